@@ -216,6 +216,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     """The runs of the arguments of :func:`run`, planned and held until the block ends."""
     from ragrounds.api.progress import run_listener
     from ragrounds.evals.benchmarks import load, select
+    from ragrounds.evals.engine.opening import opening_recorded
 
     agents = [split_alias(text) for text in texts(given["agents"])]
     check_names({text: name for text, name in agents if name}, "--agent")
@@ -229,6 +230,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
         load(request.benchmark, chosen.home), limit=request.limit, seed=request.seed, per_dataset=request.per_dataset
     )
     with open_store(chosen, listener.message) as store, ExitStack() as held:
+        held.enter_context(opening_recorded(store, execution.journal, user_prices(chosen), listener.message))
         replay = _Replay(store, loaded, request, execution, listener, chosen)
         replay.plan(held)
         keep_planned_names(
@@ -292,6 +294,7 @@ class _Replay:
         from ragrounds.evals.engine.progress import ReplayProgress
         from ragrounds.evals.judges.stale import refresh_scores
         from ragrounds.evals.store.leases import Lease
+        from ragrounds.evals.store.unrecorded import check_replayable
         from ragrounds.ui.progress import live_claim_text
 
         store, execution, listener = self._store, self._execution, self._listener
@@ -325,6 +328,9 @@ class _Replay:
         for run in runs:
             refresh_scores(store, run)
         try:
+            if execution.journal == "replay":
+                for run in runs:
+                    check_replayable(store, run)
             self.until = _watched(store, runs, self._loaded.questions, self._request.seed, execution)
         except UserError:
             for run in runs:

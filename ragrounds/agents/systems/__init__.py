@@ -14,6 +14,7 @@ from ragrounds.agents.systems import function, langgraph_graph, place, runnable
 from ragrounds.agents.systems.answers import Wiring
 from ragrounds.agents.systems.code import OwnSource, SystemCode, system_code
 from ragrounds.agents.systems.factory import FactorySystem, made_by, makes_systems
+from ragrounds.agents.systems.opening import watched
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
 from ragrounds.graphs import catalogue
@@ -122,7 +123,8 @@ def open_system(card: Card) -> System:
             context=card.context,
             on_interrupt=card.on_interrupt,
         )
-        _OPENED[key] = (found, adapted(found, wiring))
+        with watched():
+            _OPENED[key] = (found, adapted(found, wiring))
     return _OPENED[key][1]
 
 

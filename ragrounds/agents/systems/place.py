@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from ragrounds.agents.systems.answers import at_path
 from ragrounds.agents.systems.code import OwnSource
+from ragrounds.agents.systems.opening import watched
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.plugins import imported_module
@@ -265,7 +266,8 @@ def module_of(name: str) -> ModuleType:
     """
     for earlier, module in _EARLIER_NAMES.items():
         sys.modules.setdefault(f"ragrounds.graphs.{earlier}", importlib.import_module(f"ragrounds.graphs.{module}"))
-    return imported_module(name if _is_file(name) else name.rpartition(":")[0])
+    with watched():
+        return imported_module(name if _is_file(name) else name.rpartition(":")[0])
 
 
 def function_at(name: str) -> Callable[..., object]:

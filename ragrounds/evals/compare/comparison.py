@@ -37,6 +37,7 @@ from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.unrecorded import unrecorded_words
 from ragrounds.records import OPEN, Question, Run, Usage, outcome
 
 
@@ -71,6 +72,8 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     """Calls of the judges of its answers: in no other figure here."""
     cost_judging: float | None = 0.0
     """Dollars really paid for them; ``None``: not known of all."""
+    unrecorded: int = 0
+    """Calls of a foreign system that were seen and are in no journal: a replay cannot answer them."""
 
 
 class RunFigures(Struct, frozen=True, kw_only=True):
@@ -200,6 +203,7 @@ def compare(
         if row.statuses.get("not_run")
     ]
     notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
+    notes += [words for run in runs if (words := unrecorded_words(store, run))]
     notes += [note for run in runs for note in _retry_notes(run, replaced[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)
@@ -240,6 +244,7 @@ def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy, replaced: Se
         calls=sum(attempt.calls for attempt in made),
         answered_by={asked: dict(names) for asked, names in answered.items()},
         retried=sum(attempt.retry > 0 for attempt in summaries),
+        unrecorded=sum(attempt.unrecorded for attempt in made),
     )
 
 

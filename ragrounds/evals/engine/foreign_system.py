@@ -152,6 +152,8 @@ async def watched_answer(
         finally:
             ended.cancel()
             if not answering.done():
+                # A thread of it that goes on is refused whatever it asks.
+                recorder.stop = recorder.stop or AttemptEnded("capped", "the attempt was cut off")
                 answering.cancel()
                 await asyncio.wait({answering}, timeout=_GRACE)
             recorder.close()

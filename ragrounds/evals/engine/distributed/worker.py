@@ -36,6 +36,7 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     to_worker,
 )
+from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents, same_identities
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
 from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER
@@ -122,7 +123,8 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
     _follow_leader(setup)
     ends: list[BaseException] = []
     with Store(Path(setup.home), setup.store, patience=setup.patience) as store:
-        planned_runs = _planned_runs(setup)
+        with opening_recorded(store, setup.mode, setup.recipe.prices, lambda words: None):
+            planned_runs = _planned_runs(setup)
         journal, semaphore = StoreJournal(store, setup.mode), AttemptSemaphore(setup.concurrency)
         source = _LeaderSource(planned_runs, journal, post)
         runner = AttemptRunner(store, journal, planned_runs, scorers_for)

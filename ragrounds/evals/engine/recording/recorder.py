@@ -277,8 +277,10 @@ class AttemptRecorder:
             self._context.check_caps()
         except AttemptEnded as capped:
             self.end(capped)
-        first = call_key(call, self._context.epoch)
-        occurrence = self._occurrences[first]
+        # A vector is the same in every epoch, and however often it is asked for.
+        again = call.form.role == "answering"
+        first = call_key(call, self._context.epoch if again else 0)
+        occurrence = self._occurrences[first] if again else 0
         self._occurrences[first] += 1
         key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
         if key in self._context.replaced:

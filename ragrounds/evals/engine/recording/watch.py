@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ragrounds.evals.engine.recording import aiohttp_client, httpx_clients, threads, urllib3_client
+from ragrounds.evals.engine.recording import httpx_clients, threads, urllib3_client
 from ragrounds.evals.engine.recording.wire import GATE, PASSING, WATCHER
 from ragrounds.http import OWN_TRAFFIC
 
@@ -49,6 +49,8 @@ def installed(*, closed: bool = False) -> Iterator[None]:
 
 
 def _install() -> Iterator[Callable[[], None]]:
+    from ragrounds.evals.engine.recording import aiohttp_client
+
     yield threads.install()
     for name in ("httpx", "httpx2"):
         yield from httpx_clients.install(name)

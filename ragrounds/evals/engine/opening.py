@@ -1,0 +1,135 @@
+"""Calls that foreign systems make while they are imported or built, such as the embeddings of their documents.
+
+They belong to no attempt. They are journaled all the same, so that nobody pays for them twice and a replay needs no
+server; what they came to is said once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+from ragrounds.agents.systems.opening import OPENING
+from ragrounds.errors import StopRun
+from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.recording.recorder import AttemptRecorder
+from ragrounds.evals.engine.recording.watch import installed
+from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
+from ragrounds.evals.store.journal import Mode, StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.models.prices import Price
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Question
+
+_NOTHING = Question(id="opening", benchmark="opening/opening", text="")
+
+
+class OpeningRecorder:
+    """Records what is asked while systems are opened, on an event loop of its own."""
+
+    def __init__(self, store: Store, mode: Mode, prices: Mapping[str, Price]) -> None:
+        self._store, self._mode, self._prices = store, mode, prices
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._journal: StoreJournal | None = None
+        self._recorder: AttemptRecorder | None = None
+        self._context: AttemptContext | None = None
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Watch what the block asks.
+
+        Raises:
+            StopRun: a replay does not hold a call.
+        """
+        if WATCHER.get() is not None:  # inside an attempt, or inside another import
+            yield
+            return
+        recorder = self._started()
+        with installed(closed=recorder.closed):
+            before = WATCHER.set(recorder)
+            try:
+                yield
+            except Unsent as refused:
+                raise (recorder.stop or StopRun(str(refused))) from refused
+            finally:
+                WATCHER.reset(before)
+        if recorder.stop is not None:
+            raise recorder.stop
+
+    def words(self) -> str:
+        """What was asked, in a sentence; empty: nothing."""
+        recorder, context = self._recorder, self._context
+        if recorder is None or context is None:
+            return ""
+        said = []
+        if recorder.calls:
+            cost = "cost unknown" if context.cost_paid is None else f"${context.cost_paid:.4g}"
+            said.append(
+                f"Model calls made while systems were opened: {recorder.calls:,} ({cost}); they are journaled and "
+                "count for no attempt"
+            )
+        if recorder.unrecorded:
+            what = ", ".join(f"{name} ({number})" for name, number in recorder.unrecorded.most_common(5))
+            said.append(f"Not recorded while systems were opened: {what}")
+        return f"{'. '.join(said)}." if said else ""
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._loop is None or self._thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _close(self) -> None:
+        if self._recorder:
+            self._recorder.close()
+        if self._journal:
+            self._journal.close()
+
+    def _started(self) -> AttemptRecorder:
+        if self._recorder is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="ragrounds-opening", daemon=True)
+            self._thread.start()
+            self._recorder = asyncio.run_coroutine_threadsafe(self._make(), self._loop).result()
+        return self._recorder
+
+    async def _make(self) -> AttemptRecorder:
+        self._journal = StoreJournal(self._store, self._mode)
+        self._context = AttemptContext(
+            item=_NOTHING,
+            epoch=0,
+            parameters={},
+            models={},
+            searcher=None,
+            prompts=PromptFolder(None, ""),
+            journal=self._journal,
+            prices=self._prices,
+        )
+        return AttemptRecorder(self._context, self._journal)
+
+
+@contextlib.contextmanager
+def opening_recorded(
+    store: Store, mode: Mode, prices: Mapping[str, Price], tell: Callable[[str], None]
+) -> Iterator[OpeningRecorder]:
+    """Have what systems ask while they are opened recorded until the block ends; `tell` is told what it came to.
+
+    Raises:
+        StopRun: a replay does not hold a call.
+    """
+    recorder = OpeningRecorder(store, mode, prices)
+    before = OPENING.set(recorder.watched)
+    try:
+        yield recorder
+    finally:
+        with contextlib.suppress(ValueError):  # ended in another context
+            OPENING.reset(before)
+        if words := recorder.words():
+            tell(words)
+        recorder.close()

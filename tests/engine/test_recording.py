@@ -1,0 +1,364 @@
+"""Calls of systems that are not ours, recorded where they leave the process: every client, replay, caps, faults."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import aiohttp
+import httpx
+import openai
+import pytest
+import requests
+
+from ragrounds.agents.agent import Limits
+from ragrounds.errors import StopRun
+from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.foreign_system import run_system
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import traced_call
+from ragrounds.models.prices import Price
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Answer, Call, Called, Noted, Question, Usage
+from tests.servers.any_form import AnyForm, any_form
+
+KEY = "sk-abcDEF1234567890abcDEF12"
+
+
+class Made(NamedTuple):
+    """What came of an attempt."""
+
+    text: str
+    error: BaseException | None
+    context: AttemptContext
+
+    @property
+    def calls(self) -> list[Call]:
+        return [event.call for event in self.context.events if isinstance(event, Called)]
+
+    @property
+    def notes(self) -> list[str]:
+        return [f"{event.what}: {event.text}" for event in self.context.events if isinstance(event, Noted)]
+
+
+class Doing:
+    """A system that does what it is told."""
+
+    kind = "function"
+    takes_context = False
+
+    def __init__(self, do: Any) -> None:
+        self.do = do
+
+    async def answer(self, question: Question, seen: Any) -> Answer:
+        return Answer(text=str(await self.do(question)))
+
+
+@pytest.fixture
+def served():
+    with any_form() as server:
+        yield server
+
+
+@pytest.fixture
+def attempt(home):
+    def make(do: Any, mode: Any = "reuse", limits: Limits | None = None, id: str = "q") -> Made:
+        async def once() -> Made:
+            with Store(home) as store:
+                journal = StoreJournal(store, mode)
+                context = AttemptContext(
+                    item=Question(id=id, benchmark="a/b", text="What?"),
+                    epoch=0,
+                    parameters={},
+                    models={},
+                    searcher=None,
+                    prompts=PromptFolder(None, ""),
+                    journal=journal,
+                    limits=limits or Limits(),
+                    prices={"openai:m": Price(input=1.0, output=10.0)},
+                )
+                try:
+                    return Made((await run_system(Doing(do), context, journal)).text, None, context)
+                except Exception as error:
+                    return Made("", error, context)
+                finally:
+                    journal.close()
+
+        return asyncio.run(once())
+
+    return make
+
+
+def body(**more: object) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", "content": "hi"}], **more}
+
+
+def text(answer: Any) -> str:
+    return str(answer["choices"][0]["message"]["content"])
+
+
+def by_openai(url: str, stream: bool = False, **more: Any) -> str:
+    made = openai.OpenAI(base_url=url, api_key=KEY, max_retries=2).chat.completions.create(
+        **body(**more), stream=stream
+    )
+    return (
+        "".join(one.choices[0].delta.content or "" for one in made if one.choices)
+        if stream
+        else made.choices[0].message.content
+    )
+
+
+async def by_async_openai(url: str, stream: bool = False) -> str:
+    async with openai.AsyncOpenAI(base_url=url, api_key=KEY) as client:
+        made = await client.chat.completions.create(**body(), stream=stream)
+        if not stream:
+            return str(made.choices[0].message.content)
+        return "".join([one.choices[0].delta.content or "" async for one in made if one.choices])
+
+
+async def by_aiohttp(url: str) -> str:
+    async with aiohttp.ClientSession() as session, session.post(f"{url}/chat/completions", json=body()) as answer:
+        assert answer.status == 200
+        return text(await answer.json())
+
+
+async def by_httpx(url: str) -> str:
+    async with httpx.AsyncClient() as client:
+        return text((await client.post(f"{url}/chat/completions", json=body())).json())
+
+
+def by_requests(url: str) -> str:
+    return text(requests.post(f"{url}/chat/completions", json=body(), timeout=10).json())
+
+
+async def in_bare_thread(url: str) -> str:
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(asyncio.run(by_async_openai(url))))
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    return found[0]
+
+
+async def in_pool(url: str) -> str:
+    with ThreadPoolExecutor(2) as pool:
+        return "".join(await asyncio.to_thread(lambda: list(pool.map(lambda _: by_openai(url), range(2)))))
+
+
+WAYS: dict[str, Any] = {
+    "openai, async": by_async_openai,
+    "openai, async, streamed": lambda url: by_async_openai(url, True),
+    "openai, in a thread": lambda url: asyncio.to_thread(by_openai, url),
+    "openai, streamed, in a thread": lambda url: asyncio.to_thread(by_openai, url, True),
+    "openai, holding the loop up": lambda url: _now(by_openai(url)),
+    "requests, in a thread": lambda url: asyncio.to_thread(by_requests, url),
+    "requests, holding the loop up": lambda url: _now(by_requests(url)),
+    "httpx": by_httpx,
+    "aiohttp": by_aiohttp,
+    "a thread of its own with a loop of its own": in_bare_thread,
+    "a pool of its own": in_pool,
+}
+
+
+async def _now(value: str) -> str:
+    return value
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_client_is_recorded_and_replayed_with_the_server_down(way, served, attempt):
+    def do(_: Question) -> Any:
+        return WAYS[way](served.url)
+
+    first = attempt(do)
+    count = 2 if way == "a pool of its own" else 1
+    assert first.error is None
+    assert "The answer is B" in first.text
+    assert len(served.asked) == len(first.calls) == count
+    assert first.context.usage == Usage(input=7 * count, output=2 * count)
+    assert first.context.cost_paid == pytest.approx(count * (7 * 1.0 + 2 * 10.0) / 1e6)
+    assert not any(call.cached for call in first.calls)
+    second = attempt(do, id="another")
+    assert (second.text, len(served.asked)) == (first.text, count)
+    assert all(call.cached for call in second.calls)
+    assert second.context.cost_paid == 0
+    assert second.context.cost_uncached == first.context.cost_uncached
+    served.close()
+    third = attempt(do, "replay", id="third")
+    assert third.text == first.text
+    assert first.context.unrecorded == third.context.unrecorded == 0
+
+
+def test_the_journal_holds_what_a_trace_shows_and_no_key(served, attempt, home):
+    served.says = lambda _: f"your key is {KEY}"
+    tools = [{"type": "function", "function": {"name": "search", "description": "d", "parameters": {}}}]
+    made = attempt(lambda _: asyncio.to_thread(by_openai, served.url, temperature=0.5, tools=tools, max_tokens=9))
+    (call,) = made.calls
+    assert call.actor == f"openai:m[server={served.url},temperature=0.5]"
+    assert made.text == "your key is [key]", "the system sees at once what it would see in a replay"
+    with Store(home) as store:
+        traced = traced_call(store, call)
+    assert traced.asked is not None
+    assert traced.reply is not None
+    assert [(one.role, one.content) for one in traced.asked.messages] == [("user", "hi")]
+    assert (traced.asked.tools[0].name, traced.asked.max_tokens) == ("search", 9)
+    assert traced.reply.text == "your key is [key]"
+    assert not any(KEY.encode() in file.read_bytes() for file in home.rglob("*") if file.is_file())
+
+
+def test_asking_the_same_twice_is_two_calls(served, attempt):
+    replies = iter(["one", "two"])
+    served.says = lambda _: next(replies)
+
+    async def do(_: Question) -> str:
+        return f"{await by_httpx(served.url)} {await by_httpx(served.url)}"
+
+    assert attempt(do).text == "one two"
+    assert attempt(do, "replay").text == "one two"
+
+
+def test_a_cap_ends_the_attempt_before_the_call_whatever_the_system_makes_of_it(served, attempt):
+    async def do(_: Question) -> str:
+        for _round in range(10):
+            try:
+                await by_async_openai(served.url)
+            except BaseException:
+                continue
+        return "as if nothing had been"
+
+    made = attempt(do, limits=Limits(calls=2))
+    assert isinstance(made.error, AttemptEnded)
+    assert (made.error.status, "2 calls" in made.error.reason) == ("capped", True)
+    assert len(served.asked) == 2
+
+
+def test_a_replay_that_misses_sends_nothing_and_names_the_call(served, attempt):
+    async def do(_: Question) -> str:
+        try:
+            return await by_async_openai(served.url)
+        except Exception:
+            return "swallowed"
+
+    made = attempt(do, "replay")
+    assert isinstance(made.error, StopRun)
+    assert "not in the journal" in str(made.error)
+    assert "hi" in str(made.error)
+    assert not served.asked
+
+
+UNSEEN: dict[str, Any] = {
+    "a call of no known form": lambda url: asyncio.to_thread(requests.get, f"{url}/search?key=1", timeout=10),
+    "urllib": lambda url: asyncio.to_thread(lambda: urllib.request.urlopen(f"{url}/page", timeout=10).read()),
+    "a subprocess": lambda url: asyncio.to_thread(subprocess.run, ["echo", "x"], capture_output=True),
+}
+
+
+@pytest.mark.parametrize("way", UNSEEN)
+def test_what_cannot_be_recorded_is_counted_and_closed_in_a_replay(way, served, attempt):
+    async def do(_: Question) -> str:
+        await UNSEEN[way](served.url)
+        return "B"
+
+    made = attempt(do)
+    assert made.text == "B"
+    assert made.context.unrecorded >= 1
+    assert any(note.startswith("not_recorded: ") for note in made.notes)
+    assert not any("key=1" in note for note in made.notes)
+    before = len(served.asked)
+    refused = attempt(do, "replay")
+    assert isinstance(refused.error, StopRun)
+    assert "nothing was sent" in str(refused.error)
+    assert len(served.asked) == before
+
+
+def test_a_client_that_tries_again_makes_one_call_with_its_faults(served, attempt):
+    served.fails = [429, 500]
+    made = attempt(lambda _: asyncio.to_thread(by_openai, served.url))
+    assert made.text == "The answer is B"
+    (call,) = made.calls
+    assert [(fault.kind, fault.status) for fault in call.faults] == [("rate_limit", 429), ("server", 500)]
+    assert len(served.asked) == 3
+    served.fails = [400]
+    failed = attempt(lambda _: asyncio.to_thread(by_openai, served.url, temperature=0.9))
+    assert isinstance(failed.error, openai.BadRequestError)
+    (call,) = failed.calls
+    assert "400" in call.error
+    assert attempt(lambda _: asyncio.to_thread(by_openai, served.url, temperature=0.9)).text, "an error is not recorded"
+
+
+def test_attempts_that_share_a_pool_keep_their_own_calls(served, home):
+    served.says = lambda asked: asked["messages"][0]["content"]
+    pool = ThreadPoolExecutor(1)
+
+    def ask(word: str) -> str:
+        asked = {"model": "m", "messages": [{"role": "user", "content": word}]}
+        return text(requests.post(f"{served.url}/chat/completions", json=asked, timeout=10).json())
+
+    async def both() -> list[AttemptContext]:
+        with Store(home) as store:
+            journal = StoreJournal(store)
+            contexts = [
+                AttemptContext(
+                    item=Question(id=word, benchmark="a/b", text=word),
+                    epoch=0,
+                    parameters={},
+                    models={},
+                    searcher=None,
+                    prompts=PromptFolder(None, ""),
+                    journal=journal,
+                )
+                for word in ("one", "two", "three")
+            ]
+            loop = asyncio.get_running_loop()
+            system = Doing(lambda question: loop.run_in_executor(pool, ask, question.text))
+            answers = await asyncio.gather(*(run_system(system, context, journal) for context in contexts))
+            assert [answer.text for answer in answers] == ["one", "two", "three"]
+            journal.close()
+            return contexts
+
+    assert [context.calls for context in asyncio.run(both())] == [1, 1, 1]
+    pool.shutdown()
+
+
+def test_the_seconds_of_an_attempt_end_a_thread_that_goes_on(served, attempt):
+    served.gate.clear()
+    asked_after = threading.Event()
+
+    def work() -> str:
+        for _round in range(5):
+            by_requests(served.url)
+            asked_after.set()
+        return "late"
+
+    async def do(_: Question) -> str:
+        threading.Timer(0.5, served.gate.set).start()
+        return await asyncio.to_thread(work)
+
+    made = attempt(do, limits=Limits(seconds=0.2))
+    assert isinstance(made.error, AttemptEnded)
+    assert made.error.status == "capped"
+    assert len(served.asked) == 1, "what it asks for afterwards is not sent"
+
+
+def test_the_clients_are_as_they_were_once_nothing_is_watched(served, attempt):
+    before = httpx.HTTPTransport.handle_request, aiohttp.ClientSession._request, threading.Thread.start
+    attempt(lambda _: by_httpx(served.url))
+    assert (httpx.HTTPTransport.handle_request, aiohttp.ClientSession._request, threading.Thread.start) == before
+    assert by_requests(served.url) == "The answer is B"
+
+
+def test_embeddings_are_calls_whose_tokens_stand_apart(served: AnyForm, attempt):
+    async def do(_: Question) -> str:
+        async with openai.AsyncOpenAI(base_url=served.url, api_key=KEY) as client:
+            made = [await client.embeddings.create(model="e", input=["a", "b"]) for _ in range(2)]
+            return f"{len(made[0].data)} {await by_async_openai(served.url)}"
+
+    made = attempt(do)
+    assert made.text == "2 The answer is B"
+    assert [call.role for call in made.calls] == ["embedding", "embedding", "answering"]
+    assert len(served.asked) == 2, "the same vectors are asked for once"
+    assert made.context.usage == Usage(input=7, output=2)

@@ -1,0 +1,110 @@
+"""A loopback server that answers model calls in every form that is known at the wire, in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Body = dict[str, Any]
+USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+
+
+class AnyForm:
+    """The server. `says` gives a text for a request; `fails` gives statuses to be sent before the answer."""
+
+    def __init__(self, says: Callable[[Body], str] = lambda body: "The answer is B") -> None:
+        self.says = says
+        self.fails: list[int] = []
+        self.asked: list[tuple[str, Body]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                outer.asked.append((self.path, {}))
+                self._send(200, b"page", "text/plain")
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.asked.append((self.path, body))
+                outer.gate.wait(30)
+                if outer.fails:
+                    self._send(outer.fails.pop(0), b'{"error": {"message": "later"}}', "application/json")
+                    return
+                data, kind = outer.answer(self.path, body)
+                self._send(200, data, kind)
+
+            def _send(self, status: int, data: bytes, kind: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.place = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"{self.place}/v1"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def answer(self, path: str, body: Body) -> tuple[bytes, str]:
+        """The bytes of an answer, and their content type."""
+        text, model = self.says(body), body.get("model", "m")
+        if path.endswith("/embeddings"):
+            data = [{"embedding": [0.25, 0.5], "index": n, "object": "embedding"} for n in range(len(body["input"]))]
+            return _json({"data": data, "model": model, "usage": {"prompt_tokens": 3, "total_tokens": 3}})
+        if path.endswith("/messages"):
+            content = [{"type": "text", "text": text}]
+            usage = {"input_tokens": 7, "output_tokens": 2, "cache_read_input_tokens": 3}
+            return _json(
+                {"type": "message", "content": content, "model": model, "usage": usage, "stop_reason": "end_turn"}
+            )
+        if body.get("stream"):
+            chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": model}
+            parts = [
+                {**chunk, "choices": [{"index": 0, "delta": {"role": "assistant", "content": text}}]},
+                {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+                {**chunk, "choices": [], "usage": USAGE},
+            ]
+            return b"".join(
+                b"data: %s\n\n" % json.dumps(one).encode() for one in [*parts]
+            ) + b"data: [DONE]\n\n", _STREAM
+        message = {"role": "assistant", "content": text}
+        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        return _json(
+            {"id": "c", "object": "chat.completion", "created": 1, "model": model, "choices": choices, "usage": USAGE}
+        )
+
+    def close(self) -> None:
+        """Stop; the address is closed from now on."""
+        self.gate.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+_STREAM = "text/event-stream"
+
+
+def _json(answer: Body) -> tuple[bytes, str]:
+    return json.dumps(answer).encode(), "application/json"
+
+
+@contextlib.contextmanager
+def any_form(says: Callable[[Body], str] = lambda body: "The answer is B") -> Iterator[AnyForm]:
+    """Run the server until the block ends."""
+    server = AnyForm(says)
+    try:
+        yield server
+    finally:
+        server.close()
