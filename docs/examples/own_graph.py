@@ -1,4 +1,4 @@
-"""A graph of one's own in ragrounds, three times: see docs/own-graph.md."""
+"""A graph of one's own in ragrounds, several times: see docs/own-graph.md."""
 
 from typing import TypedDict
 
@@ -15,6 +15,12 @@ from ragrounds.records import Message, Query
 class State(TypedDict, total=False):
     question: str
     passages: list[str]
+    answer: str
+
+
+class Asked(TypedDict, total=False):
+    question: str
+    options: str
     answer: str
 
 
@@ -58,6 +64,31 @@ def langchain_agent():
     from ragrounds.graphs.langchain import ContextModel, search
 
     return create_agent(ContextModel(), [search], context_schema=Context, system_prompt="Search, then answer.")
+
+
+@agent(summary="One plain function, whose answer has a form.", input={"question": "question", "options": "options"})
+def structured():
+    """First tier, without a coroutine: LangGraph runs the node in a thread, and its call is journaled all the same."""
+    from pydantic import BaseModel
+
+    from ragrounds.graphs.langchain import ContextModel
+
+    class Choice(BaseModel):
+        """The letter of the right option, and why it is right."""
+
+        step_by_step_thinking: str
+        answer_choice: str
+
+    model = ContextModel(temperature=0).with_structured_output(Choice, method="json_schema")
+
+    def answer(state: Asked) -> State:
+        return {"answer": model.invoke(f"{state['question']}\n\n{state['options']}").model_dump_json()}
+
+    graph = StateGraph(Asked, context_schema=Context)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    graph.add_edge("answer", END)
+    return graph
 
 
 def own_model():

@@ -163,11 +163,12 @@ class LangChainModel(ProviderModel):
                     f"{', '.join(_WEB_SEARCH)}."
                 )
             tools.append(own)
+        form = {} if request.response_format is None else {"response_format": request.response_format}
         if not tools:
-            return chat.bind(**bound) if bound else chat
+            return chat.bind(**bound, **form) if bound or form else chat
         if request.tool_choice is not None:
-            bound["tool_choice"] = _choice(request.tool_choice, self._options.provider)
-        return chat.bind_tools(tools, **bound)
+            bound["tool_choice"] = choice_for(request.tool_choice, self._options.provider)
+        return chat.bind_tools(tools, **bound).bind(**form)
 
     def _arguments(self, request: Request) -> tuple[dict[str, object], dict[str, Any]]:
         """What of the request's arguments becomes a field of the chat model, and what is bound to the call.
@@ -191,9 +192,8 @@ class LangChainModel(ProviderModel):
         given = {name: value for name, value in wished.items() if value is not None}
         fields = {name: value for name, value in given.items() if name in known}
         bound: dict[str, Any] = {more.get(name, name): value for name, value in given.items() if name not in known}
-        for name in ("response_format", "parallel_tool_calls"):
-            if (value := getattr(request, name)) is not None:
-                bound[name] = value
+        if request.parallel_tool_calls is not None:
+            bound["parallel_tool_calls"] = request.parallel_tool_calls
         return fields, bound
 
 
@@ -202,7 +202,7 @@ def _takes_form(kind: type[BaseChatModel], provider: str) -> bool:
     return provider in _FORMS or any(base.__name__ == "BaseChatOpenAI" for base in kind.__mro__)
 
 
-def _choice(choice: str, provider: str) -> object:
+def choice_for(choice: str, provider: str) -> object:
     """A choice of tools in LangChain's words, which each provider's class brings into its own form."""
     if choice == "none" and provider == "anthropic":  # where any other word is a tool's name
         return {"type": "none"}

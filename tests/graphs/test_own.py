@@ -44,6 +44,16 @@ async def test_langchain_s_agent_on_our_model_is_journaled():
     assert played.model.requests[0].tools[0].name == "search"
 
 
+async def test_a_plain_function_that_asks_for_a_form_is_journaled():
+    played = await play([f"{EXAMPLE}:structured"] * 2, [ANSWER])
+    assert played.attempt.status == "completed", played.attempt.reason
+    assert '"answer_choice":"B"' in played.attempt.text
+    assert (played.made, played.reused) == (1, 1)
+    (request,) = played.model.requests
+    assert (request.temperature, request.response_format["json_schema"]["name"]) == (0.0, "Choice")
+    assert "B. Heparin" in played.shown(0)
+
+
 async def test_the_first_tier_cannot_search_after_it_saw_the_options(tmp_path):
     file = tmp_path / "peeking.py"
     file.write_text(EXAMPLE.read_text().replace("question_only=False,", ""))

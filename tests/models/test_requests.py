@@ -5,12 +5,14 @@ import json
 import pytest
 
 from ragrounds.contracts import Request, Tool
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError
 from ragrounds.models.faults import Transient
 from ragrounds.models.langchain import messages_of, read_message
 from ragrounds.models.openai_protocol import body_of, read_reply
 from ragrounds.models.options import read_options
-from ragrounds.records import Message, ToolCall
+from ragrounds.models.reply_parts import without_keys
+from ragrounds.records import Message, Reply, TokenLogprob, ToolCall
+from ragrounds.redaction import Redactor
 from ragrounds.specs import parse
 
 ASKED = (Message("system", "Be brief."), Message("user", "Costs $text or $5?"))
@@ -115,3 +117,80 @@ def test_langchain_s_messages_there_and_back():
     assert read_message(made[2]).calls == (call,)
     bad = AIMessage("", invalid_tool_calls=[{"id": "b", "name": "search", "args": "{oops", "error": "no JSON"}])
     assert read_message(bad).calls == (ToolCall("b", "search", "{oops"),)
+
+
+FORM = {"type": "json_object"}
+
+
+def test_arguments_of_a_request_go_before_the_model_s_own_parameters():
+    _, body = sent(f"openai:m[{OWN},temperature=1,seed=4]", temperature=0.0, seed=0, response_format=FORM, logprobs=0)
+    assert (body["temperature"], body["seed"], body["response_format"]) == (0.0, 0, FORM)
+    assert body["logprobs"] is True
+    assert "top_logprobs" not in body
+    _, body = sent(f"openai:m[{OWN},temperature=1,seed=4]")
+    assert (body["temperature"], body["seed"]) == (1.0, 4)
+
+
+def test_a_choice_of_tools_in_openai_s_form():
+    tool = Tool("search", "", {"type": "object"}, strict=True)
+    for choice, form in {
+        "none": "none",
+        "required": "required",
+        "search": {"type": "function", "function": {"name": "search"}},
+    }.items():
+        _, body = sent(f"openai:m[{OWN}]", tools=(tool,), tool_choice=choice, parallel_tool_calls=False)
+        assert (body["tool_choice"], body["parallel_tool_calls"]) == (form, False)
+        assert body["tools"][0]["function"]["strict"] is True
+
+
+def test_completions_have_log_probabilities_of_their_own_form_and_no_tools():
+    spec = f"openai:m[{OWN},card=chatml]"
+    _, body = sent(spec, logprobs=3, temperature=0.5, response_format=FORM)
+    assert (body["logprobs"], body["temperature"], body["response_format"]) == (3, 0.5, FORM)
+    with pytest.raises(StopRun, match=r"takes no tool_choice.*card=none"):
+        sent(spec, tool_choice="required")
+    lists = {"tokens": ["a", "b"], "token_logprobs": [None, -2], "top_logprobs": [None, {"b": -2, "c": -0.5}]}
+    reply = read({"text": "ab", "finish_reason": "stop", "logprobs": lists})
+    assert reply.logprobs == (TokenLogprob("b", -2.0, (("b", -2.0), ("c", -0.5))),)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None, [], {}, {"content": None}, {"content": "x"}, {"content": [None, 3, {}]}, 7, "x",
+        {"content": [{"token": 1, "logprob": -1}]}, {"content": [{"token": "a", "logprob": "high"}]},
+        {"content": [{"token": "a", "logprob": 3}]}, {"content": [{"token": "a", "logprob": True}]},
+        {"tokens": ["a"]}, {"tokens": ["a"], "token_logprobs": {}}, {"tokens": "a", "token_logprobs": [1]},
+    ],
+)  # fmt: skip
+def test_what_is_no_log_probability_is_left_out(given):
+    assert read({"message": {"content": "x"}, "logprobs": given}).logprobs is None
+
+
+def test_log_probabilities_of_a_stream_are_joined():
+    def event(token, number):
+        choice = {
+            "index": 0,
+            "delta": {"content": token},
+            "logprobs": {"content": [{"token": token, "logprob": number}]},
+        }
+        return f"data: {json.dumps({'choices': [choice]})}\n\n"
+
+    end = json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": None}]})
+    body = event("He", -1) + event("llo\ud83d", -2) + f"data: {end}\n\ndata: [DONE]\n\n"
+    reply = read_reply(body.encode("utf-8", "surrogatepass"), "text/event-stream")
+    assert reply.logprobs == (TokenLogprob("He", -1.0), TokenLogprob("llo\ufffd", -2.0))
+
+
+def test_tokens_that_spell_a_key_are_not_kept():
+    key = "sk-test-0123456789abcdefghijkl"
+    for said in (
+        tuple(TokenLogprob(key[place : place + 4], -1.0) for place in range(0, len(key), 4)),
+        (TokenLogprob("a", -1.0, ((key, -2.0),)),),
+    ):
+        reply = without_keys(Reply(text="a", logprobs=said), Redactor())
+        assert reply.logprobs is None
+        assert key not in str(reply)
+        assert reply.notes == ("a key stood in the reply: it was replaced by [key]",)
+    fine = Reply(text="ab", logprobs=(TokenLogprob("a", -1.0), TokenLogprob("b", -1.0)))
+    assert without_keys(fine, Redactor()) is fine

@@ -17,6 +17,7 @@ from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.models.model_names import other_name
 from ragrounds.records import OUTCOMES, Question, Score, Usage, outcome
+from ragrounds.ui.call_words import terms_of
 
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""
@@ -209,7 +210,9 @@ def _call(traced: TracedCall, texts: _Texts, passages: dict[tuple[str, str], lis
         made["found"] = found
     if traced.asked:
         prefix = [["prefix", texts(traced.asked.prefix)]] if traced.asked.prefix else []
-        made["messages"] = [[message.role, texts(message.content)] for message in traced.asked.messages] + prefix
+        terms = [["asked for", texts(said)]] if (said := terms_of(traced.asked)) else []
+        messages = [[message.role, texts(message.content)] for message in traced.asked.messages]
+        made["messages"] = [*terms, *messages, *prefix]
     if traced.reply:
         made["reply"] = texts(traced.reply.text)
         made["finish"] = traced.reply.finish

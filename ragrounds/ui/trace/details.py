@@ -14,6 +14,7 @@ from msgspec import Struct
 from ragrounds.contracts import Request
 from ragrounds.models.model_names import other_name
 from ragrounds.records import Call, Message, Passage, Reply
+from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.text import UNKNOWN, dollars, duration, percent, tokens
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, measured
@@ -215,30 +216,13 @@ def _reached(found: list[PromptUse]) -> str:
 
 
 def _request(asked: Request) -> Iterator[TextBlock]:
-    wishes = [f"at most {asked.max_tokens} tokens"] if asked.max_tokens else []
-    wishes += [f"stops at {asked.stop!r}"] if asked.stop else []
-    wishes += [f"occurrence {asked.occurrence}"] if asked.occurrence else []
-    wishes += ["provider's web search"] if asked.web_search else []
-    wishes += [f"tools: {', '.join(tool.name for tool in asked.tools)}"] if asked.tools else []
-    wishes += [f"tool choice: {asked.tool_choice}"] if asked.tool_choice else []
-    wishes += ["one tool at a time"] if asked.parallel_tool_calls is False else []
-    wishes += [f"temperature {asked.temperature:g}"] if asked.temperature is not None else []
-    wishes += [f"seed {asked.seed}"] if asked.seed is not None else []
-    wishes += [f"a reply of the form {_form(asked.response_format)}"] if asked.response_format else []
-    if asked.logprobs is not None:
-        wishes.append("log probabilities" + (f" with the {asked.logprobs} likeliest" if asked.logprobs else ""))
-    if wishes:
-        yield TextBlock("asked for: " + "; ".join(wishes), "dim")
+    if terms := terms_of(asked):
+        yield TextBlock("asked for: " + terms, "dim")
     for message in asked.messages:
         yield from _message(message)
     if asked.prefix:
         yield TextBlock("\n[assistant, begun]", "heading")
         yield TextBlock(asked.prefix)
-
-
-def _form(form: dict[str, object]) -> str:
-    schema = form.get("json_schema")
-    return str(schema.get("name") or "JSON schema") if isinstance(schema, dict) else str(form.get("type"))
 
 
 def _message(message: Message) -> Iterator[TextBlock]:
@@ -257,12 +241,8 @@ def _reply(reply: Reply) -> Iterator[TextBlock]:
     yield TextBlock(reply.text or "(no text)", markdown=True)
     for wish in reply.calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
-    if reply.logprobs:
-        least = min(reply.logprobs, key=lambda one: one.logprob)
-        others = ", ".join(f"{token!r} {number:.2f}" for token, number in least.top if token != least.token)
-        total = sum(one.logprob for one in reply.logprobs)
-        words = f"log probability of its {len(reply.logprobs):,} tokens: {total:.2f}; least likely {least.token!r}"
-        yield TextBlock(f"{words} {least.logprob:.2f}{f' (beside {others})' if others else ''}", "dim")
+    if likely := probability_of(reply):
+        yield TextBlock(likely, "dim")
 
 
 def later_prompts(loaded: LoadedAttempt, search: Call, passages: Sequence[Passage]) -> dict[str, list[PromptUse]]:

@@ -18,6 +18,7 @@ from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortB
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls
 from ragrounds.models.model_names import other_name
 from ragrounds.records import Attempt, Run
+from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
@@ -292,6 +293,8 @@ def _call(traced: TracedCall, trace: Trace, console: Console, longest: int | Non
         chunk = f"  whole, by its chunk {passage.chunk}" if passage.chunk else ""
         line = f"{passage.rank:3}. {passage.score:8.3f}  {passage.id}{chunk}  {start}"
         console.print(Text(("* " if gold else "  ") + safe(line), style="green" if gold else ""), soft_wrap=True)
+    if traced.asked and (terms := terms_of(traced.asked)):
+        console.print(Text(f"  asked for: {safe(terms, longest)}", style="dim"), soft_wrap=True)
     for message in traced.asked.messages if traced.asked else ():
         console.print(Text(f"  [{message.role}]", style="dim"))
         console.print(Padding(_shown(message.content, longest), (0, 0, 0, 4)))
@@ -300,6 +303,10 @@ def _call(traced: TracedCall, trace: Trace, console: Console, longest: int | Non
         if traced.reply.reasoning:
             console.print(Padding(Text(safe(traced.reply.reasoning, longest), style="italic"), (0, 0, 0, 4)))
         console.print(Padding(_shown(traced.reply.text, longest), (0, 0, 0, 4)))
+        for wish in traced.reply.calls:
+            console.print(Text(f"    calls {safe(f'{wish.name}({wish.arguments})', longest)}", style="dim"))
+        if likely := probability_of(traced.reply):
+            console.print(Text(f"  {safe(likely, 500)}", style="dim"), soft_wrap=True)
 
 
 def _shown(text: str, longest: int | None) -> Text:

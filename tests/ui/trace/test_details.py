@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ragrounds.contracts import Request, Tool
 from ragrounds.evals.store.summaries import Pages
+from ragrounds.records import Reply, TokenLogprob
+from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.tree import LoadedAttempt, walk
@@ -70,3 +73,29 @@ def test_a_step_shows_what_it_wrote(loaded: LoadedAttempt) -> None:
 def test_a_call_that_the_journal_does_not_hold_says_so(pages: Pages) -> None:
     failed = LoadedAttempt(pages, pages.read([3])[0])
     assert "imported" in text(at(failed, "step 0 call 0"))
+
+
+def test_what_was_asked_beside_the_messages_and_how_likely_the_reply_was() -> None:
+    tool = Tool.taking("query", "What for.", name="search", description="Searches.")
+    form = {"type": "json_schema", "json_schema": {"name": "Verdict", "schema": {}}}
+    asked = Request(
+        messages=(),
+        max_tokens=50,
+        tools=(tool,),
+        tool_choice="search",
+        parallel_tool_calls=False,
+        temperature=0.0,
+        seed=7,
+        response_format=form,
+        logprobs=2,
+    )
+    assert terms_of(asked) == (
+        "at most 50 tokens; tools: search; tool choice: search; one tool at a time; temperature 0; seed 7; "
+        "a reply of the form Verdict; log probabilities with the 2 likeliest tokens"
+    )
+    assert terms_of(Request(messages=(), response_format={"type": "json_object"})) == "a reply of the form json_object"
+    assert terms_of(Request(messages=())) == ""
+    tokens = (TokenLogprob("So", -0.25), TokenLogprob("A", -1.5, (("B", -0.5), ("A", -1.5))))
+    likely = "log probability of its 2 tokens: -1.75; least likely 'A' -1.50 (beside 'B' -0.50)"
+    assert probability_of(Reply(text="So A", logprobs=tokens)) == likely
+    assert probability_of(Reply(text="So A")) == ""
