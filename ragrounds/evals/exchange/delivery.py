@@ -26,6 +26,8 @@ _LONGEST = 60.0
 """Seconds that a server may ask to wait."""
 _IN_A_ROW = 100
 """Refused items, with none taken, after which it is the server or the export, and no single item."""
+_LOOK_AGAIN = 0.25
+"""Seconds between two looks for what is not there yet."""
 _ABOUT_ITEMS = (400, 409, 413, 422)
 _PASSING = (408, 429, 500, 502, 503, 504)
 
@@ -49,8 +51,8 @@ class Delivery(Generic[I]):
         progress: Is told how many have been sent.
         read: Reads an answer, and gives what was not wanted although the request was taken.
         at_once: Requests in flight.
-        patience: Seconds in which a 404 means that what the items belong to is not there yet; then, and not before, it
-            is a refusal. 0: a 404 is a wrong address.
+        patience: Seconds without any success in which a 404 means that what the items belong to is not there yet; then,
+            and not before, it is a refusal, and the next has a quarter of that. 0: a 404 is a wrong address.
         pause: Waits some seconds.
     """
 
@@ -80,7 +82,8 @@ class Delivery(Generic[I]):
         self._progress = progress
         self._read = read
         self._at_once = at_once
-        self._patience, self._found_later = patience, patience > 0
+        self._patience = self._left = patience
+        self._about_items = (*_ABOUT_ITEMS, 404) if patience else _ABOUT_ITEMS
         self._pause = pause
 
     def deliver(self, batches: Iterable[Sequence[I]]) -> None:
@@ -115,6 +118,7 @@ class Delivery(Generic[I]):
     async def _batch(self, items: Sequence[I]) -> None:
         answer = await self._answered(self._encode(items))
         if answer.status < 300:
+            self._left = self._patience
             refusal = self._read(answer)
             self._count(taken=len(items) - (refusal.count if refusal else 0), refusal=refusal)
         elif answer.status == 409:
@@ -132,23 +136,27 @@ class Delivery(Generic[I]):
         waits = iter(_WAITS)
         while True:
             answer, fault = await self._tried(body)
+            if answer is not None and answer.status == 404 and self._left > 0:
+                self._left -= _LOOK_AGAIN
+                self._patience /= 1 if self._left > 0 else 4
+                self._count()
+                await self._pause(_LOOK_AGAIN)
+                continue
+            if answer is not None and (answer.status < 300 or answer.status in self._about_items):
+                return answer
             wait = next(waits, None)
+            asked = ""
             if answer is not None:
-                if answer.status in (401, 403):
-                    raise self._useless(f"{answer.status}: {self._said(answer)}. Is the key right, and may it write?")
-                if answer.status == 404 and self._patience > 0:
-                    wait = 0.25
-                    self._patience -= wait
-                elif answer.status in (404, *_ABOUT_ITEMS) if self._found_later else answer.status in _ABOUT_ITEMS:
-                    return answer
-                elif answer.status < 300 or (wait is None and answer.status == 500):
-                    return answer  # of 500: perhaps one item is too much for it
-                elif answer.status not in _PASSING:
-                    raise self._useless(f"{answer.status}: {self._said(answer)}. Is the address right?")
                 fault = f"{answer.status}: {self._said(answer)}"
+                if answer.status in (401, 403):
+                    raise self._useless(f"{fault}. Is the key right, and may it write?")
+                if answer.status not in _PASSING:
+                    raise self._useless(f"{fault}. Is the address right?")
+                if wait is None and answer.status == 500:
+                    return answer  # perhaps one item is too much for it
+                asked = answer.headers.get("retry-after", "")
             if wait is None:
                 raise self._useless(f"{fault}, after {len(_WAITS) + 1} tries")
-            asked = answer.headers.get("retry-after", "") if answer is not None else ""
             await self._pause(min(float(asked), _LONGEST) if asked.isdecimal() else wait)
 
     async def _tried(self, body: bytes) -> tuple[HttpAnswer | None, str]:

@@ -26,7 +26,8 @@ _ANNOTATIONS = 200
 _DOCUMENTS = 500
 """Annotations in one request."""
 PATIENCE = 60.0
-"""Seconds to wait for spans that the server has taken and does not hold yet; more for many spans."""
+"""Seconds to wait for spans that the server has taken and does not hold yet: it keeps some tens to hundreds a second,
+in the order in which they came, and annotations follow in the same order."""
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -107,8 +108,7 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
             headers={**own, **_JSON},
             secrets=[key],
             progress=export.progress,
-            # It keeps spans after it has taken them, some hundreds a second.
-            patience=PATIENCE * (1 + spans.taken / 3_000),
+            patience=PATIENCE,
         )
         annotations.deliver(in_batches((one for trace in _traces() for one in make(trace)), most))
         yield annotations.words()
