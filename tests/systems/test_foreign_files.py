@@ -1,0 +1,62 @@
+"""The systems of docs/foreign: they know nothing of ragrounds, and what measures them can say no."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from langchain_core.messages import AIMessage
+
+from ragrounds.agents.systems.answers import Wiring, read_answer
+from ragrounds.records import Question
+from tests.conftest import ROOT
+from tests.servers.agent_server import Turn, value_of
+
+FOREIGN = ROOT / "docs" / "foreign"
+
+
+def test_no_file_knows_ragrounds() -> None:
+    files = [path for path in FOREIGN.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert len(files) > 15
+    assert [path.name for path in files if "ragrounds" in path.read_text(encoding="utf-8")] == []
+
+
+def test_a_row_that_nobody_has_is_refused_by_name() -> None:
+    command = [sys.executable, "docs/compatibility.py", "--only", "react_agent,nobody"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no row is called nobody" in done.stderr
+
+
+def test_a_column_that_fails_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    import compatibility
+    import compatibility_rows
+
+    cells = {"calls": compatibility_rows.Cell(False, "0 = 8"), "cost": compatibility_rows.Cell(None, "no store")}
+    row = compatibility_rows.Row(compatibility.SYSTEMS[0], cells)
+    assert row.broken == ["calls", "cost"]
+    text = compatibility.page([row], {}, 60, False, [])
+    assert "**no**: 0 = 8" in text
+    assert "**not measured**: no store" in text
+
+
+def test_the_scripted_server_searches_then_answers_and_fills_schemas() -> None:
+    asked = [{"role": "user", "content": "Which treatment lowers potassium?"}]
+    tools = {"transfer_to_reader": {}, "search": {"type": "object", "properties": {"query": {"type": "string"}}}}
+    assert [name for name, _ in Turn(asked, {"search": tools["search"]}, None, None).calls] == ["search"]
+    assert [name for name, _ in Turn(asked, tools, None, None).calls] == ["transfer_to_reader"]
+    called = {"role": "assistant", "tool_calls": [{"function": {"name": "search"}}]}
+    assert "The answer is (" in Turn([*asked, called], {"search": tools["search"]}, None, None).text
+    schema = {"properties": {"yes": {"type": "boolean"}, "kind": {"enum": ["a", "b"]}}, "required": ["yes", "kind"]}
+    assert value_of(schema, "text", schema)["kind"] in ("a", "b")
+
+
+def test_the_text_of_a_langchain_message_can_be_stored() -> None:
+    question = Question(id="q", benchmark="own", text="?", options={"A": "a", "B": "b"})
+    given = AIMessage("It is (B).").text  # a subclass of str
+    answer = read_answer(given, question, Wiring(name="mine.py:chain"), None)  # type: ignore[arg-type]
+    assert type(answer.text) is str
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(answer), type=type(answer)).text == "It is (B)."
