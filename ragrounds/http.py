@@ -62,6 +62,8 @@ class ReplyLimits(Struct, frozen=True, kw_only=True):
 
 
 REPLY = ReplyLimits()
+PROBABILITIES = ReplyLimits(size=32 << 20, values=8_000_000, lists=1_000_000)
+"""Of a reply with log probabilities that were asked for: 20 likeliest tokens beside each of some 8,000."""
 STREAM = ReplyLimits(size=128 << 20)
 """A stream is read event by event, and what is kept of it has the limit of a reply."""
 

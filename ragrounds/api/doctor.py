@@ -157,6 +157,9 @@ def _server(probed: ServerCapabilities | None) -> Iterator[str]:
     yield f"  says which stop string it was: {answers[probed.names_stop]}"
     yield f"  leaves the stop string in the text: {answers[probed.keeps_stop]}"
     yield f"  takes tools: {answers[probed.tools]}"
+    yield f"  calls the tool that it is told to: {answers[probed.chooses]}"
+    yield f"  holds replies to a JSON schema: {answers[probed.forms]}"
+    yield f"  gives log probabilities: {answers[probed.logprobs]}"
     yield f"  its reply names the model: {probed.answered_by or 'no'}"
     if probed.told:
         yield f"  tells of the model: {', '.join(f'{name} {value}' for name, value in probed.told.items())}"

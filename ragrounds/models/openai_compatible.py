@@ -8,6 +8,7 @@ import msgspec
 
 from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import StopRun, UserError
+from ragrounds.http import PROBABILITIES, REPLY
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.busy_time import BusyCharge, BusyMeter, meter_here, meter_of
 from ragrounds.models.faults import with_retries
@@ -69,11 +70,12 @@ class OpenAICompatible(ProviderModel):
 
     async def _try(self, request: Request, charge: BusyCharge) -> Reply:
         path, body = body_of(self._options, request)
+        limits = REPLY if request.logprobs is None else PROBABILITIES
         with self._servers.least_busy() as server:
             async with traffic_of(server.place).call(self._rates, self._size(request)):
                 stream, redact = CompletionStream(), server.transport.redact
                 with server.metered(charge):
-                    answered = await server.transport.post(path, body, stream)
+                    answered = await server.transport.post(path, body, stream, limits)
                 if answered.status >= 400:
                     return read_error(answered, self._options.model, server.place if self._own else None, redact)
                 if stream.begun:

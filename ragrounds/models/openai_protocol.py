@@ -32,6 +32,7 @@ from ragrounds.models.reply_parts import (
     read_usage,
     words,
 )
+from ragrounds.models.request_arguments import refuse_arguments
 from ragrounds.records import Message, Reply, TokenLogprob, ToolCall
 from ragrounds.redaction import Redactor, redacted
 from ragrounds.text import safe, wellformed
@@ -63,10 +64,7 @@ def body_of(options: ModelOptions, request: Request) -> tuple[str, dict[str, obj
         stops += [stop for stop in card.stops if stop not in stops]
         body["prompt"] = card.written(request.messages, request.prefix)
         if request.tool_choice not in (None, "auto", "none"):
-            raise StopRun(
-                f"{options.identity} takes no tool_choice (its card writes no tools): the graph asks for it. "
-                "card=none asks by turns."
-            )
+            refuse_arguments(request, options.identity, ["tool_choice"], "its card writes no tools; card=none does")
         if request.logprobs is not None:
             body["logprobs"] = request.logprobs
     else:
@@ -279,7 +277,7 @@ class CompletionStream:
             self._stop = stop
         tokens = read_logprobs(choice.get("logprobs")) or ()
         self._logprobs += tokens
-        self._hold(sum(len(one.token) + _TOKEN for one in tokens))
+        self._hold(sum(len(one.token) + _TOKEN * (1 + len(one.top)) for one in tokens))
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             self._written |= choice.get("text") is not None

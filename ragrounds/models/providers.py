@@ -11,6 +11,7 @@ from ragrounds.errors import StopRun, UserError, nearest
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.options import VLLM, read_options
 from ragrounds.models.prices import Price
+from ragrounds.models.request_arguments import CannotTake
 from ragrounds.records import Message, Reply
 from ragrounds.specs import Spec, parse
 
@@ -51,6 +52,19 @@ def open_model(text: str | Spec, prices: Mapping[str, Price] | None = None) -> M
 _ASKED = (Message("user", "Write out the numbers from one to nine as words, separated by spaces, and nothing else."),)
 _BEGUN, _NEXT, _STOP = "one two three four", "five", "seven"
 _TOOL = Tool.taking("word", "The word.", name="look_up", description="Looks up a word. Use it for every question.")
+_FIELD = "numbers"
+_FORM: dict[str, object] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "counted",
+        "schema": {
+            "type": "object",
+            "properties": {_FIELD: {"type": "string"}},
+            "required": [_FIELD],
+            "additionalProperties": False,
+        },
+    },
+}
 
 
 class ServerCapabilities(Struct, frozen=True, kw_only=True):
@@ -68,6 +82,12 @@ class ServerCapabilities(Struct, frozen=True, kw_only=True):
     """The stop string is part of the text; otherwise it is put back here."""
     tools: bool | None = None
     """The server takes tools."""
+    chooses: bool | None = None
+    """The model calls the tool that it is told to (`tool_choice`)."""
+    forms: bool | None = None
+    """The server holds replies to a JSON schema (`response_format`)."""
+    logprobs: bool | None = None
+    """The server gives log probabilities of a reply's tokens."""
     answered_by: str = ""
     """The model that a reply named; empty: none."""
     told: Mapping[str, str] = {}
@@ -88,6 +108,9 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         if plain is None:
             raise StopRun(f"{spec}: the server gave no reply to a plain question.")
         tools = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,)))
+        told = await _reply(model, Request(messages=_ASKED, tools=(_TOOL,), tool_choice=_TOOL.name))
+        formed = await _reply(model, Request(messages=_ASKED, response_format=_FORM))
+        likely = await _reply(model, Request(messages=_ASKED, logprobs=0))
         way, why = await _continuation(spec)
     finally:
         await model.close()
@@ -99,6 +122,9 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         names_stop=plain.stopped_at == _STOP,
         keeps_stop=plain.text.rstrip().endswith(_STOP),
         tools=tools is not None,
+        chooses=told is not None and [call.name for call in told.calls[:1]] == [_TOOL.name],
+        forms=formed is not None and formed.text.lstrip().startswith("{") and f'"{_FIELD}"' in formed.text,
+        logprobs=likely is not None and likely.logprobs is not None,
         answered_by=plain.model,
         told=await _told(spec),
     )
@@ -130,5 +156,5 @@ async def _continuation(spec: Spec) -> tuple[Continuation, str]:
 async def _reply(model: Model, request: Request) -> Reply | None:
     try:
         return await model.complete(request, [])
-    except CallFailed:
+    except (CallFailed, CannotTake):
         return None

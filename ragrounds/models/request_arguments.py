@@ -11,6 +11,10 @@ ARGUMENTS = ("temperature", "seed", "response_format", "logprobs", "tool_choice"
 """Fields of :class:`ragrounds.contracts.Request` that not every model can take."""
 
 
+class CannotTake(StopRun):
+    """A model cannot be given what a call asks for."""
+
+
 def refuse_arguments(request: Request, model: str, unknown: Iterable[str], why: str = "") -> None:
     """Refuse a request that asks for what a model cannot take: to leave it out would change what is measured.
 
@@ -21,8 +25,10 @@ def refuse_arguments(request: Request, model: str, unknown: Iterable[str], why: 
         why: The reason, in words.
 
     Raises:
-        StopRun: the request gives one of them.
+        CannotTake: the request gives one of them.
     """
     if given := [name for name in unknown if getattr(request, name) is not None]:
         because = f" ({why})" if why else ""
-        raise StopRun(f"{model} takes no {' and no '.join(given)}{because}: the graph asks for it. Ask another model.")
+        raise CannotTake(
+            f"{model} takes no {' and no '.join(given)}{because}: the graph asks for it. Ask another model."
+        )

@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 
 from ragrounds.errors import StopRun
-from ragrounds.http import BadReply, HttpAnswer, HttpClient, Sink, root_cause
+from ragrounds.http import REPLY, BadReply, HttpAnswer, HttpClient, ReplyLimits, Sink, root_cause
 from ragrounds.models.busy_time import BusyCharge, BusyMeter
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.redaction import Redactor
@@ -51,7 +51,9 @@ class Transport:
         self._client = HttpClient(place, {**own, "Content-Type": "application/json"}, timeout, self.redact)
         self._answered = False
 
-    async def post(self, path: str, body: Mapping[str, object], stream: Sink | None = None) -> HttpAnswer:
+    async def post(
+        self, path: str, body: Mapping[str, object], stream: Sink | None = None, limits: ReplyLimits = REPLY
+    ) -> HttpAnswer:
         """Send `body` as JSON and read the whole answer, whatever its status; events of a stream go to `stream`.
 
         Raises:
@@ -60,7 +62,7 @@ class Transport:
             Unreachable: nothing has ever answered at this address.
             StopRun: the server redirects.
         """
-        return await self._send("POST", path, msgspec.json.encode(body), stream)
+        return await self._send("POST", path, msgspec.json.encode(body), stream, limits)
 
     async def get(self, path: str) -> HttpAnswer:
         """Read what stands at a path of the server, as :meth:`post` does."""
@@ -74,9 +76,11 @@ class Transport:
         """Close the connections."""
         await self._client.close()
 
-    async def _send(self, method: str, path: str, body: bytes | None, stream: Sink | None) -> HttpAnswer:
+    async def _send(
+        self, method: str, path: str, body: bytes | None, stream: Sink | None, limits: ReplyLimits = REPLY
+    ) -> HttpAnswer:
         try:
-            answer = await self._client.send(method, path, body, sink=stream)
+            answer = await self._client.send(method, path, body, limits=limits, sink=stream)
         except TimeoutError as error:
             raise Transient("timeout", f"no complete answer within {self._timeout:g} s") from error
         except BadReply as error:

@@ -13,6 +13,7 @@ from ragrounds.errors import StopRun
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.graphs.langchain import search
 from ragrounds.models.extractive import ExtractiveBaseline
+from ragrounds.models.faults import CallFailed
 from ragrounds.models.providers import open_model
 from ragrounds.models.request_arguments import ARGUMENTS
 from ragrounds.prompts.loader import PromptFolder
@@ -124,6 +125,21 @@ async def test_a_server_that_gives_no_log_probabilities_is_told_of() -> None:
     assert [event.text for event in attempt.events if hasattr(event, "what")] == [
         "log probabilities were asked for, and the server gave none"
     ]
+
+
+async def test_a_long_reply_with_many_likeliest_tokens_is_read_where_they_were_asked_for() -> None:
+    """More lists than a reply without them may hold."""
+    top = [{"token": "x" * 4, "logprob": -1.5, "bytes": [120] * 4}] * 20
+    tokens = [{"token": "word", "logprob": -0.5, "bytes": [119, 111, 114, 100], "top_logprobs": top}] * 2500
+    choice = {"message": {"content": "word"}, "finish_reason": "stop", "logprobs": {"content": tokens}}
+    with scripted(lambda prompt, before: choice) as server:
+        model = open_model(f'openai:m[base_url="{server.url}",tries=1]')
+        reply = await context(model, Making()).ask(TURNS, logprobs=20)
+        with pytest.raises(CallFailed, match="expected at most"):
+            await context(model, Making()).ask(TURNS)
+        await model.close()
+    assert reply.logprobs is not None
+    assert (len(reply.logprobs), len(reply.logprobs[-1].top)) == (2500, 20)
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

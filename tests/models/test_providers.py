@@ -10,11 +10,13 @@ from ragrounds.models.providers import probe
 NUMBERS = "one two three four five six seven eight nine".split()
 
 
-def server(*, continues="yes", names=False, keeps=False, tools=True):
+def server(*, continues="yes", names=False, keeps=False, tools=True, arguments="taken"):
     async def complete(request):
         body = await request.json()
         if body.get("tools") and not tools:
             return web.json_response({"error": {"message": "no tools here"}}, status=400)
+        if arguments == "refused" and {"tool_choice", "response_format", "logprobs"} & set(body):
+            return web.json_response({"error": {"message": "no such argument"}}, status=400)
         last = body["messages"][-1]
         begun = last["content"].split() if last["role"] == "assistant" else []
         if begun and continues == "refused":
@@ -29,6 +31,14 @@ def server(*, continues="yes", names=False, keeps=False, tools=True):
                 if names:
                     choice["stop_reason"] = stop
         choice["message"] = {"role": "assistant", "content": (" " if begun else "") + " ".join(words)}
+        if arguments == "taken":
+            if body.get("tool_choice") == {"type": "function", "function": {"name": "look_up"}}:
+                function = {"name": "look_up", "arguments": '{"word": "one"}'}
+                choice["message"]["tool_calls"] = [{"id": "x", "type": "function", "function": function}]
+            if body.get("response_format", {}).get("type") == "json_schema":
+                choice["message"]["content"] = '{"numbers": "one two'
+            if body.get("logprobs"):
+                choice["logprobs"] = {"content": [{"token": word, "logprob": -0.5} for word in words]}
         return web.json_response({"choices": [choice], "model": "m"})
 
     app = web.Application()
@@ -56,6 +66,13 @@ async def test_what_becomes_of_stop_strings(names, keeps):
 async def test_whether_tools_are_taken():
     assert (await probed(tools=True)).tools is True
     assert (await probed(tools=False)).tools is False
+
+
+@pytest.mark.parametrize("arguments", ["taken", "refused", "ignored"])
+async def test_whether_what_calls_may_ask_is_taken(arguments):
+    found = await probed(arguments=arguments)
+    assert {found.chooses, found.forms, found.logprobs} == {arguments == "taken"}
+    assert found.tools is True
 
 
 async def test_a_server_that_is_not_there_is_told():
