@@ -1,0 +1,330 @@
+"""The pytest plugin, used by projects of its own: recorded once, replayed without a server, claims as failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from tests.servers.process import openai_server
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = any(point.value == "ragrounds.cli.pytest_plugin" for point in entry_points(group="pytest11"))
+ALONE = ("-p", "no:langsmith_plugin", "-p", "no:asyncio", "-p", "no:xdist")
+PLUGIN = () if INSTALLED else ("-p", "ragrounds.cli.pytest_plugin")
+RECORD = "--ragrounds-record"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What runs need is imported once: tests inside this process then find it."""
+    ran = rr.run("sample", ["direct", "vanilla_rag"], limit=2, home=tmp_path_factory.mktemp("loaded"))
+    str(rr.compare(ran, claims="failed(direct) <= 0", settings=ran.settings))
+
+
+def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    """Run the tests of the project in this process."""
+    return pytester.runpytest_inprocess(*ALONE, *PLUGIN, *options)
+
+
+def journals(pytester: pytest.Pytester) -> dict[str, bytes]:
+    """The journal files of the project."""
+    return {str(path.relative_to(pytester.path)): path.read_bytes() for path in sorted(pytester.path.rglob("*.jsonl"))}
+
+
+MARKED = """
+import pytest
+
+@pytest.mark.ragrounds({claims}, benchmark="sample", agents=["direct", "vanilla_rag[top_k=8]"], limit=12{more})
+def test_search_helps(ragrounds):
+    assert ragrounds.result.comparison.questions == 12
+"""
+HOLDS = (
+    '"accuracy(vanilla_rag) >= 20% @ 95%", "accuracy(vanilla_rag) - accuracy(direct) > -0.05", "cost(direct) < 0.01"'
+)
+
+
+def test_a_server_is_asked_once_and_then_never(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-3qW8planted7Zk1Lm9Xv2Bn5"
+    pytester.makepyfile(
+        conftest="""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def ragrounds_arguments():
+            return {"model": "openai:test", "base_url": "http://127.0.0.1:PORT/v1", "limit": 5}
+        """,
+        test_model="""
+        def test_no_attempt_fails(ragrounds):
+            result = ragrounds.run("sample", ["direct_cot", "vanilla_rag[top_k=2]"])
+            assert len(result.runs) == 2
+            ragrounds.check("failed(direct_cot) <= 0", "failed(vanilla_rag) <= 0", "tokens(vanilla_rag) > 10")
+        """,
+    )
+    with openai_server() as server:
+        conftest = pytester.path / "conftest.py"
+        conftest.write_text(conftest.read_text().replace("PORT", str(server.port)))
+        first = run(pytester)  # replaying is the default, and nothing is there
+        first.assert_outcomes(failed=1)
+        first.stdout.fnmatch_lines(["*There is no journal file *test_no_attempt_fails.jsonl yet*"])
+        first.stdout.fnmatch_lines(["*pytest --ragrounds-record 'test_model.py::test_no_attempt_fails'*"])
+        assert server.stats()["asked"] == 0
+        with monkeypatch.context() as keyed:
+            keyed.setenv("OPENAI_API_KEY", key)
+            run(pytester, RECORD).assert_outcomes(passed=1)
+        assert server.stats()["keys_seen"] == [f"Bearer {key}"]
+        assert server.stats()["asked"] == 10
+        written = journals(pytester)
+        assert list(written) == ["ragrounds_journal/test_model/test_no_attempt_fails.jsonl"]
+        assert key.encode() not in b"".join(written.values())
+        # Nothing has changed, so nobody is asked again and the file is the same.
+        run(pytester, RECORD).assert_outcomes(passed=1)
+        assert (server.stats()["asked"], journals(pytester)) == (10, written)
+    replayed = run(pytester)  # no server, no key
+    replayed.assert_outcomes(passed=1)
+    replayed.stdout.fnmatch_lines(
+        ["*test_no_attempt_fails: 3 claims hold; 15 calls from *test_model/test_no_attempt_fails.jsonl"]
+    )
+    assert journals(pytester) == written
+
+
+def test_what_is_asked_differently_is_named_and_not_sent(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MARKED.format(claims=HOLDS, more=""))
+    run(pytester, RECORD).assert_outcomes(passed=1)
+    pytester.makepyfile(MARKED.format(claims=HOLDS, more=", seed=4"))
+    done = run(pytester)
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        ["*this call is not in the journal: *", "*What is asked has changed since it was recorded.*"]
+    )
+    before = len(next(iter(journals(pytester).values())))
+    run(pytester, RECORD).assert_outcomes(passed=1)  # what the other questions needed is gone from the file
+    assert len(next(iter(journals(pytester).values()))) < 1.5 * before
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_a_failure_shows_the_claim_the_questions_and_the_table(pytester: pytest.Pytester) -> None:
+    claims = '"accuracy(vanilla_rag) > 99% @ 95%", "failed(direct) <= 0"'
+    pytester.makepyfile(
+        test_marked=MARKED.format(claims=claims, more=""),
+        test_called="""
+        def test_called(ragrounds):
+            result = ragrounds.run("sample", ["direct", "vanilla_rag[top_k=8]"], limit=20)
+            ragrounds.check("accuracy(direct) - accuracy(vanilla_rag) > 0 @ 95%", runs=result)
+        """,
+    )
+    done = run(pytester, RECORD, "--ragrounds-summary", "summary.md")
+    done.assert_outcomes(failed=2)
+    text = done.stdout.str()
+    assert "1 of 2 claims does not hold: accuracy(vanilla_rag) > 99% @ 95%" in text
+    assert "question" in text
+    done.stdout.fnmatch_lines(
+        ["*speak* against accuracy(vanilla_rag) > 0.99:", "*: right is ?; vanilla_rag* answered *"]
+    )
+    done.stdout.fnmatch_lines(["holds: failed(direct) <= 0*", "*#  agent *sample *95 %*"])
+    done.stdout.fnmatch_lines(["> *ragrounds.check(*", "E *of 1 claim does not hold*"])
+    assert "evaluation_fixture.py" not in text.replace("api.evaluation_fixture.ClaimsFailed", "")  # no frame of ours
+    assert "FAILED test_marked.py::test_search_helps - Failed: 1 of 2 claims" in text
+    summary = (pytester.path / "summary.md").read_text()
+    assert "### `test_called.py::test_called`" in summary
+    assert "| accuracy(vanilla\\_rag) &gt; 99% @ 95% | fails | " in summary
+
+
+def test_a_claim_that_cannot_be_told(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        AGENTS = {"agents": ["direct", "vanilla_rag[top_k=8]"], "limit": 12, "journal": "one"}
+        CLAIM = "accuracy(vanilla_rag) - accuracy(direct) > 0.4 @ 95%"
+
+        @pytest.mark.ragrounds(CLAIM, **AGENTS)
+        def test_fails(): ...
+
+        @pytest.mark.ragrounds(CLAIM, cannot_tell="skip", **AGENTS)
+        def test_is_skipped(): ...
+
+        @pytest.mark.ragrounds(CLAIM, cannot_tell="pass", **AGENTS)
+        def test_passes(): ...
+        """
+    )
+    done = run(pytester, RECORD, "-rs")
+    done.assert_outcomes(failed=1, skipped=1, passed=1)
+    said = "cannot tell: accuracy(vanilla_rag) - accuracy(direct) > 0.4 @ 95%"
+    done.stdout.fnmatch_lines([f"{said}*", "  the interval reaches to both sides of what is claimed*"])
+    done.stdout.fnmatch_lines([f"SKIPPED*{said}*"])
+    assert done.stdout.str().count(": 1 claim cannot be told; ") == 3
+
+
+def test_a_wrong_argument_is_one_line(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_agent(ragrounds):
+            ragrounds.run("sample", agents=["direkt"])
+
+        def test_name(ragrounds):
+            ragrounds.run("sample", agents=["direct"], limits=3)
+
+        def test_journal(ragrounds):
+            ragrounds.run("sample", agents=["direct"], journal="reuse")
+
+        def test_nothing_run(ragrounds):
+            ragrounds.check("accuracy(direct) > 0.1")
+        """
+    )
+    done = run(pytester, RECORD)
+    done.assert_outcomes(failed=4)
+    for says in (
+        "Did you mean 'direct'",
+        "ragrounds.run() has no argument 'limits'. Did you mean 'limit'",
+        "journal cannot be set in a test",
+        "Nothing has been run in this test yet",
+    ):
+        done.stdout.fnmatch_lines([f"E *{says}*"])
+    assert "_settings" not in done.stdout.str()  # no frame of ours
+
+
+def test_a_graph_of_the_project_and_a_file_of_questions_are_found_beside_the_test(pytester: pytest.Pytester) -> None:
+    """Wherever pytest is started, and though the file is another user's for all that the settings know."""
+    folder = pytester.mkdir("evals")
+    asked = [
+        {
+            "id": f"q{place}",
+            "question": f"Is {place} even?",
+            "options": {"A": "yes", "B": "no"},
+            "answer": "AB"[place % 2],
+        }
+        for place in range(6)
+    ]
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, asked)))
+    (folder / "even.py").write_text(
+        "from typing import TypedDict\n"
+        "from langgraph.graph import END, START, StateGraph\n"
+        "class State(TypedDict, total=False):\n"
+        "    question: str\n"
+        "    answer: str\n"
+        "def build():\n"
+        "    graph = StateGraph(State)\n"
+        "    graph.add_node('say', lambda state: {'answer': 'AB'[int(state['question'].split()[1]) % 2]})\n"
+        "    graph.add_edge(START, 'say')\n"
+        "    graph.add_edge('say', END)\n"
+        "    return graph\n"
+    )
+    (folder / "test_even.py").write_text(
+        "def test_it_is_right(ragrounds):\n"
+        "    result = ragrounds.run('jsonl:questions.jsonl', './even.py:build')\n"
+        "    ragrounds.check(f'accuracy({result.ids[0]}) >= 1')\n"
+    )
+    run(pytester, RECORD, "evals/test_even.py").assert_outcomes(passed=1)
+    assert list(journals(pytester)) == [
+        "evals/questions.jsonl", "evals/ragrounds_journal/test_even/test_it_is_right.jsonl"
+    ]  # fmt: skip
+    run(pytester, "evals").assert_outcomes(passed=1)
+
+
+SHARED = """
+import pytest
+
+pytestmark = pytest.mark.ragrounds("failed(direct) <= 0", agents=["direct"], limit=8, journal="all of them")
+
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.3])
+def test_share(ragrounds, share):
+    ragrounds.check(f"accuracy(direct) < 1 - {share}")
+"""
+
+
+def test_several_tests_share_a_journal_file_in_the_folder_of_the_project(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nragrounds_journal = recorded/calls\n")
+    pytester.makepyfile(
+        test_shared=SHARED, test_own="def test_own(ragrounds):\n    ragrounds.run(agents=['direct'], limit=2)\n"
+    )
+    done = run(pytester, RECORD)
+    done.assert_outcomes(passed=4)
+    assert list(journals(pytester)) == ["recorded/calls/all_of_them.jsonl", "recorded/calls/test_own/test_own.jsonl"]
+    done.stdout.fnmatch_lines(
+        ["*test_share*0.1*: 2 claims hold; 6 calls made, 2 from before; *all_of_them.jsonl has 8 calls"]
+    )
+    done.stdout.fnmatch_lines(["*test_share*0.3*: 2 claims hold; 0 calls made, *"])
+    run(pytester).assert_outcomes(passed=4)
+
+
+def test_a_project_that_does_not_use_it_pays_nothing(pytester: pytest.Pytester) -> None:
+    """Neither imports nor words; the process says what it has imported."""
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing_of_it_is_there():
+            assert "ragrounds.cli.pytest_plugin" in sys.modules
+            own = {name for name in sys.modules if name.split(".")[0] == "ragrounds"}
+            assert own == {"ragrounds", "ragrounds.version", "ragrounds.cli", "ragrounds.cli.pytest_plugin"}
+            heavy = {"langgraph", "langchain_core", "openai", "sqlalchemy", "numpy", "msgspec", "typer", "rich"}
+            assert not heavy & set(sys.modules)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *PLUGIN, "-p", "no:hypothesispytest"],
+        cwd=pytester.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        | ({"PYTEST_PLUGINS": "ragrounds.cli.pytest_plugin"} if INSTALLED else {}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "ragrounds" not in done.stdout
+
+
+def test_an_async_test_and_no_asyncio_plugin(pytester: pytest.Pytester) -> None:
+    """The fixture needs no loop, and may be called where one runs."""
+    pytester.makepyfile(
+        """
+        import asyncio
+
+        def test_inside_a_loop(ragrounds):
+            async def inside():
+                return ragrounds.run("sample", "direct", limit=2)
+
+            assert len(asyncio.run(inside()).runs) == 1
+            ragrounds.check("failed(direct) <= 0")
+        """
+    )
+    strict = ("--strict-markers", "-W", "error", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    run(pytester, RECORD, *strict).assert_outcomes(passed=1)
+    run(pytester, *strict).assert_outcomes(passed=1)
+
+
+@pytest.mark.slow
+def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_shared=SHARED,
+        test_marked=MARKED.format(claims=HOLDS, more="")
+        + MARKED.format(claims=HOLDS, more=", seed=1").replace("helps", "too"),
+    )
+    workers = ("-p", "no:langsmith_plugin", "-p", "no:asyncio", *PLUGIN, "-n", "2")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for options in ((RECORD, "--ragrounds-summary=summary.md"), ()):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *workers, *options],
+            cwd=pytester.path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout.count(" hold; ") == 5, done.stdout
+    assert (pytester.path / "summary.md").read_text().count("### `") == 5
+    assert [Path(name).name for name in journals(pytester)] == [
+        "all_of_them.jsonl", "test_search_helps.jsonl", "test_search_too.jsonl"
+    ]  # fmt: skip
+    alone = {name: file for name, file in journals(pytester).items() if "all" in name}
+    assert sum(line.startswith(b'{"kind"') for line in alone["ragrounds_journal/all_of_them.jsonl"].splitlines()) == 8
