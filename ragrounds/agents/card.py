@@ -78,6 +78,9 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a system of the user's own: what is answered where it asks a person, a text or ``module:function``."""
     model_field: str = ""
     """Of a system of the user's own: where ``--model`` goes, ``config.KEY`` or ``context.KEY``. Empty: nowhere."""
+    record: tuple[str, ...] = ()
+    """Of a system of the user's own: how addresses begin whose calls are recorded and replayed though they are no model
+    calls of a known form, such as those of a web search."""
     endpoint: EndpointCard | None = None
     """An address that answers the questions, in place of a graph (:mod:`ragrounds.agents.systems.endpoint`)."""
     models: dict[str, str] = field(default_factory=dict)

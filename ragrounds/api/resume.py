@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING
 
+from ragrounds.api.agent_texts import asks_ours
 from ragrounds.api.workspace import opened_runs
 from ragrounds.errors import UserError
 
@@ -50,7 +51,9 @@ def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -
     where = recipe.defaults
     urls = str(where["base_url"]).split(",") if where["base_url"] else []
     values = {name: getattr(request, name) for name in _KEPT}
-    values |= {"model": recipe.model, "base_url": urls, "alias": where["alias"], "concurrency": concurrency}
+    if any(asks_ours(agent) for agent in recipe.agents):
+        values |= {"model": recipe.model, "base_url": urls, "alias": where["alias"]}
+    values["concurrency"] = concurrency
     options: list[str] = []
     for name, held in values.items():
         for value in held if isinstance(held, list) else [held]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import structs
 
-from ragrounds.api.aliases import check_names, keep_planned_names, split_alias
+from ragrounds.api.agent_texts import agent_texts, searching_with, with_settings
+from ragrounds.api.aliases import check_names, keep_planned_names
 from ragrounds.api.progress import RunListener as RunListener
 from ragrounds.api.replayer import replayer
 from ragrounds.api.results import ComparisonResult
@@ -64,7 +65,7 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
 
 def run(
     benchmark: str = "sample",
-    agents: str | Sequence[str] = (),
+    agents: object = (),
     *,
     profile: str | None = None,
     model: str | None = None,
@@ -72,6 +73,8 @@ def run(
     alias: str | None = None,
     corpus: str | None = None,
     retriever: str | None = None,
+    config: object = (),
+    context: object = (),
     limit: int | None = None,
     per_dataset: int | None = None,
     seed: int = 0,
@@ -112,14 +115,17 @@ def run(
 
     Args:
         benchmark: a benchmark by name, or FAMILY:PATH.
-        agents: agents as text, ``name[key=value,…]``; none: three on the sample, ``direct_cot`` elsewhere. What one is
-            called in tables may follow, ``direct as "No search"``: it is no part of the run.
+        agents: agents as text, ``name[key=value,…]``, or as Python objects (a graph, a chain, a function); none: three
+            on the sample, ``direct_cot`` elsewhere. What one is called in tables may follow, ``direct as "No search"``,
+            or be its key in a mapping: it is no part of the run.
         profile: a paper's profile (:func:`list_profiles`), for agents that name none: what they leave open, and the
             model's sampling, is set as the authors did.
         model: for every role that an agent leaves open; ``None``: the settings', or the baseline on the sample.
         base_url, alias: OpenAI-compatible servers that share the calls, and the name of the group; none: the settings'.
         corpus: what agents search; ``None``: the benchmark's own, where it has one.
         retriever: what agents search with that name none; the same run as ``NAME[retriever=…]``.
+        config, context: what systems of your own are configured with (LangGraph's ``configurable``), and their runtime
+            context: mappings, ``KEY=VALUE``, or files.
         limit, per_dataset: questions in all and of each dataset, drawn by `seed`; ``None``: every one.
         seed: of the draw, and of the order under a claim.
         epochs: how often each question is asked.
@@ -157,7 +163,7 @@ def run(
 
 async def arun(
     benchmark: str = "sample",
-    agents: str | Sequence[str] = (),
+    agents: object = (),
     *,
     profile: str | None = None,
     model: str | None = None,
@@ -165,6 +171,8 @@ async def arun(
     alias: str | None = None,
     corpus: str | None = None,
     retriever: str | None = None,
+    config: object = (),
+    context: object = (),
     limit: int | None = None,
     per_dataset: int | None = None,
     seed: int = 0,
@@ -218,7 +226,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.engine.opening import opening_recorded
 
-    agents = [split_alias(text) for text in texts(given["agents"])]
+    agents = agent_texts(given["agents"])
     check_names({text: name for text, name in agents if name}, "--agent")
     named = {**given, "agents": tuple(text for text, _ in agents), "base_url": texts(given["base_url"] or ())}
     request = RunRequest(**{name: named[name] for name in RunRequest.__struct_fields__})
@@ -226,6 +234,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     _check(request, execution)
     chosen = chosen_settings(given["settings"], given["home"])
     listener = run_listener(given["listener"], given["progress"])
+    request = with_settings(request, execution, listener.message)
     loaded = select(
         load(request.benchmark, chosen.home), limit=request.limit, seed=request.seed, per_dataset=request.per_dataset
     )
@@ -507,23 +516,6 @@ def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recip
             "tpm": request.tpm,
         },
     )
-
-
-def searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
-    """Agents as text, with a retriever where they search and name none.
-
-    Raises:
-        UserError: none of them does.
-    """
-    from ragrounds.agents.agent import with_retriever
-
-    made = tuple(with_retriever(agent, retriever) for agent in agents)
-    if made == tuple(agents):
-        raise UserError(
-            f"The retriever {retriever} changes nothing: {', '.join(agents)} {'do' if len(agents) > 1 else 'does'} not "
-            "search, or names a retriever. Leave it out, or add an agent that searches, such as vanilla_rag."
-        )
-    return made
 
 
 _AT_LEAST = {

@@ -31,6 +31,10 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """What agents search; ``None``: the benchmark's own, where it has one."""
     retriever: str | None = None
     """What agents search with that name no retriever themselves, as if it stood in their text: before a profile."""
+    config: object = ()
+    """What systems of the user's own are configured with: a mapping, or texts ``KEY=VALUE`` and paths of files."""
+    context: object = ()
+    """Their runtime context, as `config`."""
     limit: int | None = None
     """Questions in all, drawn by `seed`; ``None``: every one."""
     per_dataset: int | None = None

@@ -54,6 +54,16 @@ class WhatOptions(Options, frozen=True, kw_only=True):
         str | None,
         typer.Option(help="What agents search with that name none: bm25, rrf4, … See `ragrounds retrievers ls`."),
     ] = None
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="KEY=VALUE for a system of your own: LangGraph's configurable (repeatable), or a JSON or TOML file."
+        ),
+    ] = None
+    context: Annotated[
+        list[str] | None,
+        typer.Option(help="KEY=VALUE for a system of your own: its runtime context (repeatable), or a file."),
+    ] = None
     limit: options.Limit = None
     per_dataset: Annotated[
         int | None, typer.Option(min=1, help="Only so many questions of each dataset, drawn by --seed.")
@@ -77,7 +87,8 @@ class WhatOptions(Options, frozen=True, kw_only=True):
     def arguments(self) -> dict[str, Any]:
         """As the library calls them."""
         named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "agent"}
-        return {**named, "agents": self.agent or (), "base_url": self.base_url or ()}
+        several = {name: getattr(self, name) or () for name in ("base_url", "config", "context")}
+        return {**named, **several, "agents": self.agent or ()}
 
 
 class HowOptions(Options, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -22,6 +23,7 @@ from ragrounds.models.reply_parts import words
 from ragrounds.models.wire_replies import (
     embeddings_read,
     gemini_read,
+    listed_read,
     messages_read,
     ollama_read,
     rerank_read,
@@ -32,6 +34,7 @@ from ragrounds.models.wire_requests import (
     chat_asked,
     gemini_asked,
     input_asked,
+    listed_asked,
     messages_asked,
     prompt_asked,
     rerank_asked,
@@ -91,6 +94,8 @@ class ModelCall(Struct, frozen=True):
     @property
     def actor(self) -> str:
         """Who is asked, as a model's text: provider, name, server, and how it samples."""
+        if self.form is LISTED:
+            return f"http:{self.model}"
         parts = urllib.parse.urlsplit(self.address)
         provider = _PROVIDERS.get(parts.hostname or "", "")
         parameters: dict[str, Value] = {}
@@ -144,8 +149,24 @@ class WireForm(Struct, frozen=True):
     role: str = "answering"
 
 
-def known_call(request: WireRequest) -> ModelCall | None:
-    """Read a request; ``None``: it is no call of a form that is known."""
+def known_call(request: WireRequest, listed: Sequence[str] = ()) -> ModelCall | None:
+    """Read a request; ``None``: it is no call of a form that is known, and its address does not begin with one of
+    those `listed`."""
+    return _of_form(request) or _of_listed(request, listed)
+
+
+def _of_listed(request: WireRequest, listed: Sequence[str]) -> ModelCall | None:
+    """A call of no form, to an address that the user listed: all of it is its key, but what is named like a secret."""
+    address = plain_address(request.url)
+    if not any(address.startswith(plain_address(start).rstrip("/")) for start in listed):
+        return None
+    asked = urllib.parse.parse_qsl(urllib.parse.urlsplit(request.url).query, keep_blank_values=True)
+    query = [f"{name}={value}" for name, value in asked if not _SECRET.search(name)]
+    body = {"method": request.method.upper(), "query": query, "body": request.body.decode("utf-8", "replace")}
+    return ModelCall(LISTED, address, address.partition("://")[2], body)
+
+
+def _of_form(request: WireRequest) -> ModelCall | None:
     if request.method.upper() != "POST" or request.body.lstrip()[:1] != b"{":
         return None
     address = plain_address(request.url)
@@ -200,6 +221,7 @@ _SAMPLING = frozenset(
     "temperature top_p top_k seed presence_penalty frequency_penalty repetition_penalty reasoning_effort".split()
 )
 _GEMINI_CALL = "enerateContent"
+_SECRET = re.compile(r"(?i)key|token|secret|password|signature|^sig$|^auth")
 
 
 _CHAT_APART = ("messages", "tools", "stop", "max_tokens", "max_completion_tokens", "max_output_tokens")
@@ -256,6 +278,10 @@ FORMS: tuple[WireForm, ...] = (
     ),
     GEMINI,
 )
+
+
+LISTED = WireForm("HTTP", "", "http", "", ("method", "query", "body"), listed_asked, listed_read, role="tool")
+"""Of an address that the user listed: nothing is known of its form."""
 
 
 def canonical(body: Body) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ragrounds.http import read_json
+from ragrounds.http import read_json, text_of
 from ragrounds.models.reply_parts import as_json, counted_usage, read_arguments, read_calls, words
 from ragrounds.models.wire_parts import first_number, gemini_calls, object_in, objects_in, shown_text
 from ragrounds.records import Reply, ToolCall, Usage
@@ -273,3 +273,8 @@ def rerank_read(body: bytes, content_type: str) -> Reply:
     tokens = first_number(object_in(found, "usage").get("total_tokens"))
     counted = counted_usage(tokens, 0) if tokens is not None else (None, "")
     return _reply(f"{len(ranked)} documents ranked", counted, found.get("model"), "stop")
+
+
+def listed_read(body: bytes, content_type: str) -> Reply:
+    """What came back from a call of no known form, as text: it has no tokens."""
+    return Reply(text=wellformed(text_of(body, content_type)), usage=Usage())

@@ -150,3 +150,10 @@ def rerank_asked(body: Body) -> Request:
     shown = [one if isinstance(one, str) else as_json(one) for one in documents] if isinstance(documents, list) else []
     texts = [shown_text(body.get("query")), *shown]
     return Request(messages=tuple(Message("user", wellformed(text)) for text in texts[:MOST_SHOWN]))
+
+
+def listed_asked(body: Body) -> Request:
+    """What a call of no known form asks, as one text."""
+    query = body.get("query")
+    asked = " ".join(map(str, query)) if isinstance(query, list) else ""
+    return Request(messages=(Message("user", wellformed(f"{body.get('method')} {asked}\n{body.get('body')}".strip())),))

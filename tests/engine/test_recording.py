@@ -362,3 +362,36 @@ def test_embeddings_are_calls_whose_tokens_stand_apart(served: AnyForm, attempt)
     assert [call.role for call in made.calls] == ["embedding", "embedding", "answering"]
     assert len(served.asked) == 2, "the same vectors are asked for once"
     assert made.context.usage == Usage(input=7, output=2)
+
+
+def test_calls_of_addresses_that_the_user_lists_are_recorded(served, home):
+    async def make(mode: Any, key: str) -> Made:
+        with Store(home) as store:
+            journal = StoreJournal(store, mode)
+            context = AttemptContext(
+                item=Question(id="q", benchmark="a/b", text="What?"),
+                epoch=0,
+                parameters={},
+                models={},
+                searcher=None,
+                prompts=PromptFolder(None, ""),
+                journal=journal,
+                recorded=(f"{served.place}/search",),
+            )
+            asked = f"{served.place}/search?q=heparin&api_key={key}"
+            system = Doing(lambda _: asyncio.to_thread(lambda: requests.get(asked, timeout=10).text))
+            made = Made((await run_system(system, context, journal)).text, None, context)
+            (call,) = made.calls
+            traced = traced_call(store, call)
+            assert traced.asked is not None
+            assert traced.asked.messages[0].content == "GET q=heparin"
+            journal.close()
+            return made
+
+    made = asyncio.run(make("reuse", "one-key"))
+    served.close()
+    again = asyncio.run(make("replay", "another-key"))
+    assert made.text == again.text == "page"
+    assert [(call.kind, call.actor.partition("/")[2]) for call in made.calls] == [("tool", "search")]
+    assert made.context.unrecorded == 0
+    assert made.context.cost_uncached == 0.0

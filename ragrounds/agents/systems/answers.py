@@ -102,14 +102,14 @@ def read_answer(given: object, question: Question, wiring: Wiring, seen: Observa
         seen: is told of a letter that is no option's.
         output: the key where the answer is, of a system that was asked for it before.
     """
-    if isinstance(given, Answer):
-        return given
-    key = wiring.output or output
-    letter = at_path(given, wiring.choice) if wiring.choice else None
+    key = "text" if isinstance(given, Answer) else wiring.output or output
+    place = "choice" if isinstance(given, Answer) else wiring.choice
+    letter = at_path(given, place) if place else None
     choice = option_of(letter, question.options)
-    if letter is not None and not choice:
-        seen.note("choice", f"{wiring.choice} is {str(letter)[:200]!r}: no option has that letter or that text")
-    text = str(text_of(at_path(given, key) if key else given))  # no subclass of str, such as LangChain gives
+    if letter and not choice:
+        seen.note("choice", f"{place} is {str(letter)[:200]!r}: no option has that letter or that text")
+    # A text may be of a class of its own, such as LangChain's, which no journal holds.
+    text = str(text_of(at_path(given, key) if key else given))
     return Answer(text=text or choice, choice=choice, passages=passages_in(given))
 
 

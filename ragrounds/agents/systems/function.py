@@ -168,4 +168,12 @@ async def in_thread(work: Callable[[], object]) -> object:
     As :func:`asyncio.to_thread`, whose threads are four more than the processors: fewer than attempts in flight.
     """
     context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(_threads(), lambda: context.run(work))
+
+    def done() -> object:
+        """Do it. A `StopIteration` cannot end what a loop waits for: it would wait for ever."""
+        try:
+            return context.run(work)
+        except StopIteration as error:
+            raise RuntimeError("the function raised StopIteration") from error
+
+    return await asyncio.get_running_loop().run_in_executor(_threads(), done)

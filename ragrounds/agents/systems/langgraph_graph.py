@@ -80,12 +80,16 @@ class GraphSystem:
         taken = _keys_of(getattr(builder, "input_schema", None)) or keys
         given = _keys_of(getattr(builder, "output_schema", None)) or keys
         self.input = own.input or guessed([key for key in taken if key in keys or not keys], self.takes_context)
+        if not self.input and len(taken) == 1 and not self.takes_context:
+            self.input = {taken[0]: "prompt"}
         if not self.input and not self.takes_context:
             raise UserError(
                 f"{name}: which key takes the question? Say it in the decorator or the agent's file: "
                 f'input = {{ {taken[0] if taken else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
             )
         self.output = own.output or next((key for key in ANSWERS if key in given), "")
+        if not self.output and len(given) == 1:
+            self.output = given[0]
         if not self.output and not own.choice:
             raise UserError(
                 f'{name}: which key holds the answer? Say output = "KEY" in the decorator or the agent\'s file. '
@@ -125,20 +129,19 @@ class GraphSystem:
         name, context = self._wiring.name, self._wiring.context
         if self.takes_context and (context or self._wiring.config):
             raise UserError(f"{name} takes ragrounds' own context: context and config have no effect on it.")
-        if not context:
-            return
-        if schema is None:
+        if schema is None and context:
             raise UserError(f"{name} has no context_schema: context has no effect on it. Is it meant as config?")
         known = _keys_of(schema)
         for key in context:
             if known and key not in known:
                 there = ", ".join(known)
                 raise UserError(f"{name}: its context has no {key!r}.{nearest(key, known)} It has: {there}.")
-        if isinstance(schema, type) and not typing.is_typeddict(schema):
+        if isinstance(schema, type) and not self.takes_context and not typing.is_typeddict(schema):
             try:
                 schema(**context)
             except Exception as error:
-                raise UserError(f"{name}: its context cannot be made: {failure(error)}") from error
+                said = f"{name}: its context cannot be made: {failure(error)}."
+                raise UserError(f"{said} Set it with --context KEY=VALUE, or [context] in its file.") from error
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
         """Run the graph on a question.
@@ -200,7 +203,8 @@ class GraphSystem:
         written: dict[str, object] = {}
         asked: dict[str, object] = {}
         nests = self._wiring.nests
-        options = {"context": seen.context if self.takes_context else self._wiring.context or None}
+        # Fields that have defaults get them, as on a LangGraph server: without a context they would not.
+        options = {"context": seen.context if self.takes_context else self._wiring.context}
         stream = graph.astream(given, config, stream_mode=modes, subgraphs=nests, **options)
         async for streamed in stream:
             space, mode, event = streamed if nests else ((), *streamed)

@@ -127,7 +127,7 @@ def give(made: Sequence[object]) -> list[str]:
         if not place:
             name = _name_of(one)
             numbered = (f"{HERE}:{name}" + (f"_{number}" if number > 1 else "") for number in count(1))
-            place = next(each for each in numbered if each not in places)
+            place = next(each for each in numbered if each not in places or _given[each] is one)
             _given[place] = one
         places.append(place)
     return places

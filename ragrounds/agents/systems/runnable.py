@@ -79,6 +79,6 @@ def _taken(made: Runnable[Any, object]) -> tuple[list[str], str]:
     except Exception:  # of a function without types: it does not say
         return [], "prompt"
     properties = schema.get("properties")
-    if isinstance(properties, dict):
+    if isinstance(properties, dict) and list(properties) != ["root"]:  # the root of a value that is no mapping
         return list(properties), "prompt"
     return [], "messages" if schema.get("type") == "array" else "prompt"

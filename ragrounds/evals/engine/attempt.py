@@ -92,6 +92,7 @@ class AttemptRunner:
             prompts=PromptFolder(card.prompts, planned.agent.layout),
             journal=self._journal,
             limits=planned.agent.caps,
+            recorded=card.record,
             question_only=card.question_only,
             payer=attempt_payer(run, item.question.id, item.epoch, retry),
             replaced=self._replies[run.id].retried if retry else self._replies[run.id].others,

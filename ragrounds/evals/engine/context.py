@@ -91,6 +91,8 @@ class AttemptContext(AttemptLog):
     """Keys of recorded replies that are not taken again → the keys to ask under in their place."""
     gold: tuple[str, ...] | None = None
     """Ids of the gold documents, for an oracle alone."""
+    recorded: Sequence[str] = ()
+    """How addresses begin whose calls a foreign system's recorder keeps though they are of no known form."""
     guard: LeakGuard = field(default_factory=LeakGuard)
     """What no search for this question may find."""
     _occurrences: Counter[bytes] = field(default_factory=Counter)

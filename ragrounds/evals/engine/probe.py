@@ -36,6 +36,7 @@ async def probe(system: System, agent: Agent, store: Store, question: Question) 
             prompts=PromptFolder(agent.card.prompts, agent.layout),
             journal=journal,
             limits=agent.caps,
+            recorded=agent.card.record,
         )
         recorder = AttemptRecorder(context, journal, probe=True)
         with contextlib.suppress(Exception):

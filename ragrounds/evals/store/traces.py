@@ -144,7 +144,7 @@ def traced_call(store: Store, call: Call) -> TracedCall:
     if call.kind == "search":
         found = store.call(call.key, SearchRequest, SearchResult)
         return TracedCall(call, searched=found[0], passages=found[1].passages) if found else TracedCall(call)
-    if call.kind == "model":
+    if call.kind in ("model", "tool"):
         said = store.call(call.key, Request, Reply)
         return TracedCall(call, asked=said[0], reply=said[1]) if said else TracedCall(call)
     used = store.call(call.key, dict, dict)

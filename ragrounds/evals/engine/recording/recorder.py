@@ -31,6 +31,7 @@ from ragrounds.models.faults import Transient
 from ragrounds.models.prices import listed_price
 from ragrounds.models.reply_parts import believed
 from ragrounds.models.wire_forms import (
+    LISTED,
     ModelCall,
     RecordedReply,
     RecordedRequest,
@@ -155,7 +156,7 @@ class AttemptRecorder:
 
         async def make() -> RecordedReply:
             """Send it."""
-            self._check_probe()
+            self._check_probe(started)
             return started.read(await send())
 
         try:
@@ -179,7 +180,7 @@ class AttemptRecorder:
 
         def make() -> RecordedReply:
             """Send it."""
-            self._check_probe()
+            self._check_probe(started)
             return started.read(send())
 
         try:
@@ -230,10 +231,11 @@ class AttemptRecorder:
         """Whether nothing may leave the process: this is a replay, or a probe."""
         return self._journal.mode == "replay" or self.probing
 
-    def _check_probe(self) -> None:
+    def _check_probe(self, started: _Started) -> None:
         """End a probe at the first call that would be sent."""
         if self.probing:
-            self.probed[-1] = replace(self.probed[-1], recorded=False)
+            if self.probed and started.call.form is not LISTED:
+                self.probed[-1] = replace(self.probed[-1], recorded=False)
             self.end(StopRun("The probe is over: this call is not in the journal."))
 
     def _other(self, request: WireRequest) -> None:
@@ -250,7 +252,7 @@ class AttemptRecorder:
             self.end(
                 StopRun(
                     f"Replay: the system asks for {what}, which is no model call of a known form, so no journal holds "
-                    "it; nothing was sent."
+                    'it; nothing was sent. `record = ["ADDRESS"]` in the agent\'s file records such calls.'
                 )
             )
         if not MODEL_CALL.get():  # where a model is asked in a form that is not known, its callback counts it
@@ -269,7 +271,7 @@ class AttemptRecorder:
                 raise ConnectionError("Nothing is sent in a replay.")
             _LOG.warning("%s was asked for after the attempt it belongs to was over: not recorded", request.url)
             return None
-        call = known_call(request)
+        call = known_call(request, self._context.recorded)
         if call is None:
             self._other(request)
             return None
@@ -292,14 +294,14 @@ class AttemptRecorder:
         asked = _clean(call, request, redact)
         entry = Entry(
             key=key,
-            kind="model",
+            kind="tool" if call.form is LISTED else "model",
             actor=call.actor,
             request=replace(asked, occurrence=occurrence) if occurrence else asked,
             payer=self._context.payer,
         )
         if told := MODEL_CALL.get():
             self.wired.add(told)
-        if self.probing:
+        if self.probing and call.form is not LISTED:
             self.probed.append(ProbedCall(call.actor, begun.node, recorded=True))
         return _Started(call, first, begun, entry, redact, tried.faults if tried else ())
 
@@ -339,6 +341,7 @@ class AttemptRecorder:
             started.begun,
             started.entry.actor,
             role=call.form.role,
+            kind=started.entry.kind,
             key=started.entry.key,
             model=reply.model,
             cached=cached,
@@ -354,6 +357,8 @@ class AttemptRecorder:
 
     def _price(self, call: ModelCall, actor: str, reply: RecordedReply) -> float | None:
         """Dollars: by the user's list, or the provider's own where the provider is asked; ``None``: not known."""
+        if call.form is LISTED:
+            return 0.0  # as a search of ours: what it may cost is in no list
         provider = actor.partition(":")[0]
         own = self._context.prices.get(f"{provider}:{call.model}")
         if own is not None:

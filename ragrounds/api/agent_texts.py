@@ -1,0 +1,140 @@
+"""The agents of a run, as they are given: texts, or Python objects; and what is set for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ragrounds.api.aliases import split_alias
+from ragrounds.errors import UserError
+from ragrounds.specs import parse
+
+if TYPE_CHECKING:
+    from ragrounds.api.run_request import Execution, RunRequest
+
+_OF_MODELS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
+"""What is set for the models of agents: it has no effect on a system that brings its own."""
+
+
+def agent_texts(given: object) -> list[tuple[str, str | None]]:
+    """Agents as texts, each with the name it is given for tables, or ``None``.
+
+    Args:
+        given: a text, a Python object (a graph, a function: see docs/own-graph.md), several of these, or a mapping of
+            names to them.
+
+    Raises:
+        UserError: a name that is too long.
+    """
+    names: list[str | None] = []
+    if isinstance(given, Mapping):
+        names, each = [str(name) for name in given], list(given.values())
+    elif isinstance(given, Iterable) and isinstance(given, Sequence | set | frozenset) and not isinstance(given, str):
+        each = list(given)
+    else:
+        each = [given]
+    objects = [one for one in each if not isinstance(one, str)]
+    places: list[str] = []
+    if objects:
+        from ragrounds.agents.systems.place import give
+
+        places = give(objects)
+    pairs = [split_alias(one) if isinstance(one, str) else (places.pop(0), None) for one in each]
+    return [(text, names[number] if names else alias) for number, (text, alias) in enumerate(pairs)]
+
+
+def asks_ours(agent: str) -> bool:
+    """Whether an agent asks the models that ragrounds is given: every one that ships does, and a system of one's own
+    that takes its context."""
+    from ragrounds.agents.agent import open_agent
+    from ragrounds.agents.systems import takes_context
+
+    return takes_context(open_agent(agent).card)
+
+
+def _may_be_foreign(agent: str) -> bool:
+    """Whether an agent's text names a file or a place in a module; nothing is opened for it."""
+    name = parse(agent).name
+    return ":" in name or name.endswith((".py", ".json", ".toml"))
+
+
+def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str], None]) -> RunRequest:
+    """A request whose agents' texts hold what it sets for systems of the user's own.
+
+    Args:
+        request: what is to be run.
+        execution: how.
+        tell: is told of agents that something is not for.
+
+    Raises:
+        UserError: something is set that has no effect on any of the agents, or of another form; or an object of this
+            process is to be run by others.
+    """
+    if not request.agents or not any(
+        ":" in text or text.endswith((".py", ".json")) or ".toml" in text for text in request.agents
+    ):
+        if request.config or request.context:
+            raise _for_nobody("--config" if request.config else "--context", request.agents or ("direct",))
+        return request
+    from ragrounds.agents.agent import open_agent, read_card
+    from ragrounds.agents.systems import is_foreign, takes_context
+    from ragrounds.agents.systems.place import HERE
+    from ragrounds.agents.systems.settings import read_table, with_model, with_tables
+
+    config, context = read_table(request.config, "--config"), read_table(request.context, "--context")
+    cards = {text: read_card(parse(text).name) for text in request.agents}
+    foreign = [text for text, card in cards.items() if is_foreign(card)]
+    if (config or context) and not foreign:
+        raise _for_nobody("--config" if config else "--context", request.agents)
+    here = [text for text in foreign if text.startswith(f"{HERE}:")]
+    if here and ((execution.workers or 1) > 1 or execution.engine != "local"):
+        raise UserError(
+            f"{here[0]} is an object of this process, which workers cannot reach: put it into a module or a file, and "
+            "name it as module:NAME or ./FILE.py:NAME."
+        )
+    made = {}
+    for text, card in cards.items():
+        made[text] = with_tables(text, config, context) if text in foreign else text
+        if text in foreign and request.model is not None and card.model_field:
+            made[text] = with_model(made[text], card, request.model)
+    opened = {text: open_agent(text).card for text in made.values()}
+    own = [text for text, card in opened.items() if not takes_context(card)]
+    set_ = [name for name in _OF_MODELS if getattr(request, name) not in (None, ())]
+    apart = [text for text in own if not opened[text].model_field]
+    said = ", ".join(f"--{name.replace('_', '-')}" for name in set_)
+    if set_ and apart and len(own) == len(opened):
+        raise UserError(
+            f"{said} has no effect on {', '.join(apart)}: its own code asks the models there. Leave it out, or name "
+            'the field that takes a model in its file: model_field = "config.model".'
+        )
+    if set_ and apart:
+        tell(f"{said} is not for {', '.join(apart)}: models are asked there by its own code.")
+    if request.corpus and len(own) == len(opened):
+        raise UserError(f"--corpus has no effect on {', '.join(own)}: searches are made there by its own code.")
+    return replace(request, agents=tuple(made[text] for text in request.agents), config={}, context={})
+
+
+def _for_nobody(option: str, agents: Sequence[str]) -> UserError:
+    return UserError(
+        f"{option} is for systems of one's own, such as ./mine.py:graph, and has no effect on {', '.join(agents)}. "
+        "What ships is set in its text: direct_cot[key=value]. See `ragrounds agents show`."
+    )
+
+
+def searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
+    """Agents as text, with a retriever where they search and name none.
+
+    Raises:
+        UserError: none of them does.
+    """
+    from ragrounds.agents.agent import with_retriever
+
+    made = tuple(with_retriever(agent, retriever) for agent in agents)
+    if made == tuple(agents):
+        raise UserError(
+            f"The retriever {retriever} changes nothing: {', '.join(agents)} {'do' if len(agents) > 1 else 'does'} not "
+            "search, or names a retriever. Leave it out, or add an agent that searches, such as vanilla_rag."
+        )
+    return made
