@@ -66,6 +66,7 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
             run.fingerprint,
             totals.retried,
             kept_names(store.engine).get(run.id, run.agent),
+            totals.unrecorded,
         )
     ]
 

@@ -92,6 +92,7 @@ RUNS = Frame(
         _text("fingerprint", "Hash of all that determines its results."),
         _whole("retried", "Attempts that were made again; `cost_paid` is of the earlier ones too."),
         _NAME,
+        _whole("unrecorded", "Calls of a foreign system that were seen and are in no journal."),
     ),
 )
 ATTEMPTS = Frame(

@@ -164,10 +164,12 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
     retried = any(row.retried for row in comparison.rows)
     judged = any(row.judging_calls for row in comparison.rows)
+    unseen = any(row.unrecorded for row in comparison.rows)
     names = [
         *(name.replace("_", " ") for name in used),
         *(["retried"] if retried else []),
         "calls",
+        *(["not recorded"] if unseen else []),
         "in",
         "out",
         "paid",
@@ -190,7 +192,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
                 agents[row.run],
                 *(f"{counted.get(row.run, Counter())[name]:,}" for name in used),
                 *([f"{row.retried:,}"] if retried else []),
-                *_took(row, judged),
+                *_took(row, judged, unseen),
             )
             for row in comparison.rows
         ),
@@ -277,9 +279,10 @@ def _difference(value: float | None, unit: str, digits: int = 2) -> str:
     return points(value, digits) if unit == "percent" or value is None else figure_text(value, "+.4g")
 
 
-def _took(row: RunTotals, judged: bool) -> tuple[str, ...]:
+def _took(row: RunTotals, judged: bool, unseen: bool) -> tuple[str, ...]:
     return (
         f"{row.calls:,}",
+        *([f"{row.unrecorded:,}"] if unseen else []),
         tokens(row.usage.input if row.usage else None),
         tokens(row.usage.output if row.usage else None),
         dollars(row.cost_paid),

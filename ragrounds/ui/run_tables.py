@@ -98,7 +98,10 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
         *([("name", row.name)] if row.name else []),
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
         *([("made again", f"{row.retried:,} attempts (the notes below say why)")] if row.retried else []),
-        ("calls", f"{row.calls:,}"),
+        (
+            "calls",
+            f"{row.calls:,}" + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
+        ),
         ("tokens", used),
         ("paid", dollars(row.cost_paid)),
         ("uncached", dollars(row.cost_uncached)),
