@@ -35,7 +35,7 @@ class StandInReply(Struct, frozen=True, kw_only=True):
     text: str = ""
     tool: str = ""
     """The tool that is called; empty: none."""
-    arguments: dict[str, str] = {}
+    arguments: Mapping[str, object] = {}
     finish: str = "stop"
     stopped_at: str = ""
     """The stop string that ended it, as vLLM tells it; empty: none."""
@@ -48,7 +48,8 @@ def reply_to(
     messages: Sequence[Mapping[str, object]],
     model: str,
     *,
-    tools: bool = False,
+    tools: Sequence[Mapping[str, object]] = (),
+    tool_choice: object = None,
     response_format: Mapping[str, object] | None = None,
     stops: Sequence[str] = (),
     most: int | None = None,
@@ -58,19 +59,19 @@ def reply_to(
     Args:
         messages: in OpenAI's form.
         model: the name that was asked for; another name has other opinions.
-        tools: whether a tool may be called.
+        tools: in OpenAI's form: one is called first, ``search`` where it is among them.
+        tool_choice: as the API takes it: after a search, ``required`` calls the last tool, which agents that want a
+            form put there.
         response_format: as the API takes it: ``json_object``, or ``json_schema``.
         stops: strings that end the reply; they are not part of it.
         most: tokens that it may have.
     """
     turns = [(str(message.get("role", "user")), _text(message.get("content"))) for message in messages]
     asked = sum(len(text) for _, text in turns) // 4 + 1
-    if tools and not any(role == "tool" for role, _ in turns):
-        query = _query(_question(turns))
-        size = len(query) // 4 + 1
-        return StandInReply(
-            tool="search", arguments={"query": query}, finish="tool_calls", asked_tokens=asked, said_tokens=size
-        )
+    if call := _call(turns, model, tools, tool_choice):
+        name, arguments = call
+        size = sum(len(str(value)) for value in arguments.values()) // 4 + 1
+        return StandInReply(tool=name, arguments=arguments, finish="tool_calls", asked_tokens=asked, said_tokens=size)
     said, finish = _formatted(_said(turns, model), response_format), "stop"
     place, stopped = min(
         ((place, stop) for stop in stops if stop and (place := said.find(stop)) >= 0), default=(-1, "")
@@ -84,6 +85,32 @@ def reply_to(
 
 
 Turns = Sequence[tuple[str, str]]
+
+
+def _call(
+    turns: Turns, model: str, tools: Sequence[Mapping[str, object]], choice: object
+) -> tuple[str, Mapping[str, object]] | None:
+    """The tool that is called, with its arguments; ``None``: none is."""
+    functions = [one["function"] for one in tools if isinstance(one.get("function"), dict)]
+    known = {str(one.get("name")): one.get("parameters") for one in functions if isinstance(one, dict)}
+    function = choice.get("function") if isinstance(choice, dict) else None
+    if choice == "none" or not known:
+        return None
+    if isinstance(function, dict):
+        name = str(function.get("name"))
+    elif not any(role == "tool" for role, _ in turns):
+        name = "search" if "search" in known else next(iter(known))
+    elif choice == "required":
+        name = next(reversed(known))
+    else:
+        return None
+    query, schema = _query(_question(turns)), known.get(name)
+    if not isinstance(schema, dict):
+        return name, {"query": query} if name == "search" else {}
+    forced = name != "search" and (isinstance(function, dict) or choice == "required")
+    said = _said(turns, model) if forced else query
+    made = _instance(schema, _object(said), said)
+    return name, made if isinstance(made, dict) else {}
 
 
 def _said(turns: Turns, model: str) -> str:
@@ -331,11 +358,7 @@ def _formatted(said: str, response_format: Mapping[str, object] | None) -> str:
     kind = (response_format or {}).get("type")
     if kind not in ("json_object", "json_schema"):
         return said
-    with_object = re.search(r"\{.*\}", said, re.DOTALL)
-    try:
-        value = json.loads(with_object[0]) if with_object else {"answer": said}
-    except ValueError:
-        value = {"answer": said}
+    value = _object(said)
     wanted = (response_format or {}).get("json_schema")
     schema = wanted.get("schema") if isinstance(wanted, dict) else None
     if isinstance(schema, dict):
@@ -343,19 +366,40 @@ def _formatted(said: str, response_format: Mapping[str, object] | None) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _object(said: str) -> object:
+    """The JSON object in a reply, or one that holds the reply."""
+    found = re.search(r"\{.*\}", said, re.DOTALL)
+    try:
+        return json.loads(found[0]) if found else {"answer": said}
+    except ValueError:
+        return {"answer": said}
+
+
 def _instance(schema: Mapping[str, object], given: object, said: str) -> object:
     """A value of a JSON schema: what was said where it fits, else the least that does."""
-    kind, chosen = schema.get("type"), schema.get("enum")
+    defined, others = schema.get("$defs"), schema.get("anyOf")
+    if isinstance(defined, dict) and (place := schema.get("$ref")) is not None:
+        named = defined.get(str(place).rpartition("/")[2])
+        return _instance({**named, "$defs": defined}, given, said) if isinstance(named, dict) else said
+    if isinstance(others, list) and others and isinstance(others[0], dict):
+        return _instance({**others[0], "$defs": defined}, given, said)
+    kind, chosen = schema.get("type"), [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(chosen, list) and chosen:
         return given if given in chosen else chosen[_lot(said) % len(chosen)]
     properties = schema.get("properties")
     if kind == "object" or isinstance(properties, dict):
         fields = properties if isinstance(properties, dict) else {}
         known = given if isinstance(given, dict) else {}
-        return {name: _instance(part, known.get(name), said) for name, part in fields.items()}
+        return {name: _instance({**part, "$defs": defined}, known.get(name), said) for name, part in fields.items()}
     if kind == "array":
         items = schema.get("items")
-        return given if isinstance(given, list) else [_instance(items, None, said)] if isinstance(items, dict) else []
+        return (
+            given
+            if isinstance(given, list)
+            else [_instance({**items, "$defs": defined}, None, said)]
+            if isinstance(items, dict)
+            else []
+        )
     if kind in ("integer", "number"):
         return given if isinstance(given, int | float) else _lot(said) % 10
     if kind == "boolean":

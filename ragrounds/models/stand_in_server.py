@@ -110,6 +110,7 @@ class _CompletionRequest(msgspec.Struct):
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     tools: list[dict[str, object]] | None = None
+    tool_choice: object = None
     response_format: dict[str, object] | None = None
     stream: bool = False
     n: int | None = None
@@ -126,7 +127,13 @@ async def _answered(request: web.Request, *, chat: bool) -> web.StreamResponse:
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     most = asked.max_tokens if asked.max_tokens is not None else asked.max_completion_tokens
     reply = reply_to(
-        messages, asked.model, tools=bool(asked.tools), response_format=asked.response_format, stops=stops, most=most
+        messages,
+        asked.model,
+        tools=asked.tools or (),
+        tool_choice=asked.tool_choice,
+        response_format=asked.response_format,
+        stops=stops,
+        most=most,
     )
     body = _body(asked.model, reply, chat)
     if not asked.stream:

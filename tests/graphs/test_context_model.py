@@ -12,6 +12,7 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.engine import thread_bridge
 from ragrounds.models.providers import open_model
+from ragrounds.models.stand_in_server import stand_in_server
 from ragrounds.records import Called, Passage
 from tests.graphs import context_graphs
 from tests.graphs.playing import Played, Shelf, play
@@ -217,3 +218,31 @@ async def test_create_agent_with_a_form(name: str) -> None:
         form = server.bodies[0]["response_format"]["json_schema"]
         assert (form["name"], form["strict"]) == ("Verdict", True)
         assert sent(server, "tool_choice") == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "by_function_calling",
+        "by_json_schema",
+        "by_json_mode",
+        "by_typed_dict",
+        "react",
+        "tool_strategy",
+        "provider_strategy",
+    ],
+)
+async def test_the_stand_in_gives_the_forms_that_are_asked_for(name: str) -> None:
+    """So that a graph can be tried without a model."""
+    with stand_in_server() as url:
+        model = open_model(f'openai:m[base_url="{url}",tries=1]')
+        played = await play(f"{FILE}:{name}", [], opened=model)
+        await model.close()
+    if name == "by_json_mode":  # no schema is told, and the prompt names no form
+        assert played.attempt.reason.startswith("AttributeError")
+        return
+    assert played.attempt.status == "completed", played.attempt.reason
+    if name.startswith("by_"):
+        assert played.attempt.text in (["A", "B", "C"] if name != "by_typed_dict" else [played.attempt.text])
+    else:
+        assert played.shelf.queries
