@@ -54,6 +54,7 @@ def test_attributes_follow_the_conventions(spans):
     assert search["input.value"] == "scurvy"
     assert search["retrieval.documents.0.document.id"] == "d1#0"
     assert search["retrieval.documents.1.document.content"] == "Other text."
+    assert [one["page_content"] for one in json.loads(search["output.value"])][1] == "Other text."
     assert model["llm.input_messages.0.message.role"] == "system"
     assert model["llm.input_messages.1.message.content"] == "My key: [key]"
     assert model["llm.output_messages.0.message.content"] == "The answer is A."

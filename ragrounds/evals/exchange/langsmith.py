@@ -20,7 +20,7 @@ from ragrounds.addresses import check_address
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.delivery import Delivery, Refusal, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat
-from ragrounds.evals.exchange.openinference import as_function, passage_facts
+from ragrounds.evals.exchange.openinference import as_function, retrieved
 from ragrounds.evals.exchange.trace_nodes import (
     TraceCleaner,
     TraceNode,
@@ -195,16 +195,7 @@ def _outputs(trace: Trace, node: TraceNode) -> Fields:
     if node.kind == "attempt":
         return {"answer": node.output, "choice": trace.attempt.choice or None}
     if node.kind == "search" and call is not None:
-        return {
-            "documents": [
-                {
-                    "page_content": one.text,
-                    "type": "Document",
-                    "metadata": {"id": one.id, "score": one.score, **passage_facts(one)},
-                }
-                for one in call.passages
-            ]
-        }
+        return {"documents": [retrieved(passage) for passage in call.passages]}
     made: Fields = {}
     if call is not None and call.reply is not None:
         made["messages"] = [_message(Message("assistant", call.reply.text, calls=call.reply.calls))]

@@ -25,9 +25,14 @@ _KINDS = {
 
 
 class OpenInferenceAttributes:
-    """Makes the attributes of nodes. Needs the extra ``export``."""
+    """Makes the attributes of nodes. Needs the extra ``export``.
 
-    def __init__(self) -> None:
+    Args:
+        documents_as_output: Whether what a search found is its output, too: for servers that do not know documents.
+    """
+
+    def __init__(self, *, documents_as_output: bool = False) -> None:
+        self._as_output = documents_as_output
         conventions = optional_module("openinference.semconv.trace", "OpenTelemetry")
         self._names = conventions.SpanAttributes
         self._message = conventions.MessageAttributes
@@ -67,7 +72,10 @@ class OpenInferenceAttributes:
                 made[names.TOOL_NAME] = node.name
             case "search":
                 facts = {**facts, **node.parameters}
-        if node.call is not None:
+        if node.call is not None and node.call.passages:
+            if self._as_output:
+                found = [retrieved(passage) for passage in node.call.passages]
+                made |= self._value(names.OUTPUT_VALUE, names.OUTPUT_MIME_TYPE, found)
             for number, passage in enumerate(node.call.passages):
                 made |= self._passage(f"{names.RETRIEVAL_DOCUMENTS}.{number}.", passage)
         return made | {names.METADATA: _json(facts)}
@@ -135,6 +143,12 @@ def as_function(tool: Tool) -> dict[str, object]:
     """A tool as chat models are told of it."""
     about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": about}
+
+
+def retrieved(passage: Passage) -> dict[str, object]:
+    """A passage as LangChain writes documents, which other tools read."""
+    about = {"id": passage.id, "score": float(passage.score), **passage_facts(passage)}
+    return {"page_content": passage.text, "type": "Document", "metadata": about}
 
 
 def passage_facts(passage: Passage) -> dict[str, object]:

@@ -31,11 +31,12 @@ class SpanBuilder:
 
     Args:
         project: The project they belong to; empty: each run is one, by its id.
+        documents_as_output: Whether what a search found is its output, too: for servers that do not know documents.
     """
 
-    def __init__(self, project: str = "") -> None:
+    def __init__(self, project: str = "", *, documents_as_output: bool = True) -> None:
         self.encoder = OtlpEncoder(PROJECT)
-        self._attributes = OpenInferenceAttributes()
+        self._attributes = OpenInferenceAttributes(documents_as_output=documents_as_output)
         self._project = project
 
     def spans(self, trace: Trace) -> Iterator[OtlpSpan]:

@@ -74,7 +74,7 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
     Raises:
         UserError: the server cannot be reached, or takes none of them.
     """
-    options, builder = export.options, SpanBuilder(export.options.project)
+    options, builder = export.options, SpanBuilder(export.options.project, documents_as_output=False)
     place = options.endpoint.rstrip("/")
     own = {"Authorization": f"Bearer {key}"} if key else {}
     cleaner = TraceCleaner()

@@ -177,6 +177,9 @@ def _call_node(traced: TracedCall, place: tuple[int, ...], begun: float) -> Trac
         query = searched.query if searched else None
         return replace(made, input=query, parameters={"k": searched.k, "corpus": searched.corpus} if searched else {})
     if call.kind == "tool":
+        if traced.asked is not None:  # an address that an agent's file lists
+            said = "\n".join(message.content for message in traced.asked.messages)
+            return replace(made, name=spec.name, input=said, output=traced.reply.text if traced.reply else None)
         return replace(made, name=spec.name, input=traced.used, output=traced.gave)
     provider, _, name = spec.name.partition(":")
     reply, asked = traced.reply, traced.asked

@@ -144,11 +144,11 @@ def traced_call(store: Store, call: Call) -> TracedCall:
     if call.kind == "search":
         found = store.call(call.key, SearchRequest, SearchResult)
         return TracedCall(call, searched=found[0], passages=found[1].passages) if found else TracedCall(call)
-    if call.kind in ("model", "tool"):
-        said = store.call(call.key, Request, Reply)
-        return TracedCall(call, asked=said[0], reply=said[1]) if said else TracedCall(call)
-    used = store.call(call.key, dict, dict)
-    return TracedCall(call, used=used[0], gave=used[1]) if used else TracedCall(call)
+    used = store.call(call.key, dict, dict) if call.kind == "tool" else None
+    if used is not None and "messages" not in used[0]:  # not an address that an agent's file lists
+        return TracedCall(call, used=used[0], gave=used[1])
+    said = store.call(call.key, Request, Reply)
+    return TracedCall(call, asked=said[0], reply=said[1]) if said else TracedCall(call)
 
 
 class FoundPassages(Struct, frozen=True):

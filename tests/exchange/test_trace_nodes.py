@@ -1,0 +1,140 @@
+"""The nodes of an attempt: calls of models with tools, embeddings and tools, in every form that is sent."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from ragrounds.contracts import Entry, Request, Tool
+from ragrounds.evals.exchange.langfuse import span_attributes
+from ragrounds.evals.exchange.langsmith import trace_fields
+from ragrounds.evals.exchange.openinference import OpenInferenceAttributes
+from ragrounds.evals.exchange.trace_nodes import TraceCleaner, trace_nodes
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.records import Call, Called, Entered, Fault, Left, Message, Noted, Reply, ToolCall, Usage
+from ragrounds.tools.toolset import ToolAnswer, ToolRequest
+from tests.compare.making import add_run, questions
+
+pytest.importorskip("openinference.semconv.trace", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
+ACTOR = 'openai:tiny[base_url="http://127.0.0.1:9/v1",temperature=0.2]'
+WISH = ToolCall("call-1", "corpus_search", '{"query": "scurvy"}')
+SEARCH = Tool("corpus_search", "Finds passages.", {"type": "object", "properties": {"query": {"type": "string"}}})
+
+
+@pytest.fixture
+def trace(store):
+    """An attempt that embeds, asks a model with tools, uses one, and fails at another call."""
+    asked = Request(
+        messages=(
+            Message("user", "What cures scurvy?"),
+            Message("assistant", "", calls=(WISH,)),
+            Message("tool", "Vitamin C\x00.", answers="call-1"),
+        ),
+        tools=(SEARCH,),
+        max_tokens=50,
+    )
+    reply = Reply(text="Again.", calls=(WISH,), usage=Usage(100, 20, 40, 5), model="tiny-1", finish="tool_calls")
+    embedded = Request(messages=(Message("user", "scurvy"),))
+    used = ToolRequest(tool="corpus_search", query='{"query": "scurvy"}')
+    entries = [
+        (Entry(key="01" * 32, kind="model", actor="openai:embed", request=embedded), Reply(text="", usage=Usage(2, 0))),
+        (Entry(key="02" * 32, kind="model", actor=ACTOR, request=asked), reply),
+        (Entry(key="03" * 32, kind="tool", actor="corpus_search", request=used), ToolAnswer("found")),
+    ]
+
+    async def keep():
+        journal = StoreJournal(store)
+        for entry, response in entries:
+
+            async def made(response=response):
+                return response
+
+            await journal.once(entry, made, type(response))
+        journal.close()
+
+    asyncio.run(keep())
+    common = {"node": "think", "at": 10.0, "seconds": 1.0}
+    events = (
+        Entered(step=0, node="think", at=10.0),
+        Called(step=0, call=Call(key="01" * 32, kind="model", role="embedding", actor="openai:embed",
+                                 usage=Usage(2, 0), cost_uncached=0.001, **common)),
+        Called(step=0, call=Call(key="02" * 32, kind="model", role="answering", actor=ACTOR, usage=reply.usage,
+                                 faults=(Fault(kind="server", message="busy", status=503),), **common)),
+        Called(step=0, call=Call(key="03" * 32, kind="tool", role="searching", actor="corpus_search", **common)),
+        Called(step=0, call=Call(key="", kind="model", role="answering", actor=ACTOR, error="no reply", **common)),
+        Noted(step=0, what="passage_cut", text="one was cut"),
+        Left(step=0, seconds=4.0, changes={"answer": "A"}),
+    )  # fmt: skip
+    run = add_run(store, "agent", questions(1), [1], events={0: events})
+    (made,) = TraceCleaner().traces(store, [run])
+    return made
+
+
+def test_openinference_has_messages_tools_and_calls(trace):
+    attributes = OpenInferenceAttributes()
+    nodes = list(trace_nodes(trace))
+    assert [node.kind for node in nodes] == ["attempt", "step", "embedding", "model", "tool", "model"]
+    _, step, embedding, model, tool, failed = (attributes(trace, node) for node in nodes)
+    assert json.loads(step["metadata"])["notes"] == [{"what": "passage_cut", "text": "one was cut"}]
+    assert embedding["embedding.embeddings.0.embedding.text"] == "scurvy"
+    assert (embedding["openinference.span.kind"], embedding["llm.token_count.prompt"]) == ("EMBEDDING", 2)
+    assert (model["llm.model_name"], model["llm.provider"]) == ("tiny-1", "openai")
+    assert json.loads(model["llm.invocation_parameters"]) == {
+        "base_url": "http://127.0.0.1:9/v1", "max_tokens": 50, "temperature": 0.2,
+    }  # fmt: skip
+    said = "llm.input_messages.1.message.tool_calls.0.tool_call."
+    assert model[said + "function.name"] == "corpus_search"
+    assert model[said + "function.arguments"] == WISH.arguments
+    assert model["llm.input_messages.2.message.tool_call_id"] == "call-1"
+    assert model["llm.input_messages.2.message.content"] == "Vitamin C\ufffd."
+    assert model["llm.output_messages.0.message.tool_calls.0.tool_call.id"] == "call-1"
+    described = json.loads(model["llm.tools.0.tool.json_schema"])
+    assert described["function"] == msgspec.to_builtins(SEARCH)
+    assert (model["llm.token_count.prompt_details.cache_read"], model["llm.finish_reason"]) == (40, "tool_calls")
+    assert model["llm.cost.total"] is None  # no known price: unknown, never 0
+    assert json.loads(model["metadata"])["faults"][0]["status"] == 503
+    assert tool["tool.name"] == "corpus_search"
+    assert json.loads(tool["input.value"])["query"] == WISH.arguments
+    assert json.loads(tool["output.value"])["text"] == "found"
+    assert nodes[5].error == "no reply"
+    assert failed["llm.model_name"] == "tiny"
+
+
+def test_langfuse_has_them_and_counts_no_token_twice(trace):
+    nodes = list(trace_nodes(trace))
+    model = span_attributes(trace, nodes[3])
+    given = json.loads(model["langfuse.observation.input"])
+    assert given["messages"][1]["calls"][0]["name"] == "corpus_search"
+    assert given["tools"][0]["function"]["name"] == "corpus_search"
+    usage = json.loads(model["langfuse.observation.usage_details"])
+    assert usage == {
+        "input": 60, "input_cached_tokens": 40, "output": 15, "output_reasoning_tokens": 5, "total": 120,
+    }  # fmt: skip
+    assert "langfuse.observation.cost_details" not in model
+    assert json.loads(model["langfuse.observation.model.parameters"])["temperature"] == "0.2"
+    assert span_attributes(trace, nodes[5])["langfuse.observation.level"] == "ERROR"
+    assert span_attributes(trace, nodes[4])["langfuse.observation.type"] == "tool"
+
+
+def test_langsmith_has_them_in_the_form_of_chat_models(trace):
+    _, _, embedding, model, tool, failed = trace_fields(trace, "mine")
+    assert embedding["run_type"] == "embedding"
+    messages = model["inputs"]["messages"]
+    assert messages[1]["tool_calls"][0]["function"] == {"name": "corpus_search", "arguments": WISH.arguments}
+    assert messages[2]["tool_call_id"] == "call-1"
+    assert model["inputs"]["tools"][0]["function"]["name"] == "corpus_search"
+    assert model["outputs"]["messages"][0]["tool_calls"][0]["id"] == "call-1"
+    assert model["outputs"]["usage_metadata"]["input_token_details"] == {"cache_read": 40}
+    assert "total_cost" not in model["outputs"]["usage_metadata"]
+    facts = model["extra"]["metadata"]
+    assert (facts["ls_provider"], facts["ls_temperature"], facts["ls_max_tokens"]) == ("openai", 0.2, 50)
+    assert tool["outputs"]["text"] == "found"
+    assert failed["error"] == "no reply"
+
+
+def test_an_imported_attempt_without_calls_has_its_tokens_itself(store):
+    run = add_run(store, "imported", questions(1), [1], usage=Usage(7, 3), origin="imported")
+    (trace,) = TraceCleaner().traces(store, [run])
+    (root,) = trace_nodes(trace)
+    assert (root.usage, root.cost) == (Usage(7, 3), 0.01)
