@@ -98,9 +98,9 @@ class AttemptObservation:
         )
 
     def unrecorded(self, what: str) -> None:
-        """Count a call that cannot be replayed."""
+        """Count a call that cannot be replayed; a replay ends by it."""
         if self._recorder:
-            self._recorder.count_unrecorded(what)
+            self._recorder.unseen(what)
 
     def note(self, what: str, text: str) -> None:
         """Leave a remark in the trace."""

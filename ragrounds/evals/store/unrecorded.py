@@ -40,11 +40,12 @@ def unrecorded_words(store: Store, run: Run) -> str:
 
 
 def check_replayable(store: Store, run: Run) -> None:
-    """Check that a replay can answer all that a run of this identity asked.
+    """Check that a replay can answer all that runs of this agent and this code asked.
 
     Raises:
         UserError: calls of it are in no journal.
     """
     for before in store.runs():
-        if before.fingerprint == run.fingerprint and (words := unrecorded_words(store, before)):
+        same = (before.agent, before.identity.get("graph_code")) == (run.agent, run.identity.get("graph_code"))
+        if same and (words := unrecorded_words(store, before)):
             raise UserError(f"{run.agent} cannot be replayed. {words}")

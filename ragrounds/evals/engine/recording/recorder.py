@@ -198,7 +198,7 @@ class AttemptRecorder:
         if self.over:
             return
         if self.closed:
-            self.end(StopRun(f"Replay: {what} was asked for, which no journal can hold; nothing was sent."))
+            self.end(StopRun(f"Replay: {what} was asked for, which no journal holds; nothing was sent."))
         self.count_unrecorded(what)
 
     def count_unrecorded(self, what: str) -> None:
