@@ -34,15 +34,13 @@ class RunnableSystem:
         self.made = made
         self._wiring = wiring
         keys, way = _taken(made)
-        self.input = wiring.input or guessed(keys)
+        self.input = wiring.input or guessed(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         self._way = "mapping" if self.input else way
         if keys and not self.input:
             raise UserError(
                 f"{wiring.name}: what is given to {', '.join(keys)}? Say it in the agent's file: "
                 f'input = {{ {keys[0]} = "prompt" }}.'
             )
-        if self._way == "mapping" and not wiring.input and len(keys) == 1:
-            self.input = {keys[0]: "messages" if keys[0] == "messages" else "prompt"}
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
         """Invoke it with the question."""

@@ -1,0 +1,250 @@
+"""What systems of somebody's own are set to: in an agent's text, in its file, by options; and what has no effect."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.agents.agent import code_named, open_agent, read_card
+from ragrounds.agents.systems.place import app_of, give, named_object
+from ragrounds.agents.systems.settings import flat, read_table, with_model, with_tables
+from ragrounds.errors import UserError
+from tests.servers.process import Running
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+GRAPH = """
+import os
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
+from parts.words import WORD
+
+def reply(state: MessagesState, config: RunnableConfig):
+    import library
+    model = config["configurable"].get("model", "none")
+    return {"messages": [AIMessage(f"{WORD} {library.WORD} {os.environ.get('APP_WORD')} {model}")]}
+
+def ask(state: MessagesState):
+    return {"messages": [AIMessage(str(interrupt({"choices": ["B", "C"]})))]}
+
+def made(node):
+    graph = StateGraph(MessagesState)
+    graph.add_node("node", node)
+    graph.add_edge(START, "node")
+    return graph
+
+graph = made(reply).compile()
+asking = made(ask).compile()
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An application in the layout that LangGraph's own template has."""
+    parts, library = tmp_path / "src" / "parts", tmp_path / "library"
+    parts.mkdir(parents=True)
+    library.mkdir()
+    (parts / "__init__.py").write_text("")
+    (parts / "words.py").write_text("WORD = 'word'\n")
+    (parts / "graph.py").write_text(GRAPH)
+    (library / "library.py").write_text("WORD = 'of the library'\n")
+    (tmp_path / ".env").write_text("export APP_WORD='from the file'\nAPP_OTHER=other\n")
+    says = {
+        "dependencies": [".", "./library", "langchain_openai"],
+        "graphs": {
+            "first-agent": "./src/parts/graph.py:graph",
+            "asking": {"path": "parts.graph:asking", "description": "Asks."},
+        },
+        "env": ".env",
+    }
+    (tmp_path / "langgraph.json").write_text(json.dumps(says))
+    (tmp_path / "person.py").write_text("def choose(asked):\n    return asked['choices'][0]\n")
+    for name in ("APP_WORD", "APP_OTHER"):
+        monkeypatch.setenv(name, "")  # to be as it was afterwards
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def texts(result: rr.RunResult) -> set[str]:
+    return {str(one.text) for one in result.to_pandas("attempts").itertuples()}
+
+
+def run(agents: object, **options: object) -> rr.RunResult:
+    return rr.run("sample", agents, limit=2, progress=False, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGROUNDS_HOME", str(home))
+
+
+def test_an_app_runs_with_its_dependencies_and_its_environment(app: Path) -> None:
+    assert texts(run("langgraph.json:first-agent")) == {"word of the library from the file none"}
+    os.environ["APP_WORD"] = "from the shell"
+    assert texts(run("langgraph.json:first-agent", new=True)) == {"word of the library from the shell none"}
+    told = app_of("langgraph.json:first-agent")
+    assert told is not None
+    assert told.target == f"{app}/src/parts/graph.py:graph"
+    assert told.folders == (str(app), str(app / "src"), str(app / "library"))
+    assert (told.packages, told.variables) == (
+        ("langchain_openai",),
+        {"APP_WORD": "from the file", "APP_OTHER": "other"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("langgraph.json", "which graph? Expected langgraph.json:NAME. It has: first-agent, asking"),
+        ("langgraph.json:first-agnet", "Did you mean 'first-agent'"),
+        ("nowhere.json:x", "Cannot read 'nowhere.json'"),
+        ("other.json:x", "Expected a langgraph.json"),
+    ],
+)
+def test_an_app_without_that_graph_tells_what_it_has(app: Path, name: str, message: str) -> None:
+    (app / "other.json").write_text("[]")
+    with pytest.raises(UserError) as told:
+        run(name)
+    assert message in str(told.value)
+
+
+def test_an_agent_s_file_names_a_system_and_who_answers(app: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "agents"
+    folder.mkdir()
+    file = folder / "mine.toml"
+    file.write_text('system = "../langgraph.json:asking"\non_interrupt = "../person.py:choose"\nas = "Mine"\n')
+    result = run(str(file))
+    assert texts(result) == {"B"}
+    named = code_named(read_card(str(file)))
+    assert named == ["parts.graph:asking", f"{folder}/../person.py:choose"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('system = "x.py:y"\ngraph = "direct"', "two words for one thing"),
+        ('system = "direct"', "expected ./FILE.py:NAME"),
+        ('summary = "Nothing."', "names neither a graph nor a system"),
+    ],
+)
+def test_a_file_without_a_system_is_told(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_card(str(tmp_path / "mine.toml"))
+
+
+def test_what_is_configured_stands_in_the_agent_s_text(app: Path) -> None:
+    (app / "set.toml").write_text("[configurable]\nmodel = 'gpt-y'\ntags = ['a', 'b']\n[configurable.deep]\nx = 1\n")
+    first = run("langgraph.json:first-agent", config=["model=gpt-x", "steps=3"])
+    assert first.runs[0].agent == "langgraph.json:first-agent[config.model=gpt-x,config.steps=3]"
+    assert texts(first) == {"word of the library from the file gpt-x"}
+    second = run("langgraph.json:first-agent", config=["set.toml", "steps=4"])
+    assert texts(second) == {"word of the library from the file gpt-y"}
+    card = open_agent(second.runs[0].agent).card
+    assert card.config == {"model": "gpt-y", "tags": ["a", "b"], "deep": {"x": 1}, "steps": 4}
+    assert run(first.runs[0].agent).runs[0].id == first.runs[0].id, "its text is all of it"
+
+
+def test_the_options_of_the_command_line(app: Path, command: Command) -> None:
+    os.chdir(app)
+    ran = ("run", "--limit", "2", "--display", "none", "--agent", "langgraph.json:first-agent")
+    done = command(*ran, "--config", "model=gpt-x")
+    assert done.returncode == 0, done.stderr
+    assert "langgraph.json:first-agent[config.model=gpt-x]" in done.stdout
+    for options, message in (
+        (("--model", "openai:x"), "--model has no effect on langgraph.json:first-agent"),
+        (("--temperature", "0.5"), "--temperature has no effect"),
+        (("--corpus", "sample"), "--corpus has no effect"),
+        (("--retriever", "bm25[k1=1.5]"), "changes nothing"),
+        (("--context", "depth=3"), "no context_schema"),
+        (("--config", "model"), "expected KEY=VALUE"),
+        (("--config", "nowhere.toml"), "nowhere.toml"),
+    ):
+        refused = command(*ran, *options)
+        assert refused.returncode != 0
+        assert message in " ".join(refused.stderr.split()), refused.stderr
+
+
+@pytest.mark.parametrize("key", ["model=openai:x", "retriever=bm25[k1=1.5]", "question_only=false", "prompts=folder"])
+def test_what_has_no_effect_on_a_system_is_an_error(app: Path, key: str) -> None:
+    with pytest.raises(UserError, match=f"{key.partition('=')[0]} has no effect on it"):
+        run(f"langgraph.json:first-agent[{key}]")
+    with pytest.raises(UserError, match="is for systems of one's own"):
+        run("direct", config={"a": 1})
+
+
+def test_a_model_is_set_where_the_file_says(app: Path) -> None:
+    file = app / "mine.toml"
+    file.write_text('system = "langgraph.json:first-agent"\nmodel_field = "config.model"\n')
+    result = run("mine.toml", model="openai:gpt-z")
+    assert result.runs[0].agent == "mine.toml[config.model=openai:gpt-z]"
+    assert texts(result) == {"word of the library from the file openai:gpt-z"}
+    assert with_model("mine.toml[config.model=own]", read_card("mine.toml"), "openai:x") == "mine.toml[config.model=own]"
+    with pytest.raises(UserError, match="no parameters"):
+        run("mine.toml", model="openai:gpt-z[temperature=0]")
+    file.write_text('system = "langgraph.json:first-agent"\nmodel_field = "model"\n')
+    with pytest.raises(UserError, match=r"expected config\.KEY or context\.KEY"):
+        run("mine.toml", model="openai:gpt-z")
+
+
+def test_tables_are_read_and_written_alike() -> None:
+    table = {"a": {"b": 1, "c": [1, None]}, "d": "true", "e": True, "f": 0.5, "g": None, "h": "x y"}
+    text = with_tables("mine.py:graph", table, {"i": 1})
+    card = open_agent_card(text)
+    assert (card["config"], card["context"]) == (table, {"i": 1})
+    assert dict(flat({"a": {"b": 1}})) == {"a.b": 1}
+    assert read_table(["a.b=1", 'c=["x"]', "d=plain text", "configurable.e=2"], "--config") == {
+        "a": {"b": 1},
+        "c": ["x"],
+        "d": "plain text",
+        "e": 2,
+    }
+
+
+def open_agent_card(text: str) -> dict[str, object]:
+    """The tables of an agent's text, without opening the file that it names."""
+    from ragrounds.agents.card import Card
+    from ragrounds.agents.systems.settings import with_setting
+    from ragrounds.specs import parse
+
+    card = Card(graph="mine.py:graph")
+    for key, value in parse(text).parameters.items():
+        _, card = with_setting(card, key, value)
+    return {"config": card.config, "context": card.context}
+
+
+def three_lines(question: str) -> str:
+    """A function as somebody writes it in a notebook."""
+    import openai
+
+    said = openai.OpenAI().chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+    return str(said.choices[0].message.content)
+
+
+def test_objects_are_agents(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    before = server.account().calls
+    inside = lambda question: "B"  # noqa: E731 - as it is given
+    result = run({"Three lines": three_lines, "Always B": inside, "Ours": "direct"}, model="baseline:extractive")
+    assert [run.agent for run in result.runs] == [f"{__name__}:three_lines", "__main__:lambda", "direct"]
+    assert server.account().calls - before == 2
+    rows = {row.agent: row.name for row in result.comparison.rows} if hasattr(result.comparison.rows[0], "name") else {}
+    assert not rows or rows["__main__:lambda"] == "Always B"
+    again = run([inside])
+    assert again.runs[0].id == result.runs[1].id, "the same function is the same run"
+    with pytest.raises(UserError, match="an object of this process"):
+        run([inside], workers=2)
+
+
+def test_an_object_of_another_process_is_told() -> None:
+    assert give([len, len]) == ["builtins:len", "builtins:len"]
+    with pytest.raises(UserError, match="was an object of another process"):
+        named_object("__main__:no_such_thing_here")
