@@ -11,7 +11,7 @@ from ragrounds.agents.systems.function import in_thread
 from ragrounds.errors import UserError
 from tests.graphs.playing import LONG, play
 
-FORMS = '''
+FORMS = """
 import contextlib
 from dataclasses import dataclass
 from enum import Enum
@@ -247,7 +247,7 @@ def nothing(question):
 
 
 number = 3
-'''
+"""
 LAST = "C. Aspirin zqc"
 
 

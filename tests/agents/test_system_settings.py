@@ -180,13 +180,25 @@ def test_what_has_no_effect_on_a_system_is_an_error(app: Path, key: str) -> None
         run("direct", config={"a": 1})
 
 
+@pytest.mark.parametrize(
+    "given", ["api_key=hidden-words", "auth.token=hidden-words", "other=sk-hiddenwords0123456789ABCDEFG"]
+)
+def test_a_key_is_not_taken_into_an_agent_s_text(app: Path, given: str) -> None:
+    with pytest.raises(UserError, match="looks like a key") as told:
+        run("langgraph.json:first-agent", config=[given])
+    assert "hidden" not in str(told.value)
+    assert run("langgraph.json:first-agent", config=["max_tokens=5"]).runs
+
+
 def test_a_model_is_set_where_the_file_says(app: Path) -> None:
     file = app / "mine.toml"
     file.write_text('system = "langgraph.json:first-agent"\nmodel_field = "config.model"\n')
     result = run("mine.toml", model="openai:gpt-z")
     assert result.runs[0].agent == "mine.toml[config.model=openai:gpt-z]"
     assert texts(result) == {"word of the library from the file openai:gpt-z"}
-    assert with_model("mine.toml[config.model=own]", read_card("mine.toml"), "openai:x") == "mine.toml[config.model=own]"
+    assert (
+        with_model("mine.toml[config.model=own]", read_card("mine.toml"), "openai:x") == "mine.toml[config.model=own]"
+    )
     with pytest.raises(UserError, match="no parameters"):
         run("mine.toml", model="openai:gpt-z[temperature=0]")
     file.write_text('system = "langgraph.json:first-agent"\nmodel_field = "model"\n')

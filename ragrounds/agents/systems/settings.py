@@ -6,6 +6,7 @@ no effect on one.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from ragrounds.agents.card import Card
 from ragrounds.errors import UserError, nearest
 from ragrounds.files import read_text
+from ragrounds.redaction import redacted
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.text import parse_toml
 
@@ -23,6 +25,7 @@ TABLES = ("input", "config", "context")
 """Fields of a card that are tables: ``config.KEY`` in an agent's text."""
 TEXTS = ("output", "choice", "on_interrupt", "model_field")
 SETTINGS = (*(f"{table}.KEY" for table in TABLES), *TEXTS)
+_SECRET = re.compile(r"(?:_|\.|^)(?:api_?key|token|secret|password)$", re.IGNORECASE)
 _JSON = "json"
 """The name of a spec whose one parameter, ``text``, is the JSON of a value that the grammar has no word for: a list."""
 
@@ -34,10 +37,19 @@ def is_setting(key: str) -> bool:
 
 
 def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
-    """What a card had before under a key of an agent's text, as a text's value, and the card with it set."""
+    """What a card had before under a key of an agent's text, as a text's value, and the card with it set.
+
+    Raises:
+        UserError: the value looks like a key.
+    """
     if key in TEXTS:
         return getattr(card, key), replace(card, **{key: str(value)})
     table, _, path = key.partition(".")
+    if isinstance(value, str) and (redacted(value) != value or _SECRET.search(path.replace("-", "_"))):
+        raise UserError(
+            f"{key} looks like a key, and an agent's text is stored and shown. Put it into a variable of the "
+            "environment, or where the system's own code reads it."
+        )
     held: dict[str, object] = getattr(card, table)
     if table == "input":
         return held.get(path), replace(card, input={**card.input, path: str(value)})

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent
 from ragrounds.agents.systems import is_foreign, open_system
+from ragrounds.agents.systems.function import MOST_THREADS
 from ragrounds.contracts import Closing, FinishedAttempt, Scorer, System
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, AttemptEnded
@@ -66,7 +67,9 @@ class AttemptRunner:
         self._scored = {planned.run.id: frozenset(store.score_codes(planned.run)) for planned in planned_runs}
         self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
         self._systems = {planned.run.id: _opened(planned.agent) for planned in planned_runs}
-        grow_threads()
+        # A system's own plain functions each hold a thread for as long as they run.
+        foreign = any(is_foreign(planned.agent.card) for planned in planned_runs)
+        grow_threads(MOST_THREADS if foreign else None)
 
     async def close(self) -> None:
         """Close what the systems hold open: connections to an endpoint."""

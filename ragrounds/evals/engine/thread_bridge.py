@@ -29,6 +29,11 @@ _ADVICE = "write the node as `async def` and await it (`await model.ainvoke(…)
 class GrowingPool(ThreadPoolExecutor):
     """Threads for an event loop, with one more for each that waits for the loop itself."""
 
+    def widen(self, workers: int) -> None:
+        """Let there be so many threads, where there may be fewer yet."""
+        with _growing:
+            self._max_workers = max(self._max_workers, workers)
+
     @contextlib.contextmanager
     def room(self) -> Iterator[None]:
         """Let another thread begin while this one waits."""
@@ -52,7 +57,7 @@ def _nothing() -> None:
 
 
 def grow_threads(workers: int | None = None) -> None:
-    """Give the running event loop a :class:`GrowingPool` in place of its own threads, once.
+    """Give the running event loop a :class:`GrowingPool` in place of its own threads, once; widen the one that it has.
 
     Args:
         workers: Threads that there are while nobody waits; ``None``: as many as Python would have.
@@ -61,6 +66,8 @@ def grow_threads(workers: int | None = None) -> None:
     if loop not in _pools:
         _pools[loop] = GrowingPool(workers, "ragrounds")
         loop.set_default_executor(_pools[loop])
+    elif workers is not None:
+        _pools[loop].widen(workers)
 
 
 class ThreadBridge:
