@@ -103,6 +103,13 @@ def read_source(path: Path) -> tuple[str, tuple[Import, ...]]:
     return _read(path, False, file_mark(path))
 
 
+def tree_digest(tree: ast.AST) -> str:
+    """The digest of a source that stands in no file."""
+    words: list[str] = []
+    _write(tree, words, [], False)
+    return text_digest(*words)
+
+
 def file_mark(path: Path) -> tuple[int, int]:
     """When a file was changed (nanoseconds) and its size (bytes): what is known of it holds while these stay."""
     return _mark(path)

@@ -26,10 +26,12 @@ from ragrounds.api.workspace import JournalMode, chosen_settings, closing, one_o
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
+    from ragrounds.agents.agent import Agent
     from ragrounds.contracts import FinishedAttempt, Stop
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
     from ragrounds.evals.engine.plan import PlannedRun, Recipe
+    from ragrounds.evals.engine.recording.recorder import ProbedCall
     from ragrounds.evals.store.journal import StoreJournal
     from ragrounds.evals.store.retries import AskedAgain, AttemptKey
     from ragrounds.evals.store.store import Store
@@ -320,6 +322,7 @@ class _Replay:
             only=execution.only,
             asked=kept_request(self._request, recipe, execution.concurrency),
             progress=listener.reading,
+            probe=self._probe,
         )
         runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
@@ -353,6 +356,14 @@ class _Replay:
         self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
+
+    def _probe(self, agent: Agent, question: Question) -> Sequence[ProbedCall]:
+        """The models that somebody's own system asks for a question. Nothing is sent."""
+        from ragrounds.agents.systems import open_system
+        from ragrounds.api.event_loop import finish
+        from ragrounds.evals.engine.probe import probe
+
+        return finish(probe(open_system(agent.card), agent, self._store, question))
 
     def _fitting(self, recipe: Recipe) -> Recipe:
         """The recipe without agents whose whole documents no window holds; they are told. A run that is resumed has

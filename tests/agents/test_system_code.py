@@ -213,3 +213,80 @@ def test_own_packages_are_followed_and_installed_ones_are_not(
     assert (after.digest != before.digest, after.files) == (True, {})
     with pytest.raises(ModuleNotFoundError):
         system_code(OwnSource(modules=("our_app.nowhere",)))
+
+
+SESSION = """
+import os
+
+import somebodys_client
+
+PROMPT = "Answer: "
+OPTIONS = {"model": "a"}
+asked = []
+
+
+def put(question):
+    return PROMPT + question
+
+
+class Way:
+    def __call__(self, question):
+        asked.append(question)
+        return somebodys_client.Client().ask(put(question), os.environ.get("MODEL"), OPTIONS)
+
+
+way = Way()
+"""
+
+
+@pytest.fixture
+def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """What a notebook's cells have left: its source is known to Python, and is no module's."""
+    import linecache
+
+    names: dict[str, object] = {"__name__": "__main__"}
+    linecache.cache["<cell 1>"] = (len(SESSION), None, SESSION.splitlines(keepends=True), "<cell 1>")
+    exec(compile(SESSION, "<cell 1>", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("made", ["way", "put"])
+def test_an_object_of_a_session_counts_with_what_it_finds_beside_it(session: dict[str, object], made: str) -> None:
+    from ragrounds.agents.systems.live_objects import object_source
+
+    def read() -> SystemCode:
+        return system_code(object_source(session[made]))
+
+    before = read()
+    session["PROMPT"] = "Answer briefly: "
+    assert read().digest != before.digest
+    session["PROMPT"] = "Answer: "
+    assert read() == before
+    asked = session["asked"]
+    assert isinstance(asked, list)
+    asked.append("A question, which the system keeps itself.")
+    assert read() == before
+    session["UNUSED"] = 1
+    assert read() == before
+    if made == "way":
+        assert (before.packages, before.requirements) == ({"somebodys-client": "1.0"}, {"somebodys-wire": "7"})
+        session["OPTIONS"] = {"model": "b"}
+        assert read().digest != before.digest
+
+
+def test_models_that_an_object_holds() -> None:
+    from langchain_core.runnables import RunnableLambda
+    from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+    from ragrounds.agents.systems.models_held import models_held
+
+    key = "sk-abcdefghijklmnopqrst123456"
+    chat = ChatOpenAI(model="a", temperature=0.5, base_url="http://127.0.0.1:1/v1", api_key=key)  # type: ignore[arg-type]
+    embedder = OpenAIEmbeddings(model="small", api_key=key)  # type: ignore[arg-type]
+    chain = RunnableLambda(lambda text: embedder.embed_query(text)) | chat.bind(stop=["X"])
+    held = models_held({"chain": [chain]})
+    assert [one.partition("[")[0] for one in held] == ["ChatOpenAI", "OpenAIEmbeddings"]
+    assert "model=a" in held[0]
+    assert "temperature=0.5" in held[0]
+    assert "model=small" in held[1]
+    assert "sk-abc" not in repr(held)

@@ -27,8 +27,9 @@ EXPECTED = (
     "a StateGraph, a compiled graph, an @entrypoint, a LangChain runnable, a function of the question, or a function "
     "without arguments that makes one of these"
 )
-_OPENED: dict[tuple[int, bytes], tuple[object, System]] = {}
-"""Systems that are open: what stands at the place (held, so that its id stays its own) and the card → the system."""
+_OPENED: dict[tuple[int, bytes, str], tuple[object, System]] = {}
+"""Systems that are open: what stands at the place (held, so that its id stays its own), the card and what it reads →
+the system."""
 
 
 def is_foreign(card: Card) -> bool:
@@ -64,7 +65,7 @@ def own_source(card: Card) -> OwnSource:
     """
     source = OwnSource()
     for name in (card.graph, card.on_interrupt):
-        if place.is_place(name) and place.object_at(name) is None:
+        if place.is_place(name):
             source = source.joined(place.source_of(name))
     return source
 
@@ -111,7 +112,7 @@ def open_system(card: Card) -> System:
 
         return EndpointSystem(card, card.endpoint)
     found = place.named_object(card.graph)
-    key = (id(found), msgspec.json.encode(card, order="deterministic"))
+    key = (id(found), msgspec.json.encode(card, order="deterministic"), place.reading(card.graph))
     if key not in _OPENED:
         wiring = Wiring(
             name=card.graph,

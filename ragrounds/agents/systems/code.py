@@ -8,6 +8,7 @@ docs/identity.md has the rules for users.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import os
@@ -22,8 +23,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from ragrounds.agents.systems.packages import installed_versions
-from ragrounds.agents.systems.source_facts import SourceFacts, facts_of
-from ragrounds.digests import absolute_names, file_mark, module_file, read_source, text_digest
+from ragrounds.agents.systems.source_facts import SourceFacts, facts_in, facts_of
+from ragrounds.digests import absolute_names, file_mark, module_file, read_source, text_digest, tree_digest
 from ragrounds.redaction import redacted
 
 _OURS = "ragrounds"
@@ -64,6 +65,12 @@ class OwnSource(Struct, frozen=True, kw_only=True):
     """Installed packages that are named as what it needs."""
     variables: Mapping[str, str] = {}
     """Environment variables that its configuration sets (``env`` of a ``langgraph.json``)."""
+    sources: tuple[str, ...] = ()
+    """Sources that stand in no file, as a notebook's functions."""
+    values: Mapping[str, str] = {}
+    """What these find beside them: name → text."""
+    imports: tuple[str, ...] = ()
+    """Modules that these have imported."""
 
     def joined(self, other: OwnSource) -> OwnSource:
         """Both together."""
@@ -73,6 +80,9 @@ class OwnSource(Struct, frozen=True, kw_only=True):
             folders=(*self.folders, *other.folders),
             packages=(*self.packages, *other.packages),
             variables={**self.variables, **other.variables},
+            sources=(*self.sources, *other.sources),
+            values={**self.values, **other.values},
+            imports=(*self.imports, *other.imports),
         )
 
 
@@ -100,15 +110,35 @@ def system_code(source: OwnSource) -> SystemCode:
         ModuleNotFoundError: a module of it is not there.
     """
     own, outside = _closure(source)
-    facts = [facts_of(path) for _, path in own]
-    paths = [path for name, path in own if name.partition(".")[0] != _OURS]
+    digest, files, environment = _read(source, own)
     packages, requirements = installed_versions(outside, source.packages)
-    return SystemCode(
-        digest=text_digest(*sorted(f"{name}\0{digest}" for (name, _), digest in own.items())),
-        files=_named_files(paths, facts, source.folders),
-        packages=packages,
-        requirements=requirements,
-        environment=_environment(paths, facts, source.variables),
+    return SystemCode(digest=digest, files=files, packages=packages, requirements=requirements, environment=environment)
+
+
+def reading_of(source: OwnSource) -> tuple[str, frozenset[Path]]:
+    """A digest of what a system reads, its code, files and variables, and where its own code stands.
+
+    Raises:
+        SyntaxError, ModuleNotFoundError: as :func:`system_code`.
+    """
+    own, _ = _closure(source)
+    digest, files, environment = _read(source, own)
+    return text_digest(digest, repr(files), repr(environment)), frozenset(path for _, path in own)
+
+
+def _read(source: OwnSource, own: Mapping[tuple[str, Path], str]) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The digest of own code, and the files and variables that it names."""
+    trees = [ast.parse(text) for text in source.sources]
+    facts = [*(facts_of(path) for _, path in own), *map(facts_in, trees)]
+    paths = [path for name, path in own if name.partition(".")[0] != _OURS]
+    parts = [f"{name}\0{digest}" for (name, _), digest in own.items()]
+    parts += [tree_digest(tree) for tree in trees]
+    parts += [f"{name}={value}" for name, value in source.values.items()]
+    folders = [*source.folders, *([Path.cwd()] if trees else [])]
+    return (
+        text_digest(*sorted(parts)),
+        _named_files(paths, facts, folders),
+        _environment(paths, facts, source.variables),
     )
 
 
@@ -129,6 +159,11 @@ def _closure(source: OwnSource) -> tuple[dict[tuple[str, Path], str], set[str]]:
         left.append((name, path))
     own: dict[tuple[str, Path], str] = {}
     outside: set[str] = set()
+    for name in source.imports:
+        if (path := _own_file(name, folders, roots)) is not None:
+            left.append((name, path))
+        else:
+            outside.add(name)
     while left:
         name, path = left.pop()
         if (name, path) in own:
@@ -188,6 +223,12 @@ def _spec(top: str, path: tuple[str, ...]) -> ModuleSpec | None:
         return importlib.util.find_spec(top)
     except (ImportError, AttributeError, ValueError):
         return None
+
+
+def is_own_file(module: str, path: Path) -> bool:
+    """Whether a module's file is the user's own: no part of an installed package, of Python or of this package."""
+    top = module.partition(".")[0]
+    return top not in (*sys.stdlib_module_names, _OURS) and not _INSTALLED & {*path.parts}
 
 
 def _outside_of_installed(spec: ModuleSpec) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 
 from ragrounds.agents.systems.code import is_secret_name
@@ -51,7 +51,7 @@ _LONGEST = 300
 _PLAIN = (str, bytes, int, float, bool, complex, type(None), type, ModuleType, CodeType)
 
 
-def models_held(system: object, own: Iterable[str] = ()) -> tuple[str, ...]:
+def models_held(system: object, own: Container[str] = ()) -> tuple[str, ...]:
     """The models that can be found in a system, as ``ChatOpenAI[model=gpt-4o,temperature=0]``, each once, sorted.
 
     Args:
@@ -59,21 +59,26 @@ def models_held(system: object, own: Iterable[str] = ()) -> tuple[str, ...]:
         own: Names of its own modules: the globals of their functions are looked at.
     """
     found: set[str] = set()
+    for one, of_model in walked(system, own):
+        base = _base(type(one))
+        if base and not (base in _CLIENTS and of_model):  # a chat model's own client says nothing that it does not
+            found.add(_described(one))
+    return tuple(sorted(found))
+
+
+def walked(system: object, own: Container[str]) -> Iterator[tuple[object, bool]]:
+    """What an object holds, directly or not, each once, and whether it is inside a model. Of functions of the modules
+    `own` the globals that they name are looked at, too."""
     seen: dict[int, object] = {}
     left: deque[tuple[object, bool]] = deque([(system, False)])
-    modules = frozenset(own)
     while left and len(seen) < _MOST:
         one, of_model = left.popleft()
         if isinstance(one, _PLAIN) or id(one) in seen:
             continue
         seen[id(one)] = one
-        base = _base(type(one))
-        if base in _CLIENTS and of_model:
-            continue  # a chat model's own client says nothing that the model does not
-        if base:
-            found.add(_described(one))
-        left.extend((each, bool(base)) for each in _inside(one, modules))
-    return tuple(sorted(found))
+        yield one, of_model
+        inside = of_model or bool(_base(type(one)))
+        left.extend((each, inside) for each in _inside(one, own))
 
 
 def _base(kind: type) -> str:
@@ -116,7 +121,7 @@ def _written(held: object) -> str:
     return text[:_LONGEST]
 
 
-def _inside(one: object, own: frozenset[str]) -> Iterator[object]:
+def _inside(one: object, own: Container[str]) -> Iterator[object]:
     """What an object holds."""
     if isinstance(one, Mapping):
         yield from list(one.values())[:1000]
@@ -129,10 +134,10 @@ def _inside(one: object, own: frozenset[str]) -> Iterator[object]:
     elif isinstance(one, FunctionType):
         yield from _of_function(one, own)
     else:
-        yield from _of_object(one)
+        yield from _of_object(one, own)
 
 
-def _of_function(one: FunctionType, own: frozenset[str]) -> Iterator[object]:
+def _of_function(one: FunctionType, own: Container[str]) -> Iterator[object]:
     """A function's defaults and closure; of one of the system's own also the globals that it names."""
     yield from (one.__defaults__, one.__kwdefaults__, getattr(one, "__wrapped__", None))
     for cell in one.__closure__ or ():
@@ -141,20 +146,24 @@ def _of_function(one: FunctionType, own: frozenset[str]) -> Iterator[object]:
         except ValueError:  # not filled yet
             continue
     if one.__module__ in own:
-        for name in sorted(_names_in(one.__code__)):
+        for name in sorted(names_in(one.__code__)):
             held = one.__globals__.get(name)
             yield from vars(held).values() if isinstance(held, ModuleType) and held.__name__ in own else (held,)
 
 
-def _names_in(code: CodeType) -> set[str]:
+def names_in(code: CodeType) -> set[str]:
+    """The names that a function and those inside it use."""
     names = {*code.co_names}
     for each in code.co_consts:
         if isinstance(each, CodeType):
-            names |= _names_in(each)
+            names |= names_in(each)
     return names
 
 
-def _of_object(one: object) -> Iterator[object]:
+def _of_object(one: object, own: Container[str]) -> Iterator[object]:
+    for kind in type(one).__mro__:
+        if kind.__module__ in own:  # what its methods name
+            yield from [each for each in vars(kind).values() if isinstance(each, FunctionType)]
     held = getattr(one, "__dict__", None)
     if isinstance(held, dict):
         yield from list(held.values())

@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.agents.systems.answers import at_path
-from ragrounds.agents.systems.code import OwnSource
+from ragrounds.agents.systems.code import OwnSource, reading_of
+from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import watched
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
@@ -31,6 +32,10 @@ _EARLIER_NAMES = {"own": "user_graph", "answering": "answer_prompts"}
 """Modules of the graphs' room that users' files import → what they are called now."""
 _given: dict[str, object] = {}
 """Objects that were given themselves, by their place."""
+
+
+_read_then: dict[str, str] = {}
+"""Place → what was read when its module was last imported, as :func:`reading` has it."""
 
 
 class App(Struct, frozen=True):
@@ -92,7 +97,9 @@ def named_object(name: str) -> object:
             "it into a file and name it as ./FILE.py:NAME."
         )
     target = target_of(name)
+    _forget_changed(name)
     module = module_of(target)
+    _read_then[name] = reading(name)  # importing it may set variables
     found: object = module
     wanted = "" if _is_file(target) else target.rpartition(":")[2]
     for part in wanted.split("."):
@@ -240,6 +247,8 @@ def source_of(name: str) -> OwnSource:
     Raises:
         UserError: there is no such file.
     """
+    if (given := object_at(name)) is not None:
+        return object_source(given)
     app = app_of(name)
     target = app.target if app else name
     folders, packages = (tuple(map(Path, app.folders)), app.packages) if app else ((), ())
@@ -251,6 +260,28 @@ def source_of(name: str) -> OwnSource:
         packages=packages,
         variables=app.variables if app else {},
     )
+
+
+def reading(name: str) -> str:
+    """A digest of the code, files and variables that what stands at a place reads now; empty: they cannot be read."""
+    try:
+        return reading_of(source_of(name))[0]
+    except (SyntaxError, ModuleNotFoundError):  # importing it says what is wrong
+        return ""
+
+
+def _forget_changed(name: str) -> None:
+    """Have the modules behind a place imported anew where they would read something else than they did: an edited
+    prompt file, another variable."""
+    try:
+        now, own = reading_of(source_of(name))
+    except (SyntaxError, ModuleNotFoundError):
+        return
+    if _read_then.get(name, now) != now:
+        for module, loaded in list(sys.modules.items()):
+            file = getattr(loaded, "__file__", None)
+            if file and module != HERE and not module.startswith("ragrounds.") and Path(file) in own:
+                del sys.modules[module]
 
 
 def prompts(name: str) -> tuple[str, ...]:

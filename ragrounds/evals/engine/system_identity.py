@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from ragrounds.agents.agent import Agent, Card
 from ragrounds.agents.systems import code_of_system, open_system, own_source
@@ -20,6 +19,7 @@ from ragrounds.agents.systems.code import is_secret_name
 from ragrounds.agents.systems.models_held import models_held
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
+from ragrounds.evals.engine.recording.recorder import ProbedCall
 from ragrounds.evals.store.answered_by import answered_by
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
@@ -45,17 +45,7 @@ _ELSEWHERE = frozenset(
 _MOST_SAID = 3
 
 
-class SeenCall(Struct, frozen=True):
-    """A call to a model that a probe saw."""
-
-    actor: str
-    """The model, as the journal has it."""
-    node: str = ""
-    recorded: bool = True
-    """The journal held it. Where one is not recorded, the probe ended there."""
-
-
-Probe = Callable[[Agent, Question], Sequence[SeenCall]]
+Probe = Callable[[Agent, Question], Sequence[ProbedCall]]
 """Asks a system its first question with nothing being sent, and gives the calls that it made, in order."""
 
 
@@ -64,7 +54,7 @@ class SystemIdentity(NamedTuple):
 
     identity: Mapping[str, object]
     """The whole of the run's identity, without the models that a probe sees."""
-    probed: Sequence[SeenCall]
+    probed: Sequence[ProbedCall]
 
 
 def system_parts(card: Card) -> dict[str, object]:
@@ -125,7 +115,7 @@ def _without_secrets(values: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
-def with_models(identity: Mapping[str, object], probed: Sequence[SeenCall]) -> dict[str, object]:
+def with_models(identity: Mapping[str, object], probed: Sequence[ProbedCall]) -> dict[str, object]:
     """An identity with the models that a probe saw, each once, in order: ``model``, ``model 2`` …"""
     actors = list(dict.fromkeys(call.actor for call in probed))
     models = {"model" if number == 1 else f"model {number}": actor for number, actor in enumerate(actors, 1)}
@@ -171,7 +161,7 @@ def other_models(store: Store, run: Run, now: SystemIdentity, question: Question
         yield f"the system holds {_listed(come)} now, too"
 
 
-def strays(store: Store, run: Run, probed: Sequence[SeenCall], question: Question) -> bool:
+def strays(store: Store, run: Run, probed: Sequence[ProbedCall], question: Question) -> bool:
     """Whether the system asks a question in other words than it did when the run answered it: something has changed
     that no digest covers, or its prompts hold a clock or chance."""
     before = store.attempt(run, question.id)
@@ -192,7 +182,7 @@ def _first_calls(store: Store, run: Run, question: Question | None) -> list[Call
     return [call for call in calls(before.events) if call.kind == "model"]
 
 
-def _swapped(first: Sequence[Call], probed: Sequence[SeenCall]) -> str:
+def _swapped(first: Sequence[Call], probed: Sequence[ProbedCall]) -> str:
     """Which node asks another model than in the stored attempt; empty: none does, or it cannot be told."""
     pairs = {(call.node, _key(call.actor)) for call in first if call.node}
     nodes = {node for node, _ in pairs}

@@ -1,0 +1,247 @@
+"""Somebody's own system: another model, prompt, package or variable is another run, and back again is the first one.
+
+Everything goes through the command line; the model server is real, on loopback, and counts what it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+SYSTEM = """
+import os
+from pathlib import Path
+
+from openai import OpenAI
+
+HERE = Path(__file__).parent
+client = OpenAI(base_url="{url}", api_key="none")
+{above}
+
+def answer(prompt: str) -> str:
+    said = client.chat.completions.create(
+        model={model}, temperature={temperature}, messages=[{{"role": "user", "content": {prompt}}}]
+    )
+    return said.choices[0].message.content
+"""
+GRAPH = """
+from typing import TypedDict
+
+from langchain_core.runnables import RunnableConfig
+from langchain_openai import ChatOpenAI
+from langgraph.graph import StateGraph
+
+
+class State(TypedDict, total=False):
+    question: str
+    answer: str
+
+
+def say(state: State, config: RunnableConfig) -> State:
+    model = ChatOpenAI(model=config["configurable"].get("model", "a"), base_url="{url}", api_key="none")
+    return {{"answer": model.invoke(state["question"]).content}}
+
+
+graph = StateGraph(State).add_node("say", say).set_entry_point("say").compile()
+"""
+
+
+class Ran(NamedTuple):
+    """One call of the command."""
+
+    run: str
+    asked: int
+    """Requests that the server got from it."""
+    said: str
+    """Standard error."""
+
+
+Runs = Callable[..., Ran]
+
+
+@pytest.fixture
+def write(tmp_path: Path, server: Any) -> Callable[..., Path]:
+    """Write the system's file."""
+
+    def write(
+        model: str = '"a"', *, above: str = "", prompt: str = "prompt", temperature: float = 0.0, text: str = SYSTEM
+    ) -> Path:
+        file = tmp_path / "mine.py"
+        file.write_text(text.format(url=server.url, model=model, above=above, prompt=prompt, temperature=temperature))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def ran(command: Any, server: Any) -> Runs:
+    """Run it on three questions."""
+
+    def run(*options: str, agent: str = "./mine.py:answer", **environment: str) -> Ran:
+        before = server.stats()["asked"]
+        done = command("run", "--agent", agent, "--limit", "3", "--display", "none", "--json", *options, **environment)
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(done.stdout)["rows"]
+        return Ran(row["run"], server.stats()["asked"] - before, done.stderr)
+
+    return run
+
+
+def test_a_model_in_a_variable(write: Any, ran: Runs) -> None:
+    write('os.environ["MODEL"]')
+    first = ran(MODEL="a")
+    assert first.asked == 3
+    second = ran(MODEL="b")
+    assert (second.run != first.run, second.asked) == (True, 3)
+    assert f"{second.run} is a new run: since {first.run}, the variable MODEL changed (b, was a)" in second.said
+    assert "the system asks openai:b[" in second.said
+    assert "asked openai:a[" in second.said
+    assert ran(MODEL="a")[:2] == (first.run, 0)
+    assert ran(MODEL="b")[:2] == (second.run, 0)
+
+
+def test_a_model_in_a_file_that_the_code_reads(write: Any, ran: Runs, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.json"
+    write('SETTINGS["model"]', above='import json\nSETTINGS = json.loads((HERE / "settings.json").read_text())\n')
+    settings.write_text('{"model": "a"}')
+    first = ran()
+    settings.write_text('{"model": "b"}')
+    second = ran()
+    assert (second.run != first.run, second.asked) == (True, 3)
+    assert "the file settings.json changed and the system asks openai:b[" in second.said
+    settings.write_text('{"model": "a"}')
+    assert ran()[:2] == (first.run, 0)
+
+
+def test_a_model_that_no_digest_sees(write: Any, ran: Runs, tmp_path: Path) -> None:
+    """From a file of a name that is computed: only what the system asks says it."""
+    hidden = tmp_path / "model.cfg"
+    write("Path(__file__).with_suffix('').parent.joinpath('model' + '.' + 'cfg').read_text()")
+    hidden.write_text("a")
+    first = ran()
+    hidden.write_text("b")
+    second = ran()
+    assert (second.run != first.run, second.asked) == (True, 3)
+    assert f"since {first.run}, the system asks openai:b[" in second.said
+    hidden.write_text("a")
+    assert ran()[:2] == (first.run, 0)
+
+
+def test_a_model_of_the_configuration(write: Any, ran: Runs) -> None:
+    write(text=GRAPH)
+    agent = "./mine.py:graph"
+    first = ran(agent=f"{agent}[config.model=a]")
+    second = ran(agent=f"{agent}[config.model=b]")
+    assert (second.run != first.run, second.asked) == (True, 3)
+    assert ran(agent=f"{agent}[config.model=a]")[:2] == (first.run, 0)
+
+
+def test_another_temperature_is_another_model_and_more_tokens_are_not(write: Any, ran: Runs, tmp_path: Path) -> None:
+    hidden = tmp_path / "options.cfg"
+    source = "**__import__('json').loads(HERE.joinpath('options' + '.' + 'cfg').read_text()), temperature"
+    write(text=SYSTEM.replace("temperature=", f"{source.replace('{', '{{')}="))
+    hidden.write_text('{"max_tokens": 100, "top_p": 1.0}')
+    first = ran()
+    hidden.write_text('{"max_tokens": 100, "top_p": 0.5}')
+    second = ran()
+    assert (second.run != first.run, second.asked) == (True, 3)
+    hidden.write_text('{"max_tokens": 200, "top_p": 1.0}')
+    third = ran()
+    assert (third.run, third.asked) == (first.run, 0)
+    assert "asks the first question in other words than it did then" in third.said
+
+
+def test_a_prompt_file(write: Any, ran: Runs, tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    file = tmp_path / "prompts" / "answer.md"
+    write(
+        above='def text(name):\n    return (HERE / "prompts" / f"{name}.md").read_text()\n',
+        prompt='text("answer") + prompt',
+    )
+    file.write_text("Answer briefly.\n")
+    first = ran()
+    file.write_text("Answer at length.\n")
+    second = ran()
+    assert (second.run != first.run, second.asked) == (True, 3)
+    assert f"since {first.run}, the file answer.md changed; models are asked only for" in second.said
+    file.write_text("Answer briefly.\n")
+    assert ran()[:2] == (first.run, 0)
+
+
+def test_a_run_is_not_resumed_by_name_with_another_model(
+    write: Any, ran: Runs, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ragrounds as rr
+
+    write('os.environ["MODEL"]')
+    first = ran(MODEL="a")
+    options: dict[str, Any] = {"limit": 3, "home": home, "progress": False, "only": first.run}
+    monkeypatch.setenv("MODEL", "a")
+    assert rr.run(agents="./mine.py:answer", **options).runs[0].id == first.run
+    monkeypatch.setenv("MODEL", "b")
+    with pytest.raises(rr.UserError, match="environment, models would be another now") as problem:
+        rr.run(agents="./mine.py:answer", **options)
+    assert "the system asks openai:b[" in str(problem.value)
+
+
+def test_what_is_kept_and_shown(write: Any, ran: Runs, command: Any, server: Any) -> None:
+    write('os.environ["MODEL"]')
+    first = ran(MODEL="a", OPENAI_API_KEY="sk-abcdefghijklmnopqrst123456")
+    shown = command("runs", "show", first.run).stdout
+    assert f"openai:a[server={server.url}" in shown.replace("\n", "").replace(" ", "")
+    for part in ("identity: packages", "identity: environment", "identity: files", "identity: held", "function"):
+        assert part in shown
+    assert "sk-abc" not in shown
+
+
+@pytest.mark.slow
+def test_a_model_that_is_a_package_s_default(cli: Any, write: Any, server: Any, tmp_path: Path) -> None:
+    """Another version of the package is another run, in a process of its own."""
+    place = tmp_path / "lib" / "site-packages"
+    write("DEFAULT", above="from somebodys_models import DEFAULT\n")
+    path = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+    def run(version: str, model: str) -> Ran:
+        for old in place.glob("*.dist-info"):
+            old.joinpath("METADATA").unlink()
+            old.rmdir()
+        (place / "somebodys_models").mkdir(parents=True, exist_ok=True)
+        (place / "somebodys_models" / "__init__.py").write_text(f'DEFAULT = "{model}"  # {version}\n')
+        described = place / f"somebodys_models-{version}.dist-info"
+        described.mkdir()
+        described.joinpath("METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: somebodys_models\nVersion: {version}\n"
+        )
+        before = server.stats()["asked"]
+        options = ("--agent", "./mine.py:answer", "--limit", "3", "--display", "none", "--json")
+        done = cli("run", *options, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1")
+        assert done.returncode == 0, done.stderr
+        return Ran(json.loads(done.stdout)["rows"][0]["run"], server.stats()["asked"] - before, done.stderr)
+
+    first = run("1.0", "a")
+    second = run("2.0", "b")
+    assert (second.run != first.run, second.asked) == (True, 3)
+    assert "the package somebodys-models changed (2.0, was 1.0) and the system asks openai:b[" in second.said
+    assert run("1.0", "a")[:2] == (first.run, 0)
+    # The same model under another version: a run of its own, answered from the journal.
+    third = run("1.1", "a")
+    assert (third.run not in (first.run, second.run), third.asked) == (True, 0)
+
+
+@pytest.mark.slow
+def test_workers_take_the_models_from_who_planned_the_run(cli: Any, write: Any, server: Any) -> None:
+    write('os.environ["MODEL"]')
+    options = ("--agent", "./mine.py:answer", "--limit", "4", "--display", "none", "--json", "--workers", "2")
+    before = server.stats()["asked"]
+    done = cli("run", *options, MODEL="a")
+    assert done.returncode == 0, done.stderr
+    first = json.loads(done.stdout)["rows"][0]["run"]
+    assert server.stats()["asked"] - before == 4
+    again = cli("run", *options, MODEL="a")
+    assert json.loads(again.stdout)["rows"][0]["run"] == first
+    assert server.stats()["asked"] - before == 4
