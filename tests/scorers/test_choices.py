@@ -233,3 +233,14 @@ def test_long_hostile_texts_take_no_time(text, scorer):
     before = time.process_time()
     find_scorer(scorer).score(attempt(long), question(), gold("A", facts=(("x",),)))
     assert time.process_time() - before < 2
+
+
+@pytest.mark.parametrize("scorer", ["mirage", "strict", "robust"])
+def test_a_letter_that_the_system_gives_apart_counts_and_no_other_text(scorer):
+    score = find_scorer(scorer).score
+    for text in ("", "I think it is A.", "Who knows."):
+        made = score(attempt(text, choice="B"), question(), gold("B"))
+        assert (made.value, made.prediction, made.answer_status) == (1.0, "B", "answered")
+    assert score(attempt("x", choice=" b "), question(), gold("B")).prediction == "B"
+    assert score(attempt("B", choice="K"), question(), gold("B")).prediction == "B"  # no option: the text is read
+    assert score(attempt("", status="not_run", choice="B"), question(), gold("B")).value is None

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ragrounds.evals.scorers.answer_status import AnswerRead, without_answer
 from ragrounds.evals.scorers.choice import ChoiceScorer
-from ragrounds.evals.scorers.robust import by_text
+from ragrounds.evals.scorers.option_text import by_text
 from ragrounds.records import Question
 
 _MARK = '"answer_choice": "'

@@ -1,0 +1,175 @@
+"""Where a text names an option: each mention becomes one private character, so that one grammar reads labels and texts.
+
+A label is a mention only beside what may stand there: "B cells", "A patient", "vitamin C" and "C. difficile" name no
+option. The characters of three ranges say which option it is and how it was named.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+from ragrounds.records import Question
+
+LABEL, SMALL, TEXT = 0xE000, 0xE400, 0xE800
+"""Where the marks begin of labels, of labels in lower case, and of options' texts."""
+_MOST = 0x400
+REJECTED = "\uf000"
+"""Stands for a mention that the text denies."""
+MOST_OPTIONS = 40
+"""Questions with more options are read by their labels and whole texts alone."""
+
+_PRIVATE = re.compile("[\ue000-\uf8ff]")
+_MARKUP = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathsf|rm|bf)\s{0,3}\{([^{}]{0,300})\}")
+_TAGS = re.compile(r"</?[a-z_|]{1,30}/?>|<\|[a-z_]{1,30}\|>", re.IGNORECASE)
+_SIGNS = re.compile(r"\\[()\[\]]|[*`$]|(?<!\w)_{1,3}|_{1,3}(?!\w)")
+_LINE_STARTS = re.compile(r"^[ \t]{0,9}(?:[#>]{1,6}|[-+•→⇒✅☑✔=]{1,2}>?)[ \t]{1,9}", re.MULTILINE)
+_SPACES = re.compile(r"[^\S\n]{1,99}")
+_QUOTES = str.maketrans("‘’“”„«»", '\'\'"""""')
+
+_AFTER_A = (
+    "because|since|as|due|given|is|was|would|seems?|looks?|appears?|fits|must|should|makes|and|or|nor|over|rather|"
+    "instead|"
+    "here|for|in|i|i'd|but|it|wins|can|could|cannot|does|doesn't|isn't|can't|has|all|versus|vs|based|explains"
+)
+_AFTER = (
+    rf"{_AFTER_A}|are|were|not|though|although|based|might|may|will|won't|wasn't|aren't|do|don't|have|with|which|who|that|"
+    "than|then|on|from|the|most|probably|definitely|certainly|possibly|final|if|when|where|to|by|at|after|before|so|"
+    "hence|therefore|also|only|alone|too|again|says?|refers"
+)
+_EDGE = (
+    "[^\\S\n]{0,9}(?:$|\n)|[\"')\\]}>]|[.!?]{1,3}(?![\\w.])|[,;:、。/&=]|\\s?[-–—]{1,2}\\s|\\s?[=(]|\\s[&/]|"
+    "\\s?[\ue000-\uebff]"
+)
+_NO_WORD = r"(?<![^\W\u3400-\u9fff])"
+"""Labels stand beside Chinese characters, and inside no word."""
+_CJK = "|\\s?[项选正是对错不因和或及与都均也更最符为可并但而]"
+_ENDS_A = re.compile(rf"(?={_EDGE}{_CJK}|\s+(?:{_AFTER_A})\b)", re.IGNORECASE)
+_ENDS = re.compile(rf"(?={_EDGE}{_CJK}|\s+(?:{_AFTER})\b)", re.IGNORECASE)
+_ENDS_SMALL = re.compile(r"(?=[\"')\]}]|[.!?,](?!\w)|\s*(?:$|\n))")
+_KINDS_OF = re.compile(
+    r"(?:vitamins?|hepatitis|groups?|types?|factors?|proteins?|class|stage|grade|plan|phase|influenza|coenzyme|"
+    r"serotype|"
+    r"immunoglobulin|ig|complement|chain|strain|subtype|category|arm|cohort|part|section|figure|table|appendix|level|"
+    r"interferon|amphotericin|toxin|receptor|subunit|zone|blood|cytochrome|polymyxin|penicillin|hemoglobin|"
+    r"haemoglobin|"
+    r"apolipoprotein|cyclosporin|virus|anti|dr|mr|mrs)[\s-]$",
+    re.IGNORECASE,
+)
+_BEFORE_TEXT = re.compile("\\s([\ue800-\uebff])")
+_ABBREVIATION = re.compile(r"\.\s{0,2}[a-z]")
+_PLAIN = frozenset(
+    "yes no maybe none both all true false possibly probably likely unlikely unknown not neither either unclear never "
+    "always correct incorrect right wrong increase decrease increased decreased it this that other yes. no.".split()
+)
+"""Texts of options that stand in any sentence: they are a mention only where they begin a statement or end one."""
+_BEFORE_PLAIN = re.compile(
+    r"(?:^|\n|[\"(:,/]\s?|\b(?:is|be|say|answer|think|answers|guess|choose|pick|or|and)\s|[.!?]\s)$", re.IGNORECASE
+)
+_AFTER_PLAIN = re.compile(r"[\")]|[.,;:!?](?!\w)|\s*(?:$|\n)|\s*[-–—]\s|\s+(?:because|since|as|based|given|or|and)\b")
+_AFTER_TEXT = re.compile(
+    rf"{_EDGE}|\s?[项选正是对错不因和或及与都均也可并但而]|\s+(?:{_AFTER}|as|he|she)\b", re.IGNORECASE
+)
+_WORD = re.compile(r"[^\W_]")
+_CJK_WORD = re.compile("[\u3400-\u9fff]")
+
+
+class Mentions(NamedTuple):
+    """A text with its mentions as marks, and what they stand for."""
+
+    text: str
+    labels: tuple[str, ...]
+
+    def label(self, mark: str) -> str:
+        """The label that a mark stands for."""
+        return self.labels[(ord(mark) - LABEL) % _MOST]
+
+
+class _Labels(NamedTuple):
+    upper: re.Pattern[str]
+    places: dict[str, int]
+    small: re.Pattern[str] | None
+
+
+def plain(text: str) -> str:
+    """A text without markup, with one width of characters, straight quotes and single blanks."""
+    text = _PRIVATE.sub(" ", unicodedata.normalize("NFKC", text)).translate(_QUOTES)
+    text = _TAGS.sub(" ", _MARKUP.sub(r"\1", text))
+    return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", text))).strip()
+
+
+def mentions(text: str, question: Question) -> Mentions:
+    """Mark every mention of an option in a plain text."""
+    labels = tuple(question.options)
+    marked = _mark_texts(text, question)
+    found = _label_patterns(labels)
+
+    def upper(match: re.Match[str]) -> str:
+        place = found.places[match.group()]
+        return chr(LABEL + place) if _is_label(match, place) else match.group()
+
+    def small(match: re.Match[str]) -> str:
+        ended = _ENDS_SMALL.match(match.string, match.end())
+        kind = _KINDS_OF.search(match.string, max(0, match.start() - 20), match.start())
+        return chr(SMALL + found.places[match.group().upper()]) if ended and not kind else match.group()
+
+    marked = found.upper.sub(upper, marked)
+    return Mentions(found.small.sub(small, marked) if found.small else marked, labels)
+
+
+def _is_label(match: re.Match[str], place: int) -> bool:
+    text, end = match.string, match.end()
+    ends = _ENDS_A if match.group() in ("A", "I") else _ENDS
+    if not ends.match(text, end) or _KINDS_OF.search(text, max(0, match.start() - 20), match.start()):
+        return False
+    if match.group() == "A" and (article := _BEFORE_TEXT.match(text, end)) and article.group(1) != chr(TEXT + place):
+        return False
+    return not _ABBREVIATION.match(text, end)  # "C. difficile"
+
+
+@lru_cache(maxsize=256)
+def _label_patterns(labels: tuple[str, ...]) -> _Labels:
+    one = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
+    letters = "".join(label.lower() for label in labels if len(label) == 1 and label.isupper() and label != "I")
+    small = re.compile(rf"{_NO_WORD}(?<!['.@&+/-])[{letters}](?![\w'@&+])") if letters else None
+    places = {label: place for place, label in enumerate(labels)}
+    return _Labels(re.compile(rf"{_NO_WORD}(?<!['@&+-])(?:{one})(?![^\W\u3400-\u9fff]|['@&+]|-\w)"), places, small)
+
+
+@lru_cache(maxsize=512)
+def _texts(options: tuple[str, ...], labels: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """The options' texts as they are looked for, longest first, with their places. Texts that two options share, or
+    that are a label, are none."""
+    made = [" ".join(plain(text).lower().split()).strip(" .,;:!?。") for text in options]
+    known = {label.lower() for label in labels}
+    kept = [(text, place) for place, text in enumerate(made) if text and text not in known and made.count(text) == 1]
+    return tuple(sorted(kept, key=lambda one: -len(one[0])))
+
+
+def _mark_texts(text: str, question: Question) -> str:
+    for said, place in _texts(tuple(question.options.values()), tuple(question.options)):
+        lowered = text.lower()
+        if len(lowered) != len(text):
+            return text
+        start, parts, done = lowered.find(said), list[str](), 0
+        while start >= 0:
+            end = start + len(said)
+            if _is_text(text, start, end, said):
+                parts += [text[done:start], chr(TEXT + place)]
+                done = end
+            start = lowered.find(said, end)
+        if parts:
+            text = "".join((*parts, text[done:]))
+    return text
+
+
+def _is_text(text: str, start: int, end: int, said: str) -> bool:
+    """Whether an option's text stands there as words of its own."""
+    wordy = not _CJK_WORD.match(said[0]) and _WORD.match(said[0])
+    if wordy and start and (_WORD.match(text[start - 1]) or text[start - 1] in "-'"):
+        return False
+    if said in _PLAIN:
+        return bool(_BEFORE_PLAIN.search(text, max(0, start - 20), start) and _AFTER_PLAIN.match(text, end))
+    return bool(_AFTER_TEXT.match(text, end))

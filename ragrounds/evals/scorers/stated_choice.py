@@ -1,0 +1,456 @@
+"""Which option a text commits itself to, sentence by sentence.
+
+It reads marks (:mod:`ragrounds.evals.scorers.option_marks`). What a sentence denies, asks, supposes or reports of
+others is no commitment. A commitment has a weight: a statement of *the answer* stands above "C is correct", that above
+"I think it is C", that above "it could be C". Of statements of the answer the last one counts, as of somebody who
+corrects himself; of all others every one must name the same option, or none is read. A text that reasons at length
+goes through the options: there a stated answer counts anywhere, and everything else at the end alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ragrounds.evals.scorers.option_marks import LABEL, REJECTED, SMALL, TEXT, Mentions
+
+_ANY = "[\ue000-\uebff]"
+_NAMED = "[\ue000-\ue3ff]"
+_WORDS = "[\ue800-\uebff]"
+_LEAD = "[\ue000-\ue3ff\ue800-\uebff]"
+_OPEN, _CLOSE = r"[\s\"'(\[{<:]{0,4}", r"[\"')\]}>]{0,3}"
+_OPTION = (
+    r"(?:(?:the\s)?(?:(?:correct|right|best)\s)?(?:options?|choice|answer|letter|选项|答案)\s?(?:choice\s)?)?"
+    r"(?:an?\s|the\s)?"
+)
+_SURE = (
+    r"(?:(?:most (?:likely|probably)|more likely|probably|likely|clearly|definitely|certainly|obviously|surely|simply|"
+    r"almost certainly|perhaps|maybe|possibly|indeed|actually|really|best|only|just|therefore|thus|still|indeed|"
+    r"either|"
+    r"in fact|then|both)[\s,:]{1,2}){0,2}"
+)
+_IT = _OPEN + _SURE + _OPEN + _OPTION + _OPEN
+_LIST = (
+    r"(?:(?>\s?(?:,\s?(?:and|or)?|/|&|、|或者?|和|与|以?及|;|\b(?:or|and)\b|versus|vs\.?|\()\s?(?:(?:possibly|"
+    r"maybe|perhaps|else)\s)?"
+    rf"{_OPEN}{_OPTION}{_ANY}{_CLOSE})){{0,30}}+"
+)
+"""Further options that are named in one breath."""
+_MANY = f"(?P<first>{_ANY}){_CLOSE}(?P<more>{_LIST})"
+
+_IS = (
+    r"(?:\b(?:is|was|would be|should be|must be|has to be|will be|remains|could be|lautet|ist|es|est|é|è)\b|->|"
+    r"[:=–→-])"
+)
+_ANSWER = re.compile(
+    rf"(?:(?:(?<!each )(?<!every )(?<!wrong )(?<!incorrect )(?<!other )(?<!another )\b(?:answer|choice|option|"
+    rf"selection|pick|solution|decision|response|verdict|(?:right|correct|best|only|likely) one|ans|antwort|"
+    rf"respuesta|réponse|"
+    rf"resposta|risposta)\b\.?(?P<gap>[^.!?\n;:={REJECTED}\ue000-\uebff]{{0,45}}?)\s?(?P<is>{_IS})"
+    rf"|\b(?:(?:final|correct|right|best) (?:answer|choice|option)|ans\.?|answer)|\b(?:correct|right)\s?:"
+    r"|(?<!each )(?<!every )(?:answer|choice|option|selected_option|prediction|label|selection)[\"']?\s?[:=]"
+    r"|答案\s?(?:应该?|应当)?(?:是|为|选|:)?|正确(?:答案|选项)\s?(?:是|为|:)"
+    r"|(?:故|应该?|会|就|本题|此题|因此|所以|综上|我|^|[,:。\s])选(?:择|项)?"
+    rf")){_IT}{_MANY}",
+    re.IGNORECASE,
+)
+_CHOSEN = re.compile(
+    r"(?:\b(?:i|we)(?:'d|'ll|'m|'ve)?(?: would| will| am| have| had| can| must| should| do| personally| therefore)?"
+    r"(?: rather| most likely| probably| also)?\s|^\W{0,3}|[,:]\s|\b(?:so|then|let's|hence|therefore|thus|to|and|"
+    r"have to|overall) )"
+    r"(?:go(?:ing)? (?:with|for)|choos(?:e|ing)|chose|chosen|pick(?:ing|ed)?|select(?:ing|ed)?|opt(?:ing)? for|"
+    r"vote for|"
+    r"settle (?:on|for)|take|lean(?:ing)? towards?|agree with|say|answer(?: with)?|mark)\b"
+    rf"{_IT}{_MANY}",
+    re.IGNORECASE,
+)
+_SUPERLATIVE = (
+    r"(?:correct|right|true|best|accurate|(?:the )?most (?:likely|appropriate|probable|plausible|accurate|"
+    r"sensible|suitable)|"
+    r"likely|the (?:answer|one|key|correct|right|best|only|likeliest)|the most[.!]|my (?:final |best )?(?:answer|"
+    r"choice|pick|guess)|"
+    r"what i(?: would|'d)? (?:choose|pick)|the case)\b"
+)
+_RIGHT = re.compile(
+    rf"(?:^|[,;:(]\s?|\b(?:so|but|that|hence|therefore|thus|then|and|think|believe|opinion|me|option|choice|"
+    rf"answer choice|"
+    rf"answer|feel|view|makes?|conclude|say) )\W{{0,3}}{_OPTION}{_OPEN}{_MANY}\s?(?:"
+    rf"(?:(?:is|are|was|seems?|looks?|appears?|would be|must be|should be|has to be|remains|"
+    rf"to be)\s){{1,2}}{_SURE}{_SUPERLATIVE}"
+    r"|(?:fits?|explains?)(?: it| this| everything| the [a-z]{1,20})?(?: the)? (?:best|most)|makes (?:the most |"
+    r"more )?sense|it is\b|for sure|wins\b|all the way"
+    r"|(?:the )?(?:best|correct|right|most likely) (?:answer|choice|option)"
+    r"|(?:项|选项)?\s?(?:是|为)?\s?(?:正确|对|最佳|最合适)(?!吗)|是(?:正确)?答案)",
+    re.IGNORECASE,
+)
+_THOUGHT = re.compile(
+    rf"(?:\b(?:i|we|ich|creo|je)(?:'m|'d|'ll)?(?: would| am| do| can| personally| still| really|"
+    rf" have to)?\s(?:also )?(?:(?:fairly |pretty |quite |very |"
+    r"reasonably )?(?:think|believe|guess(?:ing)?|suspect|reckon|suppose|feel|say|conclude|sure|confident|denke|"
+    r"pense|que|convinced|assume|answer)"
+    r"|bet)[\s,:]{0,2}(?:that\s|que\s|c')?(?:(?:it|this|that|the answer|es|he|she)?\s?(?:is|was|'s|must be|"
+    r"has to be|would be|should be|es|est|ist)\s)?"
+    r"|\b(?:it|that|this|its|which|c'|es|now|here)\s?(?:'s|is|was|ist|est|es|would be|must be|should be|has to be|"
+    r"(?:'s )?gotta be|could only be|can only be|"
+    r"seems?(?: to be)?|appears?(?: to be)?|looks like|leaves(?: us with)?|makes|(?:\bits)?)\s"
+    r"|^\W{0,3}(?:its|must be|has to be|should be|would be|gotta be)\s"
+    r"|(?:points?(?: strongly)? (?:to|towards?)|supports?|favou?rs?|leaves(?: us with| only)?|makes|backs) "
+    r"|\bmy (?:best |final )?(?:guess|bet|pick|choice|diagnosis|vote)(?: is| would be|:| goes to)?\s"
+    r"|(?:我)?(?:认为|觉得|想)\s?(?:答案)?(?:是|应该?是|为|应该?)?(?:选)?"
+    r"|(?:应该|应|最可能|很可能|大概|那么|就|这|那|所以|因此|,|^)(?:就)?(?:是|为)|可能是"
+    rf"){_IT}{_MANY}",
+    re.IGNORECASE,
+)
+_DIAGNOSED = re.compile(
+    r"(?:\b(?:diagnosis|cause|condition|explanation|disease|drug|dose|organism|treatment|test|therapy|agent|step|"
+    r"mechanism|"
+    r"management|finding|result|reason)(?: [a-z]{1,15}){0,5}?\s?(?:is|would be|:)(?: to)?"
+    r"|\b(?:patient|he|she|child|man|woman|boy|girl|infant)(?: most| very)?(?: likely| probably| clearly|"
+    r" must)?(?: has| have)"
+    r"|\b(?:typical|characteristic|suggestive|indicative|diagnostic|pathognomonic) (?:of|for)|\b(?:consistent|"
+    r"compatible|in keeping) with"
+    r"|\b(?:suggests?|indicates?|points? to|favou?rs?|confirms?|represents?)|\b(?:i|you|we)(?:'d| would| should|"
+    r" must|'ll| will)|^\W{0,3}next,"
+    r"|(?:诊断|考虑)(?:为|是|:)?|患(?:者)?(?:患)?有"
+    rf")\s?{_OPEN}{_SURE}(?:an?\s|the\s|to\s|by\s)?{_OPEN}(?P<first>{_WORDS}){_CLOSE}(?P<more>{_LIST})",
+    re.IGNORECASE,
+)
+_BEGUN = re.compile(
+    rf"^\W{{0,4}}(?:(?:so|thus|hence|therefore|maybe|perhaps|probably|possibly|likely|most likely|most probably|"
+    rf"definitely|certainly|clearly|obviously|surely|"
+    r"in (?:conclusion|summary|short|my (?:opinion|view))|overall|ultimately|finally|to conclude|ok(?:ay)?|well|"
+    r"hmm+|sure|easy|yes|right|actually|rather|instead|then|"
+    r"all things considered|by elimination|if (?:forced to choose|i must choose|i had to choose)|based on (?:the |"
+    r"this |these )?[a-z ]{1,40}|given (?:the |this |these )?[a-z ]{1,40}|"
+    r"final|correct|selection|letter|diagnosis|solution|from the [a-z]{1,20}|not sure|unsure|但|因此|所以|"
+    r"综上(?:所述)?|最可能)\b[\s,:.\-–—]{0,3}){1,3}"
+    rf"{_IT}{_MANY}{_CLOSE}(?=\s*(?:$|[.,;:!?。、)(={REJECTED}]|[-–—]\s|because|since|as\b|due|given|rather|instead|over|not\b|项|因))",
+    re.IGNORECASE,
+)
+_COMES_TO = re.compile(
+    rf"\b(?:is|are|would be|be|was)(?: (?:most )?(?:likely|probably)(?: to be)?)?\s?:?\s?{_IT}{_MANY}"
+    rf"[\s.!\"')]{{0,6}}(?:$|[,;]|\s?(?:because|since|as it|which)\b)",
+    re.IGNORECASE,
+)
+_FIRST = re.compile(
+    rf"^\W{{0,4}}(?:(?:option|(?:answer )?choice|answer|letter|选项|"
+    rf"答)\s?:?\s?)?{_OPEN}(?P<first>{_LEAD}){_CLOSE}(?P<more>{_LIST}){_CLOSE}"
+    rf"(?=\s*$|[.,;:!)\]。、]|\s*[=({REJECTED}]|\s*[-–—]{{1,2}}\s|\s+(?:because|since|due|as the|i think|i'd|"
+    rf"i would|i believe|rather|instead|over|for sure|not|and not)\b|\s?[因])",
+    re.IGNORECASE,
+)
+_SMALL_FIRST = re.compile(r"^\W{0,4}(?:\((?P<a>[\ue400-\ue7ff])\)|(?P<b>[\ue400-\ue7ff])(?:\)|[.!]?\s*$))")
+_MIGHT = re.compile(
+    rf"\b(?:it|that|this|answer)(?: [a-z]{{1,12}}){{0,2}} (?:could|might|may)(?: well| possibly)? be\s{_IT}{_MANY}",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(
+    rf"^\W{{0,4}}{REJECTED}\W{{0,3}}(?:but|sondern|it is|是|而是|选)?\W{{0,3}}{_IT}{_MANY}\W{{0,3}}$", re.IGNORECASE
+)
+
+_GROUP = (
+    rf"(?>{_OPEN}{_OPTION}{_OPEN}{_ANY}{_CLOSE}"
+    rf"(?:(?>\s?(?:,\s?(?:and|or)?|/|\b(?:and|or|nor)\b|&|、|和|或|与)\s?{_OPEN}{_OPTION}{_ANY}{_CLOSE})){{0,30}}+)"
+)
+_SAYING = (
+    r"(?:(?:think|believe|say|choose|choosing|pick|select|go|going|with|for|be|been|it|it's|is|that|this|the|"
+    r"answer|correct|right|option|certainly|really|would|"
+    r"take|a|an|likely|either|both|to|clearly|because|of|diagnosis|necessarily|consider|was|consistent|compatible|"
+    r"typical|suggestive|represents?|indicates?|indicative|suggests?|supports?|"
+    r"mean|due|by|associated|related|caused|see|explained)\s){0,8}"
+)
+_DENIED = re.compile(
+    rf"(?:\b(?:not|never|doubt|cannot|neither|nor|without|against|unlike|than|excluding|except(?: for)?|"
+    rf"(?:anything|everything|all|nothing) but|other than|"
+    rf"as opposed to|opposed to|instead of|over|versus|unless)|n't)\s{_SAYING}{_GROUP}"
+    rf"|\b(?:rul(?:e|es|ed|ing) out|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|discard(?:ed|ing)?|reject(?:ed|"
+    rf"ing)?|no(?: sign| evidence)?(?: of)?)\s{_GROUP}"
+    rf"|(?:并?不(?:应该?|会|能)?(?:是|选择?|考虑)|(?:可以|应)?排除|除了|并非|而非|不应选择?)\s?{_GROUP}",
+    re.IGNORECASE,
+)
+_WRONG = re.compile(
+    rf"{_GROUP}(?:\s(?:is|are|was|were|seems?|looks?|appears?|would|be|can|could|may|might|should|does|do|both|all|therefore|also|clearly|to|been|has|have)){{0,4}}"
+    r"(?:\s?(?:not\b(?!\s*only)|n't)(?<!, not)|\s?[:,–-]?\s(?:wrong|incorrect|false|unlikely|less likely|"
+    r"does not fit)\b|\s(?:out\b|ruled out|excluded|eliminated|"
+    r"discarded|rejected|tempting|attractive|a distractor|impossible|less)"
+    r"|\s?(?:项|选项)?(?:都|均|是|也)?(?:可以)?(?:错误|不对|不正确|错|不符合|不是|排除|不考虑))",
+    re.IGNORECASE,
+)
+_TURN = re.compile(
+    r"\b(?:but|however|actually|wait|instead|yet|on second thought)\b[\s,:]{0,3}|但是?|其实", re.IGNORECASE
+)
+_RETURN = re.compile(r"\b(?:no,? wait|wait,? no|actually,? no|no,? actually|hmm,? no)\b", re.IGNORECASE)
+_OTHERS = re.compile(
+    r"\b(?:some|many|most people|people|others?|colleagues?|students?|someone|somebody|one|you|they|he|she|"
+    r"authors?|everyone|nobody|exam(?:iner)?s?)\b"
+    r"(?: [a-z]{1,12}){0,2} (?:say|says|think|thinks|believes?|chooses?|picks?|answers?|argues?|guess|claims?|"
+    r"prefers?)\b"
+    r"|\b(?:at first|initially|used to|was thought|had thought|i thought|going to say|tempted|might seem|may seem|"
+    r"could seem|considered|in another|in a child)\b"
+    r"|\bwhether\b|\bsuppose\b|\bexample\b|有人|别人|同学|很多人|有些人|如果|假如|是否|若",
+    re.IGNORECASE,
+)
+_SUPPOSED = re.compile(
+    r"^\W{0,4}(?:if|unless|suppose|were|had|when)\b|\bif (?:it|the|he|she|there|this)\b|\bunless\b", re.IGNORECASE
+)
+_FORCED = re.compile(
+    r"^\W{0,4}if (?:i|we|you)? ?(?:had|have|must|were|was|am|could|forced|pressed|asked|only)", re.IGNORECASE
+)
+_FAMILY = re.compile(
+    r"\b(?:mother|father|sister|brother|family|history of|once|previously|formerly|screening|risk of|prevents?|"
+    r"treatment of|patients with|differential)\b",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"^\W{0,4}(?:is|are|could|can|would|why|what|which|how|who|does|do|did|was|should|might|or)\b|吗", re.IGNORECASE
+)
+_CONCLUDES = re.compile(
+    r"^\W{0,4}(?:so|thus|hence|therefore|finally|overall|in (?:conclusion|summary|short)|ultimately|to conclude|"
+    r"actually|wait|correction|no|rather|"
+    r"on second thought|all things considered|所以|因此|综上|故)\b|[^\W\d_]*(?:综上|因此|所以)",
+    re.IGNORECASE,
+)
+_ABBREVIATED = re.compile(r"^\W{0,3}[\ue000-\ue3ff]:\s(?=(?:the|my|i|it|this)\b)", re.IGNORECASE)
+_ENDS = re.compile(r"[.!?]{1,3}[\"')\]]{0,2}(?:\s+|$)|[。!?]|;\s?|\n+")
+_HEADING = re.compile(r"(?:\banswer|\bconclusion|答案)(?: (?:is|choice))?\W{0,3}$", re.IGNORECASE)
+_MARKS = re.compile(_ANY)
+_TURNED_DOWN = re.compile(
+    r"(?:(?!\b(?:because|since|as|due|given|for)\b).){0,300}?(?:\b(?:is|are|was|were|would|may|might|does|do|can|"
+    r"could|should|has|have|been|be|seems?)"
+    r"(?: [a-z]{1,12}){0,2}? (?:not|less|unlikely|incorrect|wrong|false)\b|n't\b|\bcannot\b|\bno (?:mention|"
+    r"evidence)\b)",
+    re.IGNORECASE,
+)
+"""After the option that a sentence begins with: "Option C, which needs surgery, is not indicated"."""
+_LEADS = re.compile(r"^\W{0,4}(?:(?:option|(?:answer )?choice)\s)?[\"'(]?([\ue000-\ue3ff])", re.IGNORECASE)
+_BRIEF = 3
+"""Sentences of a text whose first one may say the answer by an option's text."""
+_LABELLED = re.compile(r"\(?[A-Z]\)?\s")
+"""Between "option" and "is": the option's label. "Option B says that it is …" is what a list says of it."""
+_TAKEN_BACK = re.compile(r"\b(?:it|this|that)\b.{0,30}(?:\b(?:not|less|unlikely)\b|n't)", re.IGNORECASE)
+"""After "but": what stood before it is no choice."""
+_NO_ANSWER = re.compile(
+    r"\b(?:answer|option|choice)s?\b.{0,40}?\b(?:is|are|be|was)\b.{0,20}?\b(?:unclear|unknown|uncertain|"
+    r"not (?:among|given|provided|listed|clear|"
+    r"known|there|in the))|\bno (?:\w{1,12} )?(?:option|choice|answer)s?\b.{0,20}\b(?:fits?|is|are|matche?s?|"
+    r"given|can be)\b"
+    r"|\bnone of (?:the|these) (?:options|choices|answers)|无法(?:确定|判断)|没有(?:正确|合适)?的?(?:选项|答案)",
+    re.IGNORECASE,
+)
+_EITHER = re.compile(r"\b(?:either|both)\s", re.IGNORECASE)
+_ANOTHER = -1
+"""In place of an option: another that is named, and cannot be made out."""
+_FEW = 3
+"""Sentences that begin with so many labels go through the options one by one."""
+_UNSAID = re.compile(
+    r"^(?:(?!\b(?:that|which)\b).){0,45}(?:\b(?:not|no|if|when|were|follows|determined|depends)\b|n't)", re.IGNORECASE
+)
+"""Between "the answer" and "is": it is denied. "The option that is not seen is C" is no denial."""
+
+_LONG = 700
+"""Characters of a text that reasons: there only its beginning and its end commit it to anything but a stated answer."""
+_PAIR = re.compile(
+    r"(?P<label>[\ue000-\ue7ff])[\"')\]]{0,2}(?:[.:,)=–-]|\s(?:=|-|–|is|"
+    r"being)(?=\s))?\s?[\"'(]?(?P<text>[\ue800-\uebff])[\"')]{0,2}"
+    r"|(?P<said>[\ue800-\uebff])[\"']?,?\s[(\[]?(?:(?:which is |i\.e\.,? )?(?:option|choice|"
+    r"answer(?: choice)?) )?(?P<named>[\ue000-\ue3ff])[)\]]?",
+    re.IGNORECASE,
+)
+"""A label with a text: "C. Rickets", "rickets (option C)"."""
+_ITSELF = re.compile(
+    r"^\W{0,4}(?:(?:option|choice|answer|letter)\s?:?\s?)?[\ue000-\ue3ff\ue800-\uebff]\W{0,4}$", re.IGNORECASE
+)
+
+
+class _Commitment(NamedTuple):
+    weight: int
+    """3: the answer is stated; 2: an option is called right; 1: it is thought to be; 0: it could be."""
+    sentence: int
+    options: frozenset[int]
+    concludes: bool
+
+
+class _Place(NamedTuple):
+    """Where a sentence stands."""
+
+    sentence: int
+    sentences: int
+    first: bool
+    last: bool
+    reasons: bool
+    """Whether the text is a long one."""
+    lists: bool
+    """Whether the text goes through the options one by one."""
+    listed: bool
+    """Whether such a list ends the text."""
+
+
+class Committed(NamedTuple):
+    """What a text commits itself to."""
+
+    label: str = ""
+    """Empty: to nothing, or to several options."""
+    several: tuple[str, ...] = ()
+    """The options that are named where one was to be."""
+
+
+def committed(found: Mentions) -> Committed:
+    """The option that a marked text commits itself to."""
+    if not _MARKS.search(found.text):
+        return Committed()
+    text = _PAIR.sub(_paired, found.text)
+    parts = _sentences(text)
+    reasons = len(text) > _LONG
+    made: list[_Commitment] = []
+    leads = [match.group(1) if (match := _LEADS.match(part)) else "" for part in parts]
+    lists = len({*leads} - {""}) >= _FEW
+    listed = lists and leads.count(leads[-1]) == 1
+    for place, part in enumerate(parts):
+        where = _Place(place, len(parts), place == 0, place == len(parts) - 1, reasons, lists, listed)
+        made += _commitments(part, where)
+    if _given_up(parts, made):
+        return Committed()
+    chosen = _chosen(made, text)
+    labels = tuple(found.labels[option] for option in sorted(chosen - {_ANOTHER}))
+    return Committed(several=labels) if len(chosen) > 1 else Committed("".join(labels))
+
+
+def _given_up(parts: list[str], made: list[_Commitment]) -> bool:
+    """Whether a sentence that names no option says that there is no answer, and no statement of one follows."""
+    last = max((one.sentence for one in made if one.weight == 3), default=-1)
+    return any(_NO_ANSWER.search(part) for part in parts[last + 1 :] if not _MARKS.search(part))
+
+
+def _paired(match: re.Match[str]) -> str:
+    """One mark for a label with its own text; both where that is another option's."""
+    label, text = match.group("label") or match.group("named"), match.group("text") or match.group("said")
+    return label if _option(label) == _option(text) else match.group()
+
+
+def _chosen(made: list[_Commitment], text: str) -> frozenset[int]:
+    """The options that the weightiest commitments name: one, none, or several that do not agree."""
+    by_weight = {weight: [one for one in made if one.weight == weight] for weight in range(4)}
+    if stated := by_weight[3]:
+        last = stated[-1]
+        later = [one for one in by_weight[2] + by_weight[1] if one.sentence > last.sentence]
+        turned = [one for one in later if one.weight == 2 or one.concludes]
+        return last.options.union(*(one.options for one in turned))
+    for weight in (2, 1):
+        if agreed := by_weight[weight]:
+            options = frozenset[int]().union(*(one.options for one in agreed))
+            if len(options) > 1 and agreed[-1].concludes:
+                return agreed[-1].options
+            if weight == 2:  # "C is correct. It is B."
+                options = options.union(*(one.options for one in by_weight[1] if one.sentence > agreed[-1].sentence))
+            return options
+    if by_weight[0]:
+        return frozenset(_option(mark) for mark in _MARKS.findall(text))
+    return frozenset()
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a marked text. "C. Rickets" is one, and so is "Answer:" with the line that follows."""
+    parts, start = list[str](), 0
+    for match in _ENDS.finditer(text):
+        before, after = text[start : match.start()], text[match.end() : match.end() + 1]
+        label = (before[-1:] and LABEL <= ord(before[-1]) < TEXT and not before[:-1].strip(" \"'([{:")) or (
+            len(before) > 1 and LABEL <= ord(before[-1]) < SMALL and after and TEXT <= ord(after) < ord(REJECTED)
+        )
+        if label and after and TEXT <= ord(after) < ord(REJECTED) and match.group().startswith("."):
+            continue
+        if match.group().startswith("\n") and _HEADING.search(before):
+            continue
+        if before.strip():
+            parts.append(text[start : match.end()].strip())
+        start = match.end()
+    if text[start:].strip():
+        parts.append(text[start:].strip())
+    return parts
+
+
+def _commitments(sentence: str, where: _Place) -> list[_Commitment]:
+    if not _MARKS.search(sentence):
+        return []
+    asks = sentence.endswith(("?", '?"')) and not (where.first and where.last and not _QUESTION.search(sentence))
+    if asks or "吗" in sentence or (_SUPPOSED.search(sentence) and not _FORCED.search(sentence)):
+        return []
+    text = _RETURN.sub("actually", _ABBREVIATED.sub("", sentence))
+    text = _WRONG.sub(REJECTED, _DENIED.sub(REJECTED, text))
+    concludes = bool(_CONCLUDES.search(sentence))
+    turns = [match.end() for match in _TURN.finditer(text)]
+    pieces = [text[turns[-1] :], text[: turns[-1]]] if turns else [text]
+    for turned, piece in zip((bool(turns), False), pieces, strict=False):
+        found = _found(piece, where)
+        if found is not None:
+            weight, options = found
+            if turns and not turned and weight < 2 and _TAKEN_BACK.search(pieces[0]):
+                return []
+            return [_Commitment(weight, where.sentence, options, concludes or turned)]
+    return []
+
+
+def _option(mark: str) -> int:
+    return (ord(mark) - LABEL) % (SMALL - LABEL)
+
+
+def _found(piece: str, where: _Place) -> tuple[int, frozenset[int]] | None:
+    """The weight of what a piece of a sentence commits itself to, and to which options; ``None``: to nothing. A text
+    that reasons goes through the options: there the end alone says what it comes to."""
+    if not _MARKS.search(piece):
+        return None
+    short = not where.reasons
+    ends = short or where.last
+    label, itself = LABEL <= ord(_MARKS.findall(piece)[0]) < TEXT, _ITSELF.match(piece) is not None
+    begins = where.last and itself and not where.listed
+    if not begins and not where.lists and (short or where.first):
+        begins = where.first or (label and (where.last or not itself))
+        begins = begins and (short or label)
+    thinks = ends and (label or where.last or (where.first and where.sentences <= _BRIEF))
+    for weight, pattern, wanted in (
+        (3, _ANSWER, True), (3, _CHOSEN, ends), (2, _RIGHT, ends), (1, _INSTEAD, ends), (1, _THOUGHT, thinks),
+        (1, _BEGUN, thinks), (1, _DIAGNOSED, thinks), (1, _COMES_TO, where.last), (0, _MIGHT, short),
+        (1, _FIRST, begins),
+    ):  # fmt: skip
+        if not wanted:
+            continue
+        last: re.Match[str] | None = None
+        for match in pattern.finditer(piece):
+            if not _OTHERS.search(piece, 0, match.start("first")) and _stands(pattern, piece, match):
+                last = match
+        if last is not None:
+            return weight, _options(piece, last, weight)
+    small = _SMALL_FIRST.match(piece) if begins else None
+    return (1, frozenset([_option(small.group("a") or small.group("b"))])) if small else None
+
+
+def _stands(pattern: re.Pattern[str], piece: str, match: re.Match[str]) -> bool:
+    if pattern is _DIAGNOSED:
+        return not _FAMILY.search(piece)
+    if pattern in (_FIRST, _COMES_TO, _BEGUN):
+        return not _TURNED_DOWN.match(piece, match.end("first"))
+    if pattern is _ANSWER and match.group().lower().startswith("answer choice"):
+        return False
+    if pattern is not _ANSWER or not (gap := (match.group("gap") or "").strip()):
+        return True
+    lists = match.group("is") in (":", "-", "–") and not match.group().lower().startswith(("answer", "antwort"))
+    return not lists and not _UNSAID.search(gap) and not _LABELLED.match(gap)
+
+
+def _options(piece: str, match: re.Match[str], weight: int) -> frozenset[int]:
+    """The options that a commitment names: its own and those in one breath with it; where it is only a thought, every
+    other that the piece does not deny, too."""
+    named = match.group("first") + "".join(_MARKS.findall(match.group("more")))
+    after = re.match(r"\s?[.):,=(–-]{0,2}\s?[\"'(]?([\ue800-\uebff])", piece[match.end() : match.end() + 8])
+    if after:  # "C. Rickets": a label with another option's text names two
+        named += after.group(1)
+    before = re.search(
+        rf"({_ANY}){_CLOSE}\s?(?:or|and|/|,|或|和|、)\s?(?:the |option |it is ){{0,2}}$",
+        piece[: match.start("first")][-40:],
+    )
+    if before:
+        named += before.group(1)
+    if _EITHER.search(match.group()) and len(set(map(_option, named))) == 1:
+        return frozenset([_option(named[0]), _ANOTHER])
+    if weight < 2:
+        named += "".join(re.findall(_NAMED if match.group("first") < chr(TEXT) else _LEAD, piece))
+    return frozenset(map(_option, named))

@@ -1,0 +1,57 @@
+"""What `robust` makes of the phrasings of :mod:`tests.scorers.phrasings`, and of texts that want to hold it up."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from ragrounds.evals.scorers.robust import read_robustly
+from tests.scorers.phrasings import NUTRITION, TRIAL, held_out, phrasings
+
+FIFTEEN = (
+    "I think it is C.", "(C) is correct", "C, because the findings fit.", "It's most likely C", "C) Pellagra",
+    "My final answer: **C**", "I would go with C.", "I'd say it's C", "C seems most likely.", "The best choice is C.",
+    "So I think that C is right.", "Definitely C!", "I am confident it's option C.", "C it is.", "It must be pellagra.",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def counted():
+    counts = {half: Counter() for half in (False, True)}
+    for one in phrasings():
+        read = read_robustly(one.text, one.question).prediction
+        kind = "right" if read == one.label and read else "wrong" if read else "missed" if one.label else "kept"
+        counts[held_out(one.template)][kind] += 1
+    return counts
+
+
+@pytest.mark.parametrize("text", FIFTEEN)
+def test_what_people_write(text):
+    assert read_robustly(text, NUTRITION).prediction == "C"
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_precision_and_recall_of_each_half(counted, half):
+    found = counted[half]
+    assert found.total() >= 1_000
+    assert found["right"] / (found["right"] + found["wrong"]) > 0.99
+    assert found["right"] / (found["right"] + found["missed"]) > 0.98
+    assert found["kept"] > 300
+
+
+HOSTILE = (
+    "A, ", "A or ", "the answer is A or ", "not the ", "((((", "\"'`*_", "\\boxed{", "<answer>", '{"answer": "',
+    '{"answer": [', "Rickets, ", "maybe ", "answer choice option ", "most likely probably ", "A and B are ",
+    "答案是A或",
+    "\n", " ", "ﷺ", "based on the ", "A, which is not ", "rule out A and ", "\ue000", "'answer': '\\",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_text_holds_the_reader_up(piece):
+    text = (piece * (1_000_000 // len(piece)))[:1_000_000]
+    begun = time.process_time()
+    for question in (NUTRITION, TRIAL):
+        for end in ("", "\nE"):
+            read_robustly(text + end, question)
+    assert time.process_time() - begun < 10
