@@ -393,13 +393,8 @@ def _instance(schema: Mapping[str, object], given: object, said: str) -> object:
         return {name: _instance({**part, "$defs": defined}, known.get(name), said) for name, part in fields.items()}
     if kind == "array":
         items = schema.get("items")
-        return (
-            given
-            if isinstance(given, list)
-            else [_instance({**items, "$defs": defined}, None, said)]
-            if isinstance(items, dict)
-            else []
-        )
+        one = [_instance({**items, "$defs": defined}, None, said)] if isinstance(items, dict) else []
+        return given if isinstance(given, list) else one
     if kind in ("integer", "number"):
         return given if isinstance(given, int | float) else _lot(said) % 10
     if kind == "boolean":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Literal, TypedDict
 
 from langchain.agents import create_agent
@@ -154,6 +155,14 @@ def never_ending():
         for number in range(1000):
             ContextModel().invoke(f"{state['question']} {number}")
         return {"answer": "never"}
+
+    return one_node(node)
+
+
+def own_thread():
+    def node(state):
+        with ThreadPoolExecutor(1) as pool:
+            return {"answer": pool.submit(ContextModel().invoke, state["question"]).result().text}
 
     return one_node(node)
 
