@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Literal, TypedDict
@@ -155,6 +156,20 @@ def never_ending():
         for number in range(1000):
             ContextModel().invoke(f"{state['question']} {number}")
         return {"answer": "never"}
+
+    return one_node(node)
+
+
+@agent(searches=True, question_only=False, input={"question": "question"})
+def own_loop():
+    """A plain function that begins an event loop of its own, as code from elsewhere does."""
+
+    async def both(question):
+        found, reply = await asyncio.gather(search.ainvoke({"query": question}), ContextModel().ainvoke(question))
+        return f"{found[:13]}|{reply.text}"
+
+    def node(state):
+        return {"answer": f"{asyncio.run(both(state['question']))}|{asyncio.run(both('Again?'))}"}
 
     return one_node(node)
 

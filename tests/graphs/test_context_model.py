@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.engine import thread_bridge
 from ragrounds.models.providers import open_model
@@ -240,3 +241,24 @@ async def test_a_thread_that_a_node_starts_by_itself_is_told_that_no_attempt_run
     with scripted(lambda prompt, before: text("x")) as server, pytest.raises(UserError, match="No attempt runs here"):
         await run(server, "own_thread")
     assert server.calls == 0
+
+
+async def test_a_node_that_begins_an_event_loop_of_its_own_asks_through_the_attempt_s() -> None:
+    loops = []
+
+    def say(request: Request) -> str:
+        loops.append(asyncio.get_running_loop())
+        return "Hello"
+
+    class Watched(Shelf):
+        async def search(self, query: str, k: int) -> list[Passage]:
+            loops.append(asyncio.get_running_loop())
+            return await super().search(query, k)
+
+    played = await play([f"{FILE}:own_loop"] * 2, say, shelf=Watched())
+    assert played.attempt.status == "completed", played.attempt.reason
+    assert played.attempt.text.endswith("|Hello")
+    assert loops == [asyncio.get_running_loop()] * 4
+    assert (played.made, played.reused) == (4, 4)
+    calls = [event.call for event in played.attempt.events if isinstance(event, Called)]
+    assert {one.node for one in calls} == {"node"}

@@ -183,6 +183,8 @@ class AttemptContext(AttemptLog):
             AttemptEnded: a cap is reached, the provider refused, or gave a response without choices.
             CallFailed: no reply after all retries.
         """
+        if self._threads.elsewhere:
+            return await self._threads.across(self.complete(model, request, kind, role=role, prices=prices))
         self.check_caps()
         code = getattr(model, "code", "")
         first = _digest("model", model.spec, *([code] if code else ()), request, self.epoch)
@@ -241,6 +243,8 @@ class AttemptContext(AttemptLog):
             AttemptEnded: a cap is reached.
             CallFailed: the search failed after all retries.
         """
+        if self._threads.elsewhere:
+            return await self._threads.across(self.search(query, k, empty=empty))
         if self.searcher is None:
             raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
         self._check_blind("searched")

@@ -97,24 +97,20 @@ class ThreadBridge:
         with _room(loop):
             return self._result(loop, asked)
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether this is another event loop than the attempt's: one that a node's own code has begun."""
+        return self._loop is not None and _running_loop() is not self._loop
+
+    async def across(self, asked: Coroutine[object, object, R]) -> R:
+        """Have the attempt's event loop carry a coroutine out, and wait for its result in another event loop."""
+        assert self._loop is not None
+        with _room(self._loop):
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._held(asked), self._loop))
+
     def _result(self, loop: asyncio.AbstractEventLoop, asked: Coroutine[object, object, R]) -> R:
         begun = threading.Event()
-
-        async def held() -> R:
-            """Carry it out so that the attempt's end ends it."""
-            begun.set()
-            if self._closed:
-                asked.close()
-                raise AttemptEnded("failed", "the attempt is over")
-            task = asyncio.current_task()
-            assert task is not None
-            self._waited_for.add(task)
-            try:
-                return await asked
-            finally:
-                self._waited_for.discard(task)
-
-        answer = asyncio.run_coroutine_threadsafe(held(), loop)
+        answer = asyncio.run_coroutine_threadsafe(self._held(asked, begun), loop)
         if not begun.wait(BLOCKED) and answer.cancel():
             asked.close()  # the loop will find it cancelled
             raise UserError(f"The event loop did not begin a call within {BLOCKED:g} s: a node holds it up. {_HELD}.")
@@ -122,6 +118,21 @@ class ThreadBridge:
             return answer.result()
         except concurrent.futures.CancelledError as error:
             raise AttemptEnded("failed", "the attempt ended while a node waited for a call") from error
+
+    async def _held(self, asked: Coroutine[object, object, R], begun: threading.Event | None = None) -> R:
+        """Carry a coroutine out so that the attempt's end ends it."""
+        if begun is not None:
+            begun.set()
+        if self._closed:
+            asked.close()
+            raise AttemptEnded("failed", "the attempt is over")
+        task = asyncio.current_task()
+        assert task is not None
+        self._waited_for.add(task)
+        try:
+            return await asked
+        finally:
+            self._waited_for.discard(task)
 
     def close(self) -> None:
         """End what threads of the attempt still wait for, and take nothing more from them. On the event loop."""
