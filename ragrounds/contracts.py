@@ -385,6 +385,11 @@ class Observation(Protocol):
         """Leave a remark in the trace."""
 
 
+STEP: ContextVar[str] = ContextVar("step", default="")
+"""The step (its `task`, as :meth:`Observation.entered` got it) that the code of a system runs in which is no LangGraph
+graph: calls made there are told of as made in that step."""
+
+
 @runtime_checkable
 class System(Protocol):
     """Somebody's own system: a graph, a function, an engine, an address. It is opened once and answers many questions

@@ -72,7 +72,7 @@ class GraphSystem:
         self._shows_options = bool(SHOWING & set(self.input.values()))
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
         self._keeps = bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt)
-        self._answer_person = _person(wiring.on_interrupt)
+        self._answer_person = person(wiring.on_interrupt)
 
     def _settle_state(self, builder: object, keys: list[str]) -> None:
         """The keys of a graph with a state."""
@@ -268,7 +268,7 @@ def _shown(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _person(said: str) -> Callable[[object], object] | None:
+def person(said: str) -> Callable[[object], object] | None:
     """Who answers for a person: the same text each time, or a function of what was asked; ``None``: nobody."""
     if not said:
         return None

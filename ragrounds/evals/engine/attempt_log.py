@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.config import get_config
 
 from ragrounds.agents.agent import Limits
+from ragrounds.contracts import STEP
 from ragrounds.records import Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
 TRACE_SIZE = 16_000_000
@@ -181,7 +182,8 @@ class AttemptLog:
         try:
             meta = get_config().get("metadata", {})
         except RuntimeError:  # outside of a node
-            return -1, ""
+            known = self._steps.get(STEP.get())
+            return known[:2] if known else (-1, "")
         step = -1
         # A call may come before the event that its node began; those around it are entered first.
         for part in str(meta.get("langgraph_checkpoint_ns", "")).split("|"):

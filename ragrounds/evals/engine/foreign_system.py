@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
+from ragrounds.agents.systems.llama_index_events import told_by_llama_index
 from ragrounds.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
 from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded
@@ -141,7 +142,8 @@ async def watched_answer(
         token = WATCHER.set(recorder)
         try:
             seen = AttemptObservation(context, recorder, journal)
-            answering = asyncio.ensure_future(system.answer(context.item, seen))
+            with told_by_llama_index(seen):
+                answering = asyncio.ensure_future(system.answer(context.item, seen))
         finally:
             WATCHER.reset(token)
         ended = asyncio.ensure_future(recorder.ended.wait())
