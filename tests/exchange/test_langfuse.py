@@ -110,7 +110,7 @@ def test_traces_have_inputs_outputs_tokens_costs_and_their_run(store, run, langf
     found = json.loads(search["langfuse.observation.output"])
     assert [(one["id"], one["score"], one["text"]) for one in found][1] == ("d2#0", 8.0, "Other text.")
     assert [one["role"] for one in json.loads(model["langfuse.observation.input"])] == ["system", "user"]
-    assert json.loads(model["langfuse.observation.output"])["text"] == "The answer is A."
+    assert json.loads(model["langfuse.observation.output"])["content"] == "The answer is A."
     assert model["langfuse.observation.model.name"] == "test"
     usage = json.loads(model["langfuse.observation.usage_details"])
     assert usage["total"] == sum(count for name, count in usage.items() if name != "total") == 110

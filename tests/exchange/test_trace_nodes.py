@@ -105,7 +105,7 @@ def test_langfuse_has_them_and_counts_no_token_twice(trace):
     nodes = list(trace_nodes(trace))
     model = span_attributes(trace, nodes[3])
     given = json.loads(model["langfuse.observation.input"])
-    assert given["messages"][1]["calls"][0]["name"] == "corpus_search"
+    assert given["messages"][1]["tool_calls"][0]["function"]["name"] == "corpus_search"
     assert given["tools"][0]["function"]["name"] == "corpus_search"
     usage = json.loads(model["langfuse.observation.usage_details"])
     assert usage == {

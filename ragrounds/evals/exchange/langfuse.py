@@ -163,7 +163,7 @@ def push(export: Export[LangfuseOptions], public: str, secret: str) -> Iterator[
 
 def _input(node: TraceNode) -> object:
     asked = node.call.asked if node.call else None
-    if asked is None or not asked.tools:
+    if asked is None or not asked.tools or node.kind == "tool":
         return node.input
     return {"messages": node.input, "tools": [as_function(tool) for tool in asked.tools]}
 

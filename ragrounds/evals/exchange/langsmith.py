@@ -32,7 +32,7 @@ from ragrounds.evals.exchange.trace_nodes import (
 )
 from ragrounds.evals.store.traces import Trace
 from ragrounds.http import HttpAnswer, read_json
-from ragrounds.records import Message, Score, Usage
+from ragrounds.records import Score, Usage
 
 Fields = dict[str, object]
 _MOST, _LARGEST = 200, 4_000_000
@@ -182,9 +182,9 @@ def _inputs(trace: Trace, node: TraceNode) -> Fields:
     if node.kind == "attempt":
         return {"question": trace.question.text, "options": trace.question.options}
     asked = node.call.asked if node.call else None
-    if asked is not None:
+    if asked is not None and node.kind != "tool":
         tools: Fields = {"tools": [as_function(tool) for tool in asked.tools]} if asked.tools else {}
-        return {"messages": [_message(message) for message in asked.messages]} | tools
+        return {"messages": node.input, **tools}
     if node.kind == "search":
         return {"query": node.input, **node.parameters}
     return {} if node.input is None else {"input": node.input}
@@ -197,9 +197,8 @@ def _outputs(trace: Trace, node: TraceNode) -> Fields:
     if node.kind == "search" and call is not None:
         return {"documents": [retrieved(passage) for passage in call.passages]}
     made: Fields = {}
-    if call is not None and call.reply is not None:
-        made["messages"] = [_message(Message("assistant", call.reply.text, calls=call.reply.calls))]
-        made |= {"reasoning": call.reply.reasoning} if call.reply.reasoning else {}
+    if call is not None and call.reply is not None and node.kind != "tool":
+        made["messages"] = [node.output]
     elif isinstance(node.output, dict):
         made |= node.output
     elif node.output is not None:
@@ -218,16 +217,6 @@ def _usage(usage: Usage, cost: float | None) -> Fields:
         "output_token_details": {"reasoning": usage.reasoning},
         **({} if cost is None else {"total_cost": cost}),
     }
-
-
-def _message(message: Message) -> Fields:
-    made: Fields = {"role": message.role, "content": message.content}
-    if message.calls:
-        made["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.calls
-        ]
-    return made | ({"tool_call_id": message.answers} if message.answers else {})
 
 
 def _metadata(trace: Trace, node: TraceNode) -> Fields:

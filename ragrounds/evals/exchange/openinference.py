@@ -8,9 +8,9 @@ import msgspec
 
 from ragrounds.contracts import Tool
 from ragrounds.evals.exchange.formats import optional_module
-from ragrounds.evals.exchange.trace_nodes import TraceNode
+from ragrounds.evals.exchange.trace_nodes import TraceNode, replied
 from ragrounds.evals.store.traces import Trace
-from ragrounds.records import Message, Passage, Reply, Usage
+from ragrounds.records import Message, Passage, Usage
 
 Attributes = dict[str, object]
 """Attributes of a span: texts, numbers, truth values or lists of texts; ``None`` is left out."""
@@ -132,11 +132,6 @@ class OpenInferenceAttributes:
             names.LLM_TOKEN_COUNT_PROMPT_DETAILS_CACHE_READ: usage.cached,
             names.LLM_TOKEN_COUNT_COMPLETION_DETAILS_REASONING: usage.reasoning,
         }  # fmt: skip
-
-
-def replied(reply: Reply) -> Message:
-    """A reply as the turn of a chat."""
-    return Message("assistant", reply.text, calls=reply.calls)
 
 
 def as_function(tool: Tool) -> dict[str, object]:

@@ -21,7 +21,7 @@ from ragrounds.evals.scorers.catalogue import SCORERS
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import FINAL, WITHOUT_ANSWER, Gold, Question, Run, Score, Usage
+from ragrounds.records import FINAL, WITHOUT_ANSWER, Gold, Message, Question, Reply, Run, Score, Usage
 from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec, parse
 
@@ -194,12 +194,30 @@ def _call_node(traced: TracedCall, place: tuple[int, ...], begun: float) -> Trac
         made.facts["finish"] = reply.finish
     return replace(
         made,
-        input=[msgspec.to_builtins(message) for message in asked.messages] if asked else None,
-        output=msgspec.to_builtins(reply) if reply else None,
+        input=[chat_message(message) for message in asked.messages] if asked else None,
+        output=chat_message(replied(reply)) | ({"reasoning": reply.reasoning} if reply.reasoning else {})
+        if reply
+        else None,
         provider=provider if name else "",
         model=(reply.model if reply else "") or call.model or name or provider,
         parameters=dict(sorted(parameters.items())),
     )
+
+
+def replied(reply: Reply) -> Message:
+    """A reply as the turn of a chat."""
+    return Message("assistant", reply.text, calls=reply.calls)
+
+
+def chat_message(message: Message) -> dict[str, object]:
+    """A turn of a chat as OpenAI's API writes it, which other tools read."""
+    made: dict[str, object] = {"role": message.role, "content": message.content}
+    if message.calls:
+        made["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.calls
+        ]
+    return made | ({"tool_call_id": message.answers} if message.answers else {})
 
 
 def _spec(text: str) -> Spec:
