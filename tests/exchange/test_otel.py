@@ -128,3 +128,19 @@ def test_a_collector_that_refuses_all_is_one_clear_line(store, run, listening):
         send(store, [run], f"{listening.url}/v1/traces", {})
     with pytest.raises(UserError, match="cannot be reached"):
         send(store, [run], "http://127.0.0.1:9/v1/traces", {})
+
+
+def test_what_broke_off_goes_on_with_the_same_command(store, run, listening, monkeypatch):
+    monkeypatch.setattr("ragrounds.evals.exchange.otel.MOST", 3)
+    answers = iter([(200, {})])
+    listening.answer = lambda path, body: next(answers, (503, {"message": "gone"}))
+    listening.headers = {"Retry-After": "0"}
+    with pytest.raises(UserError, match=r"after 3 of them: 503: gone, after 6 tries. The same command goes on"):
+        send(store, [run], f"{listening.url}/v1/traces", {})
+    first = next(sent(listening))
+    listening.requests.clear()
+    listening.answer = lambda path, body: (200, {})
+    assert send(store, [run], f"{listening.url}/v1/traces", {}) == "7 spans sent"
+    again = [span for batch in sent(listening) for span in batch]
+    assert [span.SerializeToString() for span in again[:3]] == [span.SerializeToString() for span in first]
+    assert len({span.span_id for span in again}) == 7

@@ -201,11 +201,11 @@ def in_order(tree):
     return [tree[str(number)] for number in range(len(tree))]
 
 
-def check_span(span, trace, node):
+def check_span(span, trace, node, project):
     """One span of Phoenix's against its node of the store's trace."""
     found = unflattened(span["attributes"])
-    assert span["context"]["trace_id"] == trace_id(trace).hex()
-    assert span["parent_id"] == (None if node.parent is None else span_id(trace, node.parent).hex())
+    assert span["context"]["trace_id"] == trace_id(trace, project).hex()
+    assert span["parent_id"] == (None if node.parent is None else span_id(trace, node.parent, project).hex())
     kinds = {"attempt": "AGENT", "step": "CHAIN", "model": "LLM", "search": "RETRIEVER"}
     assert span["span_kind"] == kinds[node.kind]
     assert span["status_code"] == ("ERROR" if node.error else "OK")
@@ -261,23 +261,29 @@ def test_a_real_phoenix_holds_what_the_store_holds(command, home, phoenix):
         command("export", "phoenix", *(run.id for run in runs), "--endpoint", phoenix.url)
         for run in runs:
             check_run(phoenix, store, run)
+        # In another project they are other traces, and those here stay.
+        command("export", "phoenix", runs[0].id, "--endpoint", phoenix.url, "--project", "all of mine")
+        check_run(phoenix, store, runs[0], "all of mine")
+        check_run(phoenix, store, runs[0])
 
 
-def check_run(phoenix, store, run):
-    traces = {span_id(trace, ()).hex(): trace for trace in every_trace(store, run)}
+def check_run(phoenix, store, run, project=""):
+    traces = {span_id(trace, (), project).hex(): trace for trace in every_trace(store, run)}
     nodes = {
-        span_id(trace, node.place).hex(): (trace, node) for trace in traces.values() for node in trace_nodes(trace)
+        span_id(trace, node.place, project).hex(): (trace, node)
+        for trace in traces.values()
+        for node in trace_nodes(trace)
     }
-    place = f"/v1/projects/{run.id}"
+    place = f"/v1/projects/{urllib.parse.quote(project or run.id)}"
     end = time.monotonic() + 60
     while len(spans := list(phoenix.all(f"{place}/spans", limit=200))) < len(nodes) and time.monotonic() < end:
         time.sleep(0.5)
     assert sorted(span["context"]["span_id"] for span in spans) == sorted(nodes)
     for span in spans:
-        check_span(span, *nodes[span["context"]["span_id"]])
+        check_span(span, *nodes[span["context"]["span_id"]], project)
     totals = {one["trace_id"]: one for one in phoenix.all(f"{place}/traces", limit=200)}
     for trace in traces.values():
-        counted = totals[trace_id(trace).hex()]
+        counted = totals[trace_id(trace, project).hex()]
         assert (counted["token_count_prompt"], counted["token_count_completion"]) == (
             trace.attempt.usage.input, trace.attempt.usage.output,
         )  # fmt: skip
@@ -295,14 +301,14 @@ def check_run(phoenix, store, run):
         for trace, node in nodes.values()
         for passage in (node.call.passages if node.call else ())
     )
-    marks = list(marked_documents(phoenix, run))
+    marks = list(marked_documents(phoenix, project or run.id))
     assert (len(marks), sum(marks)) == (found, gold)
 
 
-def marked_documents(phoenix, run):
+def marked_documents(phoenix, name):
     """Marks of documents stand in the graph API alone."""
     for project in phoenix.get("/v1/projects")["data"]:
-        if project["name"] != run.id:
+        if project["name"] != name:
             continue
         asked = f"""{{ node(id: "{project["id"]}") {{ ... on Project {{ spans(first: 1000) {{ edges {{ node {{
             documentEvaluations {{ name score documentPosition }} }} }} }} }} }} }}"""

@@ -56,7 +56,7 @@ def trace_fields(trace: Trace, project: str) -> Iterator[Fields]:
     made: dict[tuple[int, ...], Fields] = {}
     for node in trace_nodes(trace):
         above = None if node.parent is None else made[node.parent]
-        id = str(_id(node.start, node_digest(trace, node.place)))
+        id = str(_id(node.start, node_digest(trace, node.place, project)))
         own = f"{_time(node.start):%Y%m%dT%H%M%S%fZ}{id}"
         made[node.place] = {
             "id": id,
@@ -76,16 +76,16 @@ def trace_fields(trace: Trace, project: str) -> Iterator[Fields]:
         yield made[node.place]
 
 
-def feedback_fields(trace: Trace, score: Score, project: str) -> Fields:
-    """A score of a clean attempt as LangSmith's feedback on its trace; `project` is the id of the project there."""
+def feedback_fields(trace: Trace, score: Score, project: str, session: str) -> Fields:
+    """A score of a clean attempt as LangSmith's feedback on its trace; `session` is the project's id there."""
     start = trace.attempt.at or trace.run.created
-    digest = node_digest(trace, ())
+    digest = node_digest(trace, (), project)
     root = _id(start, digest)
     return {
         "id": str(uuid.uuid5(root, score.scorer)),
         "run_id": str(root),
         "trace_id": str(root),
-        "session_id": project or None,
+        "session_id": session or None,
         "start_time": _time(start).isoformat(),
         "created_at": _time(start + trace.attempt.seconds).isoformat(),
         "modified_at": _time(start + trace.attempt.seconds).isoformat(),
@@ -141,7 +141,7 @@ def push(export: Export[LangSmithOptions], key: str) -> Iterator[str]:
     def _feedback() -> Iterator[list[tuple[str, bytes]]]:
         for trace in cleaner.traces(export.store, export.runs):
             for score in trace.scores:
-                fields = feedback_fields(trace, score, session.id)
+                fields = feedback_fields(trace, score, project, session.id)
                 yield [(f"feedback.{fields['id']}", msgspec.json.encode(fields))]
 
     for what, items in (("runs", _runs()), ("scores", _feedback())):

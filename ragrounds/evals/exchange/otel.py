@@ -35,7 +35,7 @@ class SpanBuilder:
     """
 
     def __init__(self, project: str = "", *, documents_as_output: bool = True) -> None:
-        self.encoder = OtlpEncoder(PROJECT)
+        self.encoder = OtlpEncoder(PROJECT, space=project)
         self._attributes = OpenInferenceAttributes(documents_as_output=documents_as_output)
         self._project = project
 

@@ -46,9 +46,11 @@ class OtlpEncoder:
 
     Args:
         project: The name of the resource attribute that says the project.
+        space: What the ids are made in: in another, the same attempts are other traces.
     """
 
-    def __init__(self, project: str = "") -> None:
+    def __init__(self, project: str = "", space: str = "") -> None:
+        self._space = space
         self._trace = optional_module("opentelemetry.proto.trace.v1.trace_pb2", "OpenTelemetry")
         self._common = optional_module("opentelemetry.proto.common.v1.common_pb2", "OpenTelemetry")
         self._collector = optional_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "OpenTelemetry")
@@ -60,9 +62,9 @@ class OtlpEncoder:
         status = self._trace.Status
         parent = node.parent
         span = self._trace.Span(
-            trace_id=trace_id(trace),
-            span_id=span_id(trace, node.place),
-            parent_span_id=b"" if parent is None else span_id(trace, parent),
+            trace_id=trace_id(trace, self._space),
+            span_id=span_id(trace, node.place, self._space),
+            parent_span_id=b"" if parent is None else span_id(trace, parent, self._space),
             name=node.name,
             kind=self._trace.Span.SPAN_KIND_INTERNAL,
             start_time_unix_nano=_nano(node.start),
@@ -129,14 +131,14 @@ class OtlpEncoder:
         return any_value(string_value=str(value))
 
 
-def trace_id(trace: Trace) -> bytes:
+def trace_id(trace: Trace, space: str = "") -> bytes:
     """The 16 bytes by which OpenTelemetry knows an attempt."""
-    return trace_digest(trace)[:16]
+    return trace_digest(trace, space)[:16]
 
 
-def span_id(trace: Trace, place: tuple[int, ...]) -> bytes:
+def span_id(trace: Trace, place: tuple[int, ...], space: str = "") -> bytes:
     """The 8 bytes by which OpenTelemetry knows a node."""
-    return node_digest(trace, place)[:8]
+    return node_digest(trace, place, space)[:8]
 
 
 def _nano(seconds: float) -> int:

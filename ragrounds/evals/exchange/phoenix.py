@@ -43,9 +43,9 @@ class SpanAnnotation(Struct, frozen=True):
     document_position: int | msgspec.UnsetType = msgspec.UNSET
 
 
-def score_annotations(trace: Trace) -> Iterator[SpanAnnotation]:
+def score_annotations(trace: Trace, project: str = "") -> Iterator[SpanAnnotation]:
     """The scores of a clean attempt. One without a value has only its answer status and its reason."""
-    root = span_id(trace, ()).hex()
+    root = span_id(trace, (), project).hex()
     for score in trace.scores:
         result: dict[str, object] = {"label": score.answer_status, "explanation": score_words(score, trace.gold)}
         if score.value is not None:
@@ -54,7 +54,7 @@ def score_annotations(trace: Trace) -> Iterator[SpanAnnotation]:
         yield SpanAnnotation(root, score.scorer, kind, result, {**score_facts(score), "run": trace.run.id}, "ragrounds")
 
 
-def document_annotations(trace: Trace) -> Iterator[SpanAnnotation]:
+def document_annotations(trace: Trace, project: str = "") -> Iterator[SpanAnnotation]:
     """Whether each passage that a clean attempt found is of a gold document; none where no document is gold."""
     wanted = set(trace.gold.documents)
     if not wanted:
@@ -64,7 +64,7 @@ def document_annotations(trace: Trace) -> Iterator[SpanAnnotation]:
             gold = passage.document in wanted
             result: dict[str, object] = {"score": float(gold), "label": "gold" if gold else "other"}
             yield SpanAnnotation(
-                span_id(trace, node.place).hex(), "gold document", "CODE", result, document_position=place
+                span_id(trace, node.place, project).hex(), "gold document", "CODE", result, document_position=place
             )
 
 
@@ -110,7 +110,7 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
             progress=export.progress,
             patience=PATIENCE,
         )
-        annotations.deliver(in_batches((one for trace in _traces() for one in make(trace)), most))
+        annotations.deliver(in_batches((one for trace in _traces() for one in make(trace, options.project)), most))
         yield annotations.words()
 
 

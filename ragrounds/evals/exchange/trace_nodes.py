@@ -61,18 +61,20 @@ class TraceNode(Struct, frozen=True, kw_only=True):
         return self.place[:-1] if self.place else None
 
 
-def trace_digest(trace: Trace) -> bytes:
-    """What an attempt is known by elsewhere: 32 bytes."""
+def trace_digest(trace: Trace, space: str = "") -> bytes:
+    """What an attempt is known by elsewhere, in a space of its own (a project): 32 bytes."""
     attempt = trace.attempt
     key = (trace.run.id, trace.question.id, str(attempt.epoch), *([str(attempt.retry)] if attempt.retry else []))
     if attempt.status not in FINAL:
         key = (*key, attempt.status, repr(attempt.at))
+    if space:
+        key = (*key, "in", space)
     return hashlib.sha256("\0".join(key).encode()).digest()
 
 
-def node_digest(trace: Trace, place: tuple[int, ...]) -> bytes:
+def node_digest(trace: Trace, place: tuple[int, ...], space: str = "") -> bytes:
     """What a node of an attempt is known by elsewhere: 32 bytes."""
-    return hashlib.sha256(trace_digest(trace) + repr(place).encode()).digest()
+    return hashlib.sha256(trace_digest(trace, space) + repr(place).encode()).digest()
 
 
 class TraceCleaner:
