@@ -112,6 +112,8 @@ class Message(Struct, frozen=True, omit_defaults=True):
     """Tools that an assistant's turn asks for."""
     answers: str = ""
     """The id of the call that a tool's turn answers."""
+    name: str = ""
+    """Who speaks, where several agents or people do."""
 
 
 class Usage(Struct, frozen=True):

@@ -35,7 +35,8 @@ def turns_of(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
         if not isinstance(content, str):
             kinds = sorted({str(part.get("type")) for part in content if isinstance(part, dict)} - {"text"})
             raise UserError(f"A message holds {', '.join(kinds) or 'no text'}: the attempt's model is asked with text.")
-        turns.append(Message(role, content, tuple(calls), answers))
+        name = given.get("name", "") if role != "tool" else ""  # a tool is named by the call that it answers
+        turns.append(Message(role, content, tuple(calls), answers, name))
     return tuple(turns)
 
 

@@ -38,16 +38,16 @@ def messages_of(messages: Sequence[Message]) -> list[BaseMessage]:
     made: list[BaseMessage] = []
     for message in messages:
         if message.role == "system":
-            made.append(SystemMessage(message.content))
+            made.append(SystemMessage(message.content, name=message.name or None))
         elif message.role == "user":
-            made.append(HumanMessage(message.content))
+            made.append(HumanMessage(message.content, name=message.name or None))
         elif message.role == "tool":
             made.append(ToolMessage(message.content, tool_call_id=message.answers))
         else:
             calls = [
                 {"id": call.id, "name": call.name, "args": _object(call.arguments) or {}} for call in message.calls
             ]
-            made.append(AIMessage(message.content, tool_calls=calls))
+            made.append(AIMessage(message.content, tool_calls=calls, name=message.name or None))
     return made
 
 

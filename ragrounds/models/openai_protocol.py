@@ -107,6 +107,8 @@ def message_of(message: Message) -> dict[str, object]:
         ]
     if message.answers:
         plain["tool_call_id"] = message.answers
+    if message.name:
+        plain["name"] = message.name
     return plain
 
 

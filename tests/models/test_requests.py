@@ -6,6 +6,7 @@ import pytest
 
 from ragrounds.contracts import Request, Tool
 from ragrounds.errors import StopRun, UserError
+from ragrounds.graphs.langchain_turns import turns_of
 from ragrounds.models.faults import Transient
 from ragrounds.models.langchain import messages_of, read_message
 from ragrounds.models.openai_protocol import body_of, read_reply
@@ -105,6 +106,18 @@ def test_tools_there_and_back():
     reply = read({"message": {"content": None, "tool_calls": [given]}, "finish_reason": "tool_calls"})
     assert reply.calls == (ToolCall("srv", "search", "{}"),)
     assert read({"message": {"content": "x", "tool_calls": None}}).calls == ()
+
+
+def test_who_speaks_is_sent_and_a_tool_is_named_by_its_call():
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+    call = {"id": "x", "name": "search", "args": {}}
+    said = [HumanMessage("Q", name="ann"), AIMessage("", tool_calls=[call], name="expert"), HumanMessage("And?")]
+    turns = turns_of([*said, ToolMessage("Found.", tool_call_id="x", name="search")])
+    assert [turn.name for turn in turns] == ["ann", "expert", "", ""]
+    _, body = body_of(read_options(parse(f"openai:m[{OWN}]")), Request(messages=turns))
+    assert [message.get("name") for message in body["messages"]] == ["ann", "expert", None, None]
+    assert [message.name for message in messages_of(turns)] == ["ann", "expert", None, None]
 
 
 def test_langchain_s_messages_there_and_back():

@@ -227,7 +227,8 @@ def _request(asked: Request) -> Iterator[TextBlock]:
 
 def _message(message: Message) -> Iterator[TextBlock]:
     answers = f", answers {message.answers}" if message.answers else ""
-    yield TextBlock(f"\n[{message.role}{answers}]", "heading")
+    name = f" {message.name}" if message.name else ""
+    yield TextBlock(f"\n[{message.role}{name}{answers}]", "heading")
     yield TextBlock(message.content)
     for wish in message.calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
