@@ -38,7 +38,9 @@ from ragrounds.models.wire_requests import (
     messages_asked,
     prompt_asked,
     rerank_asked,
+    response_format,
     responses_asked,
+    tool_choice,
 )
 from ragrounds.records import Reply
 from ragrounds.specs import Spec, Value
@@ -121,6 +123,9 @@ class ModelCall(Struct, frozen=True):
             stop=asked.stop,
             max_tokens=asked.max_tokens,
             tools=asked.tools,
+            response_format=response_format(self.body),
+            tool_choice=tool_choice(self.body),
+            parallel_tool_calls=False if self.body.get("parallel_tool_calls") is False else None,
             form=self.form.name,
             address=self.address,
             settings=settings,

@@ -157,3 +157,25 @@ def listed_asked(body: Body) -> Request:
     query = body.get("query")
     asked = " ".join(map(str, query)) if isinstance(query, list) else ""
     return Request(messages=(Message("user", wellformed(f"{body.get('method')} {asked}\n{body.get('body')}".strip())),))
+
+
+def response_format(body: Body) -> dict[str, object] | None:
+    """The form that a reply is asked for in, as chat completions name it, whichever form asks; ``None``: none."""
+    for given in (object_in(body, "response_format"), object_in(object_in(body, "text"), "format")):
+        if given and given.get("type") != "text":
+            return given
+    schema = object_in(object_in(body, "generationConfig"), "responseSchema") or object_in(body, "format")
+    if schema:
+        return {"type": "json_schema", "json_schema": {"schema": schema}}
+    return {"type": "json_object"} if body.get("format") == "json" else None
+
+
+def tool_choice(body: Body) -> str | None:
+    """Which tool is to be called: ``auto``, ``none``, ``required``, or its name; ``None``: nothing is said."""
+    given = body.get("tool_choice")
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, dict):
+        return None
+    named = words(object_in(given, "function").get("name") or given.get("name"), 200)
+    return named or {"any": "required"}.get(words(given.get("type"), 60), words(given.get("type"), 60)) or None

@@ -134,3 +134,21 @@ def test_an_address_is_kept_without_what_may_be_a_key():
 def test_an_answer_of_another_form_is_not_recorded(path, body, answer):
     with pytest.raises(ValueError):
         read(path, body, answer)
+
+
+def test_the_form_of_a_reply_and_the_choice_of_a_tool_are_shown_however_they_are_said():
+    schema = {"type": "object"}
+    wanted = {"type": "json_schema", "json_schema": {"schema": schema}}
+    said = [
+        ("/v1/chat/completions", {**CHAT, "response_format": wanted, "tool_choice": {"function": {"name": "f"}}}, "f"),
+        ("/v1/responses", {"input": "x", "text": {"format": wanted}, "tool_choice": {"name": "f"}}, "f"),
+        ("/v1/messages", {**CHAT, "tool_choice": {"type": "any"}}, "required"),
+        ("/api/chat", {**CHAT, "format": schema}, None),
+        ("/v1/models/g:generateContent", {"contents": [], "generationConfig": {"responseSchema": schema}}, None),
+    ]
+    for path, body, choice in said:
+        found = call(path, body)
+        assert found is not None
+        request = found.request()
+        assert request.response_format == (None if "messages" in path else wanted)
+        assert request.tool_choice == choice
