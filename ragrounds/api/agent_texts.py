@@ -49,9 +49,9 @@ def asks_ours(agent: str) -> bool:
     """Whether an agent asks the models that ragrounds is given: every one that ships does, and a system of one's own
     that takes its context."""
     from ragrounds.agents.agent import open_agent
-    from ragrounds.agents.systems import takes_context
+    from ragrounds.agents.systems import asks_our_models
 
-    return takes_context(open_agent(agent).card)
+    return asks_our_models(open_agent(agent).card)
 
 
 def _may_be_foreign(agent: str) -> bool:
@@ -79,7 +79,7 @@ def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str
             raise _for_nobody("--config" if request.config else "--context", request.agents or ("direct",))
         return request
     from ragrounds.agents.agent import open_agent, read_card
-    from ragrounds.agents.systems import is_foreign, takes_context
+    from ragrounds.agents.systems import asks_our_models, is_foreign
     from ragrounds.agents.systems.place import HERE
     from ragrounds.agents.systems.settings import read_table, with_model, with_tables
 
@@ -100,7 +100,7 @@ def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str
         if text in foreign and request.model is not None and card.model_field:
             made[text] = with_model(made[text], card, request.model)
     opened = {text: open_agent(text).card for text in made.values()}
-    own = [text for text, card in opened.items() if not takes_context(card)]
+    own = [text for text, card in opened.items() if not asks_our_models(card)]
     set_ = [name for name in _OF_MODELS if getattr(request, name) not in (None, ())]
     apart = [text for text in own if not opened[text].model_field]
     said = ", ".join(f"--{name.replace('_', '-')}" for name in set_)

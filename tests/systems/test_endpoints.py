@@ -316,3 +316,35 @@ def test_killed_and_resumed_asks_nobody_again_and_a_replay_asks_nobody_at_all(tm
     missed = command(*[part if part != "6" else "7" for part in options], "--journal", "replay")
     assert missed.returncode != 0
     assert "openai:our-agent" in missed.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--model", "openai:x"], ["--corpus", "sample"], ["--config", "a=1"], ["--temperature", "0.5"]]
+)
+def test_an_option_without_effect_on_an_endpoint_is_an_error(options, tmp_path, command):
+    file = agent(tmp_path, OPENAI, "http://127.0.0.1:9")
+    done = command("run", "--agent", file, "--limit", "1", "--display", "none", *options)
+    assert done.returncode == 2
+    assert "has no effect on" in done.stderr
+
+
+def test_a_parameter_of_the_file_is_set_and_another_word_is_refused(tmp_path, command):
+    with answering(always(REPLY)) as server:
+        file = agent(tmp_path, JSON, server)
+        done = command("run", "--agent", f"{file}[depth=9]", "--limit", "1", "--display", "none")
+        assert done.returncode == 0, done.stderr
+        refused = command("run", "--agent", f"{file}[deep=9]", "--limit", "1", "--display", "none")
+    assert server.asked[0].body["depth"] == 9
+    assert refused.returncode == 2
+    assert "depth" in refused.stderr
+
+
+async def test_passages_stand_in_the_trace_as_a_search_also_when_it_is_answered_from_the_journal(tmp_path):
+    with answering(always(REPLY)) as server:
+        file = agent(tmp_path, JSON, server)
+        once, twice = await play(file, []), await play([file, file], [])
+    for played in (once, twice):
+        (search,) = [one.call for one in played.attempt.events if isinstance(one, Called) and one.call.kind == "search"]
+        assert len(search.passages) == 2
+        assert search.passages[1] == "h2"
+    assert len(server.asked) == 2

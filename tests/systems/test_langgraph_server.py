@@ -176,3 +176,20 @@ async def test_a_thread_s_name_is_no_path(tmp_path):
         played = await play(agent(tmp_path, server), [])
     assert played.attempt.status == "failed"
     assert {asked.path for asked in server.asked} == {"/prefix/threads"}
+
+
+async def test_passages_are_searches_of_the_node_that_made_them(tmp_path):
+    with serving(stream(EVENTS)) as server:
+        played = await play(agent(tmp_path, server), [])
+    assert played.calls == ["model answering@", "search searching@retrieve"]
+    (search,) = [one.call for one in played.attempt.events if isinstance(one, Called) and one.call.kind == "search"]
+    assert (search.actor, search.passages) == ("Index", ("d1", "notes.txt"))
+
+
+async def test_settings_go_where_the_server_takes_them(tmp_path):
+    top = 'config = { model = "a", recursion_limit = 9 }\ncontext = { depth = 2 }'
+    with serving(stream(EVENTS)) as server:
+        await play(agent(tmp_path, server, top=top) + "[config.model=b]", [])
+    body = server.asked[1].body
+    assert body["config"] == {"configurable": {"model": "b"}, "recursion_limit": 9}
+    assert body["context"] == {"depth": 2}

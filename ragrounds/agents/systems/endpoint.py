@@ -27,7 +27,7 @@ from ragrounds.agents.systems.endpoint_replies import (
     letter_of,
     passages_of,
 )
-from ragrounds.contracts import Observation, Request
+from ragrounds.contracts import STEP, Observation, Request
 from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.http import HttpAnswer, read_json, text_of
 from ragrounds.models.faults import CallFailed, RetryPolicy, Transient, with_retries
@@ -228,8 +228,10 @@ def _tell(step: RemoteStep, task: str, seen: Observation) -> None:
     """Tell of a node behind an endpoint, when it was and how long it took is not known."""
     if step.node:
         seen.entered(task, step.node)
+    within = STEP.set(task if step.node else "")
     for search in step.searches:
         seen.found(search.query, search.passages, search.tool, node=step.node)
+    STEP.reset(within)
     if step.node:
         asked = [f"{model.name or 'a model'}: {_counted(model.usage)}" for model in step.models]
         seen.left(task, step.node, {"models asked": asked} if asked else {})
