@@ -9,6 +9,7 @@ from ragrounds.agents.agent import read_card
 from ragrounds.agents.systems import open_system
 from ragrounds.agents.systems.function import in_thread
 from ragrounds.errors import UserError
+from ragrounds.records import Called
 from tests.graphs.playing import LONG, play
 
 FORMS = """
@@ -221,6 +222,15 @@ def making_configured(config: RunnableConfig):
     return one_node(MessagesState, lambda state: {"messages": str(config["configurable"].get("model"))}).compile()
 
 
+async def making_fails():
+    raise ConnectionError("no server")
+
+
+again = StateGraph(MessagesState)
+again.add_node("again", lambda state: {})
+again.add_edge(START, "again")
+again.add_edge("again", "again")
+endless = again.compile().with_config(recursion_limit=7)
 closed = []
 
 
@@ -315,6 +325,11 @@ async def test_a_question_to_a_person_pauses(forms, name):
     assert played.attempt.reason.startswith("the system asked a person: ")
 
 
+async def test_the_steps_are_those_that_the_graph_allows_itself(forms):
+    played = await play(f"{forms}:endless", [])
+    assert (played.attempt.status, played.attempt.reason) == ("capped", "the graph did not end within 7 steps")
+
+
 async def test_what_was_answered_stands_in_the_trace(forms):
     played = await play(f"{forms}:asking[on_interrupt=yes]", [])
     assert played.notes.count("person") == 2
@@ -325,6 +340,10 @@ async def test_the_letter_comes_from_a_key_of_the_state(forms):
     assert (played.attempt.text, played.attempt.choice) == ("since", "B")
     unknown = await play(f"{forms}:structured[choice=structured.why,output=structured.why]", [])
     assert (unknown.attempt.choice, "choice" in unknown.notes) == ("", True)
+    searches = [event.call for event in played.attempt.events if isinstance(event, Called)]
+    assert [(call.kind, call.actor, call.passages) for call in searches] == [
+        ("search", "sources of the answer", ("d1", "passage 2"))
+    ]
     given = await play(f"{forms}:question_to_answer", [])
     assert given.attempt.choice == "B"
 
@@ -355,6 +374,7 @@ async def test_what_an_attempt_opened_is_closed_after_it(forms):
     [
         ("raising", "ValueError: no [bold]such[/] thing"),
         ("stopping_short", "RuntimeError: the function raised StopIteration"),
+        ("making_fails", "ConnectionError: no server"),
     ],
 )
 async def test_what_a_system_raises_ends_its_attempt_alone(forms, name, reason):

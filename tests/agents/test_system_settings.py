@@ -20,6 +20,7 @@ GRAPH = """
 import os
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_store
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 from parts.words import WORD
@@ -27,6 +28,8 @@ from parts.words import WORD
 def reply(state: MessagesState, config: RunnableConfig):
     import library
     model = config["configurable"].get("model", "none")
+    assert get_store().search(("known",)) == []
+    get_store().put(("known",), "one", {})
     return {"messages": [AIMessage(f"{WORD} {library.WORD} {os.environ.get('APP_WORD')} {model}")]}
 
 def ask(state: MessagesState):

@@ -123,6 +123,7 @@ def open_system(card: Card) -> System:
             config=card.config,
             context=card.context,
             on_interrupt=card.on_interrupt,
+            served=place.app_of(card.graph) is not None,
         )
         with watched():
             _OPENED[key] = (found, adapted(found, wiring))

@@ -39,6 +39,8 @@ class Wiring(Struct, frozen=True, kw_only=True):
     """The key that holds the letter of an option; empty: the letter is read from the answer."""
     nests: bool = True
     """Graphs run inside its nodes."""
+    served: bool = False
+    """It is written for a LangGraph server, which gives its graphs a checkpointer and a store."""
     config: dict[str, object] = field(default_factory=dict)
     """What its run is configured with: LangGraph's ``configurable``."""
     context: dict[str, object] = field(default_factory=dict)

@@ -28,14 +28,14 @@ class Made(NamedTuple):
     each_time: bool
     """It is called for each attempt: it takes the configuration, is a coroutine, or gives a context manager."""
 
-    def now(self, config: object = None) -> object:
-        """Call it.
+    def now(self) -> object:
+        """Call it, as a part of opening the system.
 
         Raises:
             UserError: it raised something.
         """
         try:
-            return self.make(config or {}) if self.config else self.make()
+            return self.make({}) if self.config else self.make()
         except UserError:
             raise
         except Exception as error:
@@ -90,7 +90,9 @@ class FactorySystem:
     async def answer(self, question: Question, seen: Observation) -> Answer:
         """Make the system, and have it answer."""
         config = {"configurable": {"thread_id": seen.thread, **self._wiring.config}}
-        async with _entered(self._made.now(config)) as system:
+        # What it raises is the attempt's failure, as if the system itself had raised it.
+        made = self.made(config) if self._made.config else self.made()
+        async with _entered(made) as system:
             return await self._adapted(system, self._wiring).answer(question, seen)
 
 

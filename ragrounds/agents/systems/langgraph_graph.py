@@ -71,7 +71,7 @@ class GraphSystem:
         # Reading the options through the context ends an attempt's searching: see there.
         self._shows_options = bool(SHOWING & set(self.input.values()))
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
-        self._keeps = bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt)
+        self._keeps = bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt) or wiring.served
         self._answer_person = person(wiring.on_interrupt)
 
     def _settle_state(self, builder: object, keys: list[str]) -> None:
@@ -153,7 +153,12 @@ class GraphSystem:
         if self._keeps:
             from langgraph.checkpoint.memory import InMemorySaver
 
-            graph = graph.copy({"checkpointer": InMemorySaver()})
+            kept: dict[str, object] = {"checkpointer": InMemorySaver()}
+            if self._wiring.served and getattr(graph, "store", None) is None:
+                from langgraph.store.memory import InMemoryStore
+
+                kept["store"] = InMemoryStore()
+            graph = graph.copy(kept)
         given = self._given(seen.context.question if self.takes_context and self._shows_options else question)
         for turn in range(MOST_ANSWERS + 1):
             state, asked = await self._streamed(graph, given, config, seen)

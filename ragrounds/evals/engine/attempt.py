@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -214,8 +215,9 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
             status, reason = "failed", f"TimeoutError: {error}"
     except CallFailed as failed:
         status, reason = "failed", f"{failed.kind}: {failed.message}"
-    except GraphRecursionError:
-        status, reason = "capped", f"the graph did not end within {MAX_STEPS} steps"
+    except GraphRecursionError as error:  # by the graph's own limit, where it has one
+        limit = re.search(r"\d+", str(error))
+        status, reason = "capped", f"the graph did not end within {limit[0] if limit else MAX_STEPS} steps"
     except (UserError, StopRun):
         raise
     except Exception as error:

@@ -21,13 +21,17 @@ from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorde
 from ragrounds.evals.engine.recording.watch import installed
 from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.records import Answer, Passage, Reply
+from ragrounds.records import Answer, Called, Passage, Reply
 
 R = TypeVar("R", bound=Reply)
 MAX_STEPS = 1000
 """Steps of one attempt of a graph. Every built-in graph ends by its own limits, far below."""
 _GRACE = 5.0
 """Seconds that a system has to end once nothing of it may leave the process any more."""
+
+
+SOURCES = "sources of the answer"
+"""What passages are known to come from that a system gives with its answer, where no search of it was seen."""
 
 
 class AttemptObservation:
@@ -165,7 +169,11 @@ async def watched_answer(
             answering.exception()
         raise recorder.stop
     try:
-        return answering.result()
+        answer = answering.result()
+        searched = any(isinstance(event, Called) and event.call.kind == "search" for event in context.events)
+        if answer.passages and not searched and recorder.stop is None:
+            seen.found(context.item.text, answer.passages, SOURCES)
+        return answer
     except Unsent as refused:  # of another attempt: a pool's thread, perhaps
         raise RuntimeError(f"a call was refused: {refused}") from refused
 
