@@ -1,4 +1,4 @@
-"""A graph of one's own in ragrounds, several times: see docs/own-graph.md."""
+"""A graph of one's own in ragrounds, several times: see docs/own-system.md."""
 
 from typing import TypedDict
 
@@ -26,7 +26,7 @@ class Asked(TypedDict, total=False):
 
 @agent(summary="Search with the model's own keywords, then answer.", searches=True, parameters={"top_k": 4})
 def build():
-    """First tier: it takes the context, so every call is recorded, replayed, limited and costed."""
+    """It takes the context: models, prompts, corpus and limits are those of the attempt."""
 
     async def keywords(state: State, runtime: Runtime[Context]) -> State:
         asked = [Message("user", f"Three keywords to search for, on one line: {state['question']}")]
@@ -58,7 +58,7 @@ def build():
     output="messages",
 )
 def langchain_agent():
-    """First tier too: `create_agent` with our model and our search tool, whose calls are journaled."""
+    """It takes the context too: `create_agent` with our model and our search tool, whose calls are journaled."""
     from langchain.agents import create_agent
 
     from ragrounds.graphs.langchain import ContextModel, search
@@ -68,7 +68,7 @@ def langchain_agent():
 
 @agent(summary="One plain function, whose answer has a form.", input={"question": "question", "options": "options"})
 def structured():
-    """First tier, without a coroutine: LangGraph runs the node in a thread, and its call is journaled all the same."""
+    """Without a coroutine: LangGraph runs the node in a thread, and its call is journaled all the same."""
     from pydantic import BaseModel
 
     from ragrounds.graphs.langchain import ContextModel
@@ -92,7 +92,7 @@ def structured():
 
 
 def own_model():
-    """Second tier: a LangChain model of its own. Watched through callbacks, not recorded."""
+    """A LangChain model of its own, whose calls are recorded where they leave the process."""
     from langchain.chat_models import init_chat_model
 
     model = init_chat_model("openai:gpt-4o-mini")
@@ -109,7 +109,7 @@ def own_model():
 
 
 def own_client():
-    """Third tier: a client of its own. Only the time is known."""
+    """It asks no model at all: its time is known, its tokens and cost are not."""
 
     async def answer(state: State) -> State:
         return {"answer": f"The answer is (A). I was asked: {state['question'][:20]}"}

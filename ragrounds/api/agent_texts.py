@@ -22,7 +22,7 @@ def agent_texts(given: object) -> list[tuple[str, str | None]]:
     """Agents as texts, each with the name it is given for tables, or ``None``.
 
     Args:
-        given: a text, a Python object (a graph, a function: see docs/own-graph.md), several of these, or a mapping of
+        given: a text, a Python object (a graph, a function: see docs/own-system.md), several of these, or a mapping of
             names to them.
 
     Raises:

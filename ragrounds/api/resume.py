@@ -53,6 +53,8 @@ def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -
     values = {name: getattr(request, name) for name in _KEPT}
     if any(asks_ours(agent) for agent in recipe.agents):
         values |= {"model": recipe.model, "base_url": urls, "alias": where["alias"]}
+    else:
+        values |= {"model": None, "base_url": None, "alias": None}
     values["concurrency"] = concurrency
     options: list[str] = []
     for name, held in values.items():
