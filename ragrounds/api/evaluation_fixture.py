@@ -61,6 +61,8 @@ class PlaceOfTest(Struct, frozen=True, kw_only=True):
     """Of the store that this process has for this journal file."""
     indexes: Path
     """Where indexes of corpora are kept between sessions."""
+    prices: Path
+    """The price list of the project's models, where it has one (docs/ci.md)."""
     record: bool
     """Ask models for what the journal file lacks, and write it; else it is an error."""
     again: str
@@ -307,8 +309,10 @@ def _settings(place: PlaceOfTest) -> Settings:
 
     place.home.mkdir(parents=True, exist_ok=True)
     place.indexes.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        (place.home / "indexes").symlink_to(place.indexes, target_is_directory=True)
+    for name, target in (("indexes", place.indexes), ("prices.toml", place.prices)):
+        if target.exists():
+            with contextlib.suppress(FileExistsError):
+                (place.home / name).symlink_to(target)
     fields = {name: field.get_default() for name, field in Settings.model_fields.items() if name != "base_url"}
     return Settings.model_construct(**{**fields, "home": place.home, "base_url": None, "allow_code": True})
 

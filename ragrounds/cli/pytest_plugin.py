@@ -143,6 +143,7 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
             shared=shared,
             home=homes[journal],
             indexes=_indexes(config, homes[journal]),
+            prices=folder / "prices.toml",
             record=bool(config.getoption("--ragrounds-record")),
             again=f"pytest --ragrounds-record '{request.node.nodeid}'",
         )

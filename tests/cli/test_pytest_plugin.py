@@ -283,6 +283,32 @@ def test_a_project_that_does_not_use_it_pays_nothing(pytester: pytest.Pytester) 
     assert "ragrounds" not in done.stdout
 
 
+def test_what_an_installed_plugin_s_package_is_imported_by_changes_nothing(pytester: pytest.Pytester) -> None:
+    """pytest imports it with a loader of its own, which rewrites assertions: graphs are found, digests are the same."""
+    from ragrounds.graphs import catalogue
+
+    pytester.makeconftest("import pytest\npytest.register_assert_rewrite('ragrounds')\n")
+    pytester.makepyfile(
+        f"""
+        def test_graphs():
+            from ragrounds.graphs import catalogue
+
+            assert type(catalogue.__loader__).__name__ == "AssertionRewritingHook"
+            assert catalogue.names() == {catalogue.names()!r}
+            assert catalogue.digest("vanilla_rag") == {catalogue.digest("vanilla_rag")!r}
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *ALONE],
+        cwd=pytester.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout
+
+
 def test_an_async_test_and_no_asyncio_plugin(pytester: pytest.Pytester) -> None:
     """The fixture needs no loop, and may be called where one runs."""
     pytester.makepyfile(

@@ -1,0 +1,113 @@
+"""docs/ci.md: its example is a project that records once, passes without a server, and fails as the page shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ragrounds.evals.compare.claims import parse_claim
+from tests.cli.test_pytest_plugin import RECORD, loaded, run
+
+__all__ = ["loaded"]  # what runs need is imported once
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"^`([\w./-]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.M | re.S))
+GOLD = {one["question"]: one for one in map(json.loads, FILES["evals/questions.jsonl"].splitlines())}
+WRONG = {"b2", "p1", "p2", "s2"}
+"""What the model of this test does not know by heart."""
+
+
+class Model(BaseHTTPRequestHandler):
+    """A chat model that knows half of the answers, and all of them with notes."""
+
+    asked = 0
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        prompt = body["messages"][-1]["content"]
+        known = next(one for question, one in GOLD.items() if question in prompt)
+        letter = "A" if known["id"] in WRONG - {"p2", "s2"} else "B"
+        if prompt.startswith("Notes:") or known["id"] not in WRONG:
+            letter = known["answer"]
+        type(self).asked += 1
+        said = {"role": "assistant", "content": f"The answer is {letter}."}
+        reply = {
+            "id": "x", "object": "chat.completion", "created": 0, "model": body["model"],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": said}],
+            "usage": {"prompt_tokens": 40, "completion_tokens": 5, "total_tokens": 45},
+        }  # fmt: skip
+        data = json.dumps(reply).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    Model.asked = 0
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.server_close()
+
+
+def test_the_example_is_recorded_replayed_and_fails_as_the_page_says(
+    pytester: pytest.Pytester, model: ThreadingHTTPServer
+) -> None:
+    assert len(FILES) == 5
+    for name, text in FILES.items():
+        path = pytester.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    run(pytester, "evals", RECORD).assert_outcomes(passed=2, skipped=1)
+    assert Model.asked == 16  # three tests share one file
+    model.shutdown()
+    model.server_close()
+    recorded = pytester.path / "evals" / "ragrounds_journal" / "assistant.jsonl"
+    before = recorded.read_bytes()
+    steps = yaml.safe_load(FILES[".github/workflows/evals.yml"])["jobs"]["evals"]["steps"]
+    (command,) = [step["run"].split() for step in steps if "pytest evals" in step.get("run", "")]
+    assert command[:3] == ["pytest", "evals", "--ragrounds-summary"]
+    done = run(pytester, *command[1:3], "summary.md", "-rs")
+    done.assert_outcomes(passed=2, skipped=1)
+    assert (
+        "| accuracy(./assistant.py:from\\_notes) &gt;= 0.6 @ 95% | holds | 1 |"
+        in (pytester.path / "summary.md").read_text()
+    )
+    test = pytester.path / "evals" / "test_assistant.py"
+    test.write_text(FILES["evals/test_assistant.py"].replace("from_notes) >= 0.6", "from_memory) >= 0.9"))
+    failed = run(pytester, "evals", "-k", "notes")
+    failed.assert_outcomes(failed=1, deselected=2)
+    (shown,) = re.findall(r"^```\n(\d of \d claims does not hold.*?)\n…\n```$", PAGE, re.M | re.S)
+    assert shown in failed.stdout.str()
+    assert recorded.read_bytes() == before
+
+
+def test_every_form_of_claim_on_the_page_can_be_read() -> None:
+    (table,) = re.findall(r"\| in words \| claim \|\n\|---\|---\|\n(.*?)\n\n", PAGE, re.S)
+    claims = [row.split("`")[1] for row in table.splitlines()]
+    assert len(claims) == 5
+    for claim in claims:
+        parse_claim(claim)
+
+
+def test_the_inputs_of_the_action_are_all_told() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    assert re.findall(r"^\| `([a-z-]+)` \| .* \| .*\|$", PAGE.partition("| input |")[2], re.M) == list(action["inputs"])
+    (step,) = list(yaml.safe_load(re.findall(r"```yaml\n(      - uses: OWNER.*?)```", PAGE, re.S)[0]))
+    assert set(step["with"]) <= set(action["inputs"])
