@@ -83,7 +83,7 @@ def command(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
             for name, value in environment.items():
                 patch.setenv(name, value)
             try:
-                main()
+                main(own_process=False)
             except SystemExit as ended:
                 code = ended.code or 0
         told = capfd.readouterr()

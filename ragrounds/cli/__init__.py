@@ -6,8 +6,8 @@ Importing this package imports nothing more: pytest imports `ragrounds.cli.pytes
 from __future__ import annotations
 
 
-def main() -> None:
-    """The console script."""
+def main(*, own_process: bool = True) -> None:
+    """The console script; without `own_process` for who goes on in this process."""
     from ragrounds.cli.entry import main as started
 
-    started()
+    started(own_process=own_process)

@@ -130,16 +130,24 @@ def _dress(app: typer.Typer) -> None:
             _dress(group.typer_instance)
 
 
-def main() -> None:
+def main(*, own_process: bool = True) -> None:
     """The console script. Typer itself ends usage errors with 2 and Ctrl-C with 130; SIGTERM is as Ctrl-C, and its code
-    is 143."""
+    is 143.
+
+    Args:
+        own_process: Nothing else goes on in this process: it may be ended while threads of a system's own, which were
+            interrupted in the middle of a call, still wait for their answer.
+    """
     with options_named(), _sigterm_as_ctrl_c() as terminated:
         try:
             if not _completed():
                 command_line()()
         except UserError as error:
             _say(str(error))
-            sys.exit(_code(130 if isinstance(error, Interrupted) else 2, terminated))
+            code = _code(130 if isinstance(error, Interrupted) else 2, terminated)
+            if isinstance(error, Interrupted) and own_process:
+                _leave_threads(code)
+            sys.exit(code)
         except KeyboardInterrupt:  # while commands are imported
             sys.exit(_code(130, terminated))
         except SystemExit as ended:
@@ -153,6 +161,14 @@ def main() -> None:
                 raise
             _say(f"The store cannot be read: {error.args[0]}. `ragrounds doctor --store` looks at all of it.")
             sys.exit(2)
+
+
+def _leave_threads(code: str | int | None) -> None:
+    """End the process at once where threads are left: at its usual end Python would wait for what they wait for."""
+    if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
 
 
 def _of_the_database(error: Exception) -> bool:
