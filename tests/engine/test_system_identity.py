@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,8 +137,8 @@ def test_a_model_that_no_digest_sees(write: Any, ran: Runs, tmp_path: Path) -> N
 def test_a_model_of_the_configuration(write: Any, ran: Runs) -> None:
     write(text=GRAPH)
     agent = "./mine.py:graph"
-    first = ran(agent=f"{agent}[config.model=a]")
-    second = ran(agent=f"{agent}[config.model=b]")
+    first = ran("--config", "model=a", agent=agent)
+    second = ran("--config", "model=b", agent=agent)
     assert (second.run != first.run, second.asked) == (True, 3)
     assert ran(agent=f"{agent}[config.model=a]")[:2] == (first.run, 0)
 
@@ -245,3 +247,95 @@ def test_workers_take_the_models_from_who_planned_the_run(cli: Any, write: Any, 
     again = cli("run", *options, MODEL="a")
     assert json.loads(again.stdout)["rows"][0]["run"] == first
     assert server.stats()["asked"] - before == 4
+
+
+def test_objects_of_a_session_are_known_by_their_sources(tmp_path: Path, server: Any) -> None:
+    import ragrounds as rr
+
+    source = SYSTEM.format(url=server.url, model="MODEL", above='MODEL = "a"\n', prompt="prompt", temperature=0)
+    file = tmp_path / "session.py"
+    file.write_text(source)
+    session: dict[str, Any] = {"__name__": "__main__", "__file__": str(file)}
+    exec(compile(source, str(file), "exec"), session)
+    options: dict[str, Any] = {"limit": 2, "home": tmp_path / "home", "progress": False}
+    first = rr.run(agents=[session["answer"]], **options).runs[0].id
+    session["MODEL"] = "b"
+    second = rr.run(agents=[session["answer"]], **options).runs[0].id
+    session["MODEL"] = "a"
+    assert rr.run(agents=[session["answer"]], **options).runs[0].id == first != second
+
+
+def test_what_an_endpoint_is_asked(ran: Runs, tmp_path: Path, server: Any) -> None:
+    file = tmp_path / "ours.toml"
+
+    def write(model: str, more: str = "") -> None:
+        file.write_text(f'[endpoint]\nurl = "{server.url}"\nform = "openai"\nmodel = "{model}"\n{more}\n')
+
+    write("a")
+    first = ran(agent="./ours.toml")
+    write("b")
+    second = ran(agent="./ours.toml")
+    assert (second.run != first.run, second.asked) == (True, 3)
+    assert f"since {first.run}, the setting endpoint.model changed (b, was a)" in second.said
+    write("a", "timeout = 5.0")
+    assert ran(agent="./ours.toml")[:2] == (first.run, 0)
+
+
+def test_an_application_with_an_env_file(
+    ran: Runs, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(text=GRAPH.replace('config["configurable"].get("model", "a")', 'os.environ["THEIR_MODEL"]'))
+    file = tmp_path / "mine.py"
+    file.write_text("import os\n" + file.read_text())
+    (tmp_path / "langgraph.json").write_text(
+        '{"graphs": {"g": "./mine.py:graph"}, "dependencies": ["."], "env": ".env"}'
+    )
+    found = []
+    for model in ("a", "b", "a"):
+        monkeypatch.delenv("THEIR_MODEL", raising=False)  # as in a process of its own
+        (tmp_path / ".env").write_text(f"THEIR_MODEL={model}\nTHEIR_TOKEN=abcdefgh12345678\n")
+        found.append(ran(agent="./langgraph.json:g"))
+    assert [one.asked for one in found] == [3, 3, 0]
+    assert found[0].run == found[2].run != found[1].run
+    assert "the variable THEIR_MODEL changed (b, was a)" in found[1].said
+    for name in ("THEIR_MODEL", "THEIR_TOKEN"):
+        os.environ.pop(name, None)
+
+
+INSIDE = """
+from pathlib import Path
+from typing import TypedDict
+
+from langchain_core.language_models import FakeListChatModel
+from langgraph.graph import StateGraph
+
+
+class State(TypedDict, total=False):
+    question: str
+    answer: str
+
+
+def build():
+    model = FakeListChatModel(responses=[Path(__file__).with_name("said" + "." + "cfg").read_text()])
+
+    def say(state: State) -> State:
+        return {{"answer": model.invoke(state["question"]).content}}
+
+    return StateGraph(State).add_node("say", say).set_entry_point("say").compile()
+"""
+
+
+def test_a_model_inside_the_process(write: Any, ran: Runs, tmp_path: Path) -> None:
+    """It sends nothing: it is known by what the system's object holds."""
+    write(text=INSIDE)
+    found = []
+    for said in ("A", "B", "A"):
+        (tmp_path / "said.cfg").write_text(said)
+        # The file is one that no source names, so the module of before would be used again.
+        for name in [name for name in sys.modules if name.startswith("ragrounds_own_mine")]:
+            del sys.modules[name]
+        found.append(ran(agent="./mine.py:build"))
+    assert found[0].run == found[2].run != found[1].run
+    assert re.search(r"the system holds \S*responses=\[B\]\S* now, held \S*responses=\[A\]", found[1].said), found[
+        1
+    ].said

@@ -63,7 +63,8 @@ def own_source(card: Card) -> OwnSource:
     Raises:
         UserError: there is no such file.
     """
-    source = OwnSource()
+    headers = card.endpoint.headers.values() if card.endpoint is not None else ()
+    source = OwnSource(variables=dict.fromkeys(headers, ""))
     for name in (card.graph, card.on_interrupt):
         if place.is_place(name):
             source = source.joined(place.source_of(name))

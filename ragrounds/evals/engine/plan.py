@@ -163,7 +163,7 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int, pro
 
 _CODE = ("graph_code", "retriever_code", "model_code", "prompts", "inner", "graph_source", "ragrounds")
 """Parts of an identity that are digests, and what version 0.1.0 had in their place."""
-_OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "models", "limits")
+_OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "graph", "models", "limits")
 """What makes a system of one's own another one under the same name."""
 
 
@@ -315,7 +315,9 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "graph_code": code_of(card),
         "parameters": agent.settled,
         "prompts": PromptFolder(card.prompts).digest(prompts_of(card)),
-        "models": {role: model.spec for role, model in sorted(models.items())},
+        "models": {role: model.spec for role, model in sorted(models.items())}
+        if card.endpoint is None
+        else {"model": card.endpoint.spec},
         "windows": {role: model.window for role, model in sorted(models.items())},
         "model_code": _model_codes(models),
         "retriever": searcher.spec if searcher else None,

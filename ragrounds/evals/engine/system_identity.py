@@ -39,7 +39,7 @@ _NOT_COUNTED = frozenset(
 )
 _ELSEWHERE = frozenset(
     "graph summary as source searches question_only guard guard_near oracle parameters switches profile models "
-    "retriever corpus prompts limits nests config context system".split()
+    "retriever corpus prompts limits nests config context system endpoint".split()
 )
 """What of an agent's file changes no reply of such a system, or stands in its identity already."""
 _MOST_SAID = 3
@@ -97,7 +97,8 @@ def _wiring(card: Card) -> dict[str, object]:
     if card.endpoint is not None:
         plain["endpoint"] = card.endpoint.settled
     said = {key: value for key, value in plain.items() if key not in _ELSEWHERE and value != usual.get(key)}
-    return _without_secrets(said)
+    sent = card.endpoint.settled if card.endpoint is not None else {}
+    return _without_secrets({**said, **{f"endpoint.{key}": value for key, value in sent.items()}})
 
 
 def _without_secrets(values: Mapping[str, object]) -> dict[str, object]:
@@ -156,7 +157,7 @@ def other_models(store: Store, run: Run, now: SystemIdentity, question: Question
     elif swapped := _swapped(first, now.probed):
         yield swapped
     if not new and gone:
-        yield f"the system holds {_listed(come) or 'no such model'} now, held {_listed(gone)} then"
+        yield f"the system holds {_listed(sorted(held - then)) or 'no such model'} now, held {_listed(gone)} then"
     elif not new and come and then:
         yield f"the system holds {_listed(come)} now, too"
 
@@ -240,7 +241,10 @@ def changes_in_words(before: Mapping[str, object], now: Mapping[str, object]) ->
     if "system" not in before:
         yield "more is kept of what a system of one's own depends on"
         return
-    if before.get("graph_code") != now.get("graph_code"):
+    of_code = not any(key.startswith("endpoint.") for key in _table(now, "wiring"))
+    if of_code and before.get("graph") != now.get("graph"):
+        yield f"it is {now.get('graph')}, was {before.get('graph')}"
+    elif of_code and before.get("graph_code") != now.get("graph_code"):
         yield "its code changed"
     for key, noun in (("files", "file"), ("packages", "package"), ("environment", "variable")):
         yield from _changed(noun, _table(before, key), _table(now, key), values=key != "files")
