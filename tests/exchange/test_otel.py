@@ -135,7 +135,7 @@ def test_what_broke_off_goes_on_with_the_same_command(store, run, listening, mon
     answers = iter([(200, {})])
     listening.answer = lambda path, body: next(answers, (503, {"message": "gone"}))
     listening.headers = {"Retry-After": "0"}
-    with pytest.raises(UserError, match=r"after 3 of them: 503: gone, after 6 tries. The same command goes on"):
+    with pytest.raises(UserError, match=r"after 3 of them: 503: gone, after 6 tries. The same c\w+ goes on"):
         send(store, [run], f"{listening.url}/v1/traces", {})
     first = next(sent(listening))
     listening.requests.clear()
