@@ -28,3 +28,20 @@ def test_a_log_that_inspect_reads(store, run, tmp_path):
     assert first.events[1].data["found"][0]["id"] == "d1#0"
     assert first.events[4].output.usage.input_tokens == 100
     assert failed.error is not None
+
+
+def test_a_log_has_tools_and_their_calls(store, tool_run, tmp_path):
+    from ragrounds.evals.exchange.inspect_log import InspectWriter
+
+    path = tmp_path / "run.eval"
+    InspectWriter().write(store, tool_run, path)
+    (sample,) = log.read_eval_log(str(path)).samples
+    asked = [event for event in sample.events if event.event == "model"][1]
+    assert [tool.name for tool in asked.tools] == ["corpus_search"]
+    assert asked.config.max_tokens == 50
+    wish, answer = asked.input[1].tool_calls[0], asked.input[2]
+    assert (wish.function, wish.arguments) == ("corpus_search", {"query": "scurvy"})
+    assert (answer.tool_call_id, answer.function) == (wish.id, "corpus_search")
+    assert asked.output.choices[0].message.tool_calls[0].id == wish.id
+    used = next(event for event in sample.events if event.event == "info" and event.data["kind"] == "tool")
+    assert used.data["answered"]["text"] == "found"

@@ -6,11 +6,14 @@ of its step, and our scores by scorer. What Inspect has no field for is in `meta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from ragrounds.contracts import Tool
 from ragrounds.evals.exchange.formats import (
     Export,
     ExportFormat,
@@ -20,10 +23,12 @@ from ragrounds.evals.exchange.formats import (
     optional_module,
     run_file_name,
 )
+from ragrounds.evals.exchange.trace_nodes import replied
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import WITHOUT_ANSWER, Run, Usage
+from ragrounds.http import read_json
+from ragrounds.records import WITHOUT_ANSWER, Message, Run, ToolCall, Usage
 from ragrounds.version import __version__
 
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}
@@ -35,6 +40,7 @@ class InspectWriter:
     def __init__(self) -> None:
         self._log = optional_module("inspect_ai.log", "Inspect logs", "inspect")
         self._model = optional_module("inspect_ai.model", "Inspect logs", "inspect")
+        self._tool = optional_module("inspect_ai.tool", "Inspect logs", "inspect")
         self._event = optional_module("inspect_ai.event", "Inspect logs", "inspect")
         self._score = optional_module("inspect_ai.scorer", "Inspect logs", "inspect").Score
         self._hide = Redactor()
@@ -144,15 +150,51 @@ class InspectWriter:
         )
 
     def _messages(self, call: TracedCall) -> list[Any]:
-        kinds = {
-            "system": self._model.ChatMessageSystem,
-            "user": self._model.ChatMessageUser,
-            "assistant": self._model.ChatMessageAssistant,
-            "tool": self._model.ChatMessageTool,
-        }
-        made = [kinds[m.role](content=self._hide(m.content)) for m in (call.asked.messages if call.asked else ())]
+        asked = call.asked.messages if call.asked else ()
+        named = {one.id: one.name for message in asked for one in message.calls}
+        made = [self._message(message, named) for message in asked]
         if call.reply is not None:
-            made.append(kinds["assistant"](content=self._hide(call.reply.text)))
+            made.append(self._message(replied(call.reply), named))
+        return made
+
+    def _message(self, message: Message, named: Mapping[str, str]) -> object:
+        model, text = self._model, self._hide(message.content)
+        if message.role == "assistant":
+            return model.ChatMessageAssistant(content=text, tool_calls=self._wishes(message.calls) or None)
+        if message.role == "tool":
+            id = message.answers or None
+            return model.ChatMessageTool(content=text, tool_call_id=id, function=named.get(message.answers))
+        return (model.ChatMessageSystem if message.role == "system" else model.ChatMessageUser)(content=text)
+
+    def _wishes(self, calls: Sequence[ToolCall]) -> list[object]:
+        made: list[object] = []
+        for call in calls:
+            text = self._hide.in_json(call.arguments)
+            try:
+                arguments = read_json(text)
+            except ValueError:
+                arguments = None
+            known = isinstance(arguments, dict)
+            fault = None if known else "the arguments are no JSON object"
+            made.append(
+                self._tool.ToolCall(
+                    id=call.id,
+                    function=call.name,
+                    arguments=arguments if known else {"text": text},
+                    parse_error=fault,
+                )
+            )
+        return made
+
+    def _tools(self, tools: Sequence[Tool]) -> list[object]:
+        made: list[object] = []
+        for tool in tools:
+            try:
+                parameters = self._tool.ToolParams.model_validate(tool.parameters)
+            except ValueError:  # a schema that Inspect does not know
+                parameters = self._tool.ToolParams()
+            about = self._hide(tool.description)
+            made.append(self._tool.ToolInfo(name=tool.name, description=about, parameters=parameters))
         return made
 
     def _events(self, trace: Trace, start: float) -> list[Any]:
@@ -176,6 +218,8 @@ class InspectWriter:
             text = hide(traced.reply.text) if traced.reply else ""
             stop = _STOPS.get(traced.reply.finish, "unknown") if traced.reply else "unknown"
             output = self._model.ModelOutput.from_content(hide(call.actor), text, stop_reason=stop)
+            if traced.reply and traced.reply.calls:
+                output.choices[0].message.tool_calls = self._wishes(traced.reply.calls)
             output.usage = None if call.usage is None else self._usage(call.usage, call.cost_uncached)
             output.time = call.seconds
             return self._event.ModelEvent(
@@ -184,9 +228,12 @@ class InspectWriter:
                 model=hide(call.actor),
                 role=call.role,
                 input=self._messages(TracedCall(call, asked=traced.asked)),
-                tools=[],
-                tool_choice="none",
-                config=self._model.GenerateConfig(),
+                tools=self._tools(traced.asked.tools if traced.asked else ()),
+                tool_choice="auto" if traced.asked and traced.asked.tools else "none",
+                config=self._model.GenerateConfig(
+                    max_tokens=traced.asked.max_tokens if traced.asked else None,
+                    stop_seqs=list(traced.asked.stop) or None if traced.asked else None,
+                ),
                 output=output,
                 retries=len(call.faults),
                 error=hide(call.error) or None,
@@ -198,6 +245,8 @@ class InspectWriter:
             "query": hide(traced.searched.query) if traced.searched else None,
             "seconds": call.seconds,
             "error": hide(call.error) or None,
+            "asked": self._plain(traced.used if traced.asked is None else traced.asked),
+            "answered": self._plain(traced.gave if traced.reply is None else traced.reply),
             "found": [
                 {"rank": one.rank, "id": one.id, "document": one.document, "score": one.score, "title": one.title,
                  "text": hide(one.text)}
@@ -205,6 +254,9 @@ class InspectWriter:
             ],
         }  # fmt: skip
         return self._event.InfoEvent(timestamp=when, span_id=span, source="ragrounds", data=data)
+
+    def _plain(self, value: object) -> object:
+        return None if value is None else read_json(self._hide.in_json(msgspec.json.encode(value).decode()))
 
     def _usage(self, usage: Usage, cost: float | None) -> Any:
         return self._model.ModelUsage(

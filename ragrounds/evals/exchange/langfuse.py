@@ -115,24 +115,16 @@ def push(export: Export[LangfuseOptions], public: str, secret: str) -> Iterator[
     place, encoder, cleaner = export.options.endpoint.rstrip("/"), OtlpEncoder(), TraceCleaner()
     login = base64.b64encode(f"{public}:{secret}".encode()).decode()
     own = {"Authorization": f"Basic {login}"}
-    missing = 0
-
-    def _traces() -> Iterator[Trace]:
-        return cleaner.traces(export.store, export.runs)
+    scores, missing = list[dict[str, object]](), 0
 
     def _spans() -> Iterator[OtlpSpan]:
-        for trace in _traces():
+        nonlocal missing
+        for trace in cleaner.traces(export.store, export.runs):
+            known = [score for score in trace.scores if score.value is not None]
+            missing += len(trace.scores) - len(known)
+            scores.extend(score_request(trace, score) for score in known)
             for node in trace_nodes(trace):
                 yield encoder.span(trace, node, span_attributes(trace, node), "")
-
-    def _scores() -> Iterator[dict[str, object]]:
-        nonlocal missing
-        for trace in _traces():
-            for score in trace.scores:
-                if score.value is None:
-                    missing += 1
-                else:
-                    yield score_request(trace, score)
 
     def _body(items: Sequence[dict[str, object]]) -> bytes:
         return msgspec.json.encode(items[0])
@@ -148,7 +140,7 @@ def push(export: Export[LangfuseOptions], public: str, secret: str) -> Iterator[
     )
     spans.deliver(in_batches(_spans(), MOST, each_size, LARGEST))
     yield spans.words()
-    scores = Delivery(
+    sent = Delivery(
         f"{place}/api/public/scores",
         "scores",
         _body,
@@ -157,8 +149,8 @@ def push(export: Export[LangfuseOptions], public: str, secret: str) -> Iterator[
         progress=export.progress,
         at_once=_AT_ONCE,
     )
-    scores.deliver(in_batches(_scores(), 1))
-    yield scores.words() + (f", {missing:,} without a value left out" if missing else "")
+    sent.deliver(in_batches(scores, 1))
+    yield sent.words() + (f", {missing:,} without a value left out" if missing else "")
 
 
 def _input(node: TraceNode) -> object:

@@ -133,18 +133,17 @@ def push(export: Export[LangSmithOptions], key: str) -> Iterator[str]:
     )
     opened.deliver([[{"name": project}]])
 
-    def _runs() -> Iterator[list[tuple[str, bytes]]]:
-        for trace in cleaner.traces(export.store, export.runs):
-            for fields in trace_fields(trace, project):
-                yield run_parts(fields)
+    scores: list[list[tuple[str, bytes]]] = []
 
-    def _feedback() -> Iterator[list[tuple[str, bytes]]]:
+    def _runs() -> Iterator[list[tuple[str, bytes]]]:
         for trace in cleaner.traces(export.store, export.runs):
             for score in trace.scores:
                 fields = feedback_fields(trace, score, project, session.id)
-                yield [(f"feedback.{fields['id']}", msgspec.json.encode(fields))]
+                scores.append([(f"feedback.{fields['id']}", msgspec.json.encode(fields))])
+            for fields in trace_fields(trace, project):
+                yield run_parts(fields)
 
-    for what, items in (("runs", _runs()), ("scores", _feedback())):
+    for what, items in (("runs", _runs()), ("scores", scores)):
         delivery = Delivery[list[tuple[str, bytes]]](
             f"{place}/runs/multipart",
             what,

@@ -18,7 +18,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.exchange.delivery import Delivery, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat
 from ragrounds.evals.exchange.otel import SpanBuilder
-from ragrounds.evals.exchange.otlp import HEADERS, LARGEST, MOST, each_size, span_id
+from ragrounds.evals.exchange.otlp import HEADERS, LARGEST, MOST, OtlpSpan, each_size, span_id
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner, by_judge, score_facts, score_words, trace_nodes
 from ragrounds.evals.store.traces import Trace
 
@@ -77,13 +77,32 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
     options, builder = export.options, SpanBuilder(export.options.project, documents_as_output=False)
     place = options.endpoint.rstrip("/")
     own = {"Authorization": f"Bearer {key}"} if key else {}
-    cleaner = TraceCleaner()
+    cleaner, scores = TraceCleaner(), list[SpanAnnotation]()
 
-    def _traces() -> Iterator[Trace]:
-        return cleaner.traces(export.store, export.runs)
+    def _spans() -> Iterator[OtlpSpan]:
+        for trace in cleaner.traces(export.store, export.runs):
+            scores.extend(score_annotations(trace, options.project))
+            yield from builder.spans(trace)
+
+    def _marks() -> Iterator[SpanAnnotation]:
+        # Those of all runs are too many to be held, and most runs have none.
+        named = [run for run in export.runs if any(one.documents for one in export.store.questions(run)[1].values())]
+        for trace in cleaner.traces(export.store, named):
+            yield from document_annotations(trace, options.project)
 
     def _body(items: Sequence[SpanAnnotation]) -> bytes:
         return msgspec.json.encode({"data": items})
+
+    def _annotations(path: str, what: str) -> Delivery[SpanAnnotation]:
+        return Delivery(
+            f"{place}/v1/{path}?sync=true",
+            what,
+            _body,
+            headers={**own, **_JSON},
+            secrets=[key],
+            progress=export.progress,
+            patience=PATIENCE,
+        )
 
     spans = Delivery(
         f"{place}/v1/traces",
@@ -94,24 +113,15 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
         progress=export.progress,
         read=builder.encoder.refusals,
     )
-    each = (span for trace in _traces() for span in builder.spans(trace))
-    spans.deliver(in_batches(each, MOST, each_size, LARGEST))
+    spans.deliver(in_batches(_spans(), MOST, each_size, LARGEST))
     yield spans.words()
-    for path, what, most, make in (
-        ("span_annotations", "scores", _ANNOTATIONS, score_annotations),
-        ("document_annotations", "marks of gold documents", _DOCUMENTS, document_annotations),
-    ):
-        annotations = Delivery(
-            f"{place}/v1/{path}?sync=true",
-            what,
-            _body,
-            headers={**own, **_JSON},
-            secrets=[key],
-            progress=export.progress,
-            patience=PATIENCE,
-        )
-        annotations.deliver(in_batches((one for trace in _traces() for one in make(trace, options.project)), most))
-        yield annotations.words()
+    annotations = _annotations("span_annotations", "scores")
+    annotations.deliver(in_batches(scores, _ANNOTATIONS))
+    yield annotations.words()
+    marks = _annotations("document_annotations", "marks of gold documents")
+    marks.deliver(in_batches(_marks(), _DOCUMENTS))
+    if marks.taken + marks.refused:
+        yield marks.words()
 
 
 class PhoenixOptions(Struct, frozen=True):
