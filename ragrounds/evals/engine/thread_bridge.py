@@ -23,7 +23,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded
 R = TypeVar("R")
 BLOCKED = 30.0
 """Seconds in which the event loop must begin a call that a thread asks for; a loop that does not is held up."""
-_ADVICE = "write the node as `async def` and await it (`await model.ainvoke(…)`), or keep the whole node a plain `def`"
+_ADVICE = "write the node `async def` and await it (`await model.ainvoke(…)`, `abatch`), or keep the node a plain `def`"
 
 
 class GrowingPool(ThreadPoolExecutor):
