@@ -178,6 +178,11 @@ class Fault(Struct, frozen=True, kw_only=True):
     """Seconds waited before the next try."""
 
 
+TOKENS_APART: frozenset[str] = frozenset({"embedding", "reranking"})
+"""Roles of calls whose tokens are in no sum of an attempt: vectors and rankings are of another kind than answers, and
+what our own searches have made is in no sum either. Their cost is."""
+
+
 class Call(Struct, frozen=True, kw_only=True):
     """One request to a model or a tool, as an attempt's event. The request and the response stand in the journal
     under `key`."""

@@ -32,7 +32,7 @@ from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import FINAL, Attempt, Gold, Question, Run, Score, Status, blank
+from ragrounds.records import FINAL, TOKENS_APART, Attempt, Gold, Question, Run, Score, Status, blank
 from ragrounds.tools.leak_guard import LeakGuard
 
 Scorers = Callable[[Question], Sequence[Scorer]]
@@ -153,7 +153,7 @@ def _tokens_made(attempt: Attempt) -> int | None:
     """Tokens of the calls that were not answered from the journal; ``None``: a call's usage is unknown."""
     total = 0
     for call in calls(attempt.events):
-        if call.kind == "model" and not call.cached:
+        if call.kind == "model" and call.role not in TOKENS_APART and not call.cached:
             if call.usage is None:
                 if not call.error:
                     return None

@@ -13,7 +13,7 @@ from langgraph.config import get_config
 
 from ragrounds.agents.agent import Limits
 from ragrounds.contracts import STEP
-from ragrounds.records import Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
+from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
 TRACE_SIZE = 16_000_000
 """Characters that the nodes of one attempt may write to its trace, all together. A node that writes its whole state at
@@ -168,7 +168,7 @@ class AttemptLog:
         )
         self.events.append(Called(step=begun.step, call=call))
         if not error:
-            self.add_cost(Usage() if kind == "search" or role == "embedding" else usage, price, cached)
+            self.add_cost(Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached)
 
     def add_cost(self, usage: Usage | None, price: float | None, cached: bool) -> None:
         """Add tokens and dollars to the sums; a `cached` call was not paid for."""

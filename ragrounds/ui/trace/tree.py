@@ -19,7 +19,7 @@ from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.evals.store.traces import TracedCall, traced_call
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import Attempt, Call, Score, Step
+from ragrounds.records import TOKENS_APART, Attempt, Call, Score, Step
 
 Measure = Literal["time", "tokens", "cost"]
 MEASURES: tuple[Measure, ...] = ("time", "tokens", "cost")
@@ -108,7 +108,7 @@ def _call(call: Call, step: int, number: int) -> Node:
     if call.error:
         # A call that failed is in no ledger.
         tokens, cost = 0, 0.0
-    elif call.kind != "model":
+    elif call.kind != "model" or call.role in TOKENS_APART:
         tokens = 0
     passages = f" -> {len(call.passages)} passages" if call.kind == "search" and not call.error else ""
     return Node(
