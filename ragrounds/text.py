@@ -49,6 +49,15 @@ def fault(problem: BaseException) -> str:
     return "it is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
 
 
+def typed_value(text: str) -> object:
+    """A value as it is typed on a command line: JSON, or else the text itself."""
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return text
+    return value
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text.
 

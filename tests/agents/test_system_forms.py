@@ -120,6 +120,26 @@ def person(asked):
     return {"Who?": "me"}.get(asked, "now") if isinstance(asked, str) else "now"
 
 
+approved = one_node(MessagesState, lambda state: {"messages": [AIMessage(str(interrupt("May I?")["type"]))]}).compile()
+
+
+def formed(state: MessagesState):
+    return {"messages": [AIMessage("a form follows")], "structured_response": Verdict(letter="C", why="since")}
+
+
+class Verdict(BaseModel):
+    letter: str
+    why: str
+
+
+class Formed(MessagesState):
+    structured_response: object
+    answer: str
+
+
+form = one_node(Formed, formed).compile()
+
+
 class Letter(Enum):
     B = "B"
 
@@ -287,6 +307,10 @@ def forms(tmp_path_factory):
         ("asking_bare[on_interrupt=yes]", "yes and yes"),
         ('asking[on_interrupt="{file}:person"]', "me and now"),
         ("stopping[on_interrupt=yes]", f"hello: {LAST}"),
+        ('approved[on_interrupt="{{\\"type\\": \\"approve\\"}}"]', "approve"),
+        ("form", '{"letter":"C","why":"since"}'),
+        ("form[output=messages]", "a form follows"),
+        ("form[choice=structured_response.letter]", '{"letter":"C","why":"since"}'),
         ("functional", LAST),
         ("functional_asking[on_interrupt=B]", "B"),
         ("chain", LAST),

@@ -18,7 +18,10 @@ FIELDS = ("question", "stem", "options", "prompt", "messages", "language")
 options as one text; that as a user's message; the language."""
 SHOWING = frozenset({"options", "prompt", "messages"})
 """Those that show the options."""
-ANSWERS = ("answer", "final_answer", "output", "result", "response", "generation", "final_report", "report", "messages")
+ANSWERS = (
+    "answer", "final_answer", "structured_response", "output", "result", "response", "generation", "final_report",
+    "report", "messages",
+)  # fmt: skip
 """The keys under which an answer is looked for, in this order."""
 ASKS = ("query", "input", "user_input", "user_query", "prompt", "topic", "task", "text")
 """The keys that take the question where there is neither ``question`` nor ``messages``, in this order."""

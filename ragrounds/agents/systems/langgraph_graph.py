@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from ragrounds.agents.systems import place
-from ragrounds.agents.systems.answers import ANSWERS, SHOWING, Wiring, check_fields, fed, guessed, read_answer
+from ragrounds.agents.systems.answers import ANSWERS, SHOWING, Wiring, at_path, check_fields, fed, guessed, read_answer
 from ragrounds.contracts import Context, Observation
 from ragrounds.errors import AskedPerson, UserError, nearest
 from ragrounds.plugins import failure, is_import_path
 from ragrounds.records import Answer, Question
+from ragrounds.text import typed_value
 
 MOST_ANSWERS = 50
 """Times that one attempt is answered where it asks a person: a graph that asks for ever is ended."""
@@ -56,7 +57,8 @@ class GraphSystem:
         schema = getattr(builder, "context_schema", None) or getattr(graph, "context_schema", None)
         self.takes_context = schema is Context
         self.input: dict[str, str] = wiring.input
-        self.output = wiring.output
+        self._outputs: list[str] = [wiring.output] if wiring.output else []
+        """The keys that hold the answer: the first that holds anything does."""
         self._whole = ""
         """What the input is where it is no mapping: a field of the question."""
         if builder is None:
@@ -65,9 +67,9 @@ class GraphSystem:
             self._settle_state(builder, [key for key in channels if not key.startswith(("__", "branch:"))])
         check_fields(wiring.name, self.input.values())
         self._check_settings(schema)
-        # The last write of `output` is the answer: no reducer adds to what stood there.
-        own = (self.output, wiring.choice.partition(".")[0] or self.output)
-        self._settled = all(isinstance(channels.get(key), LastValue) for key in own)
+        # The last write is the answer: no reducer adds to what stood there.
+        read = [*self._outputs, *([wiring.choice.partition(".")[0]] if wiring.choice else [])]
+        self._settled = bool(read) and all(isinstance(channels.get(key), LastValue) for key in read)
         # Reading the options through the context ends an attempt's searching: see there.
         self._shows_options = bool(SHOWING & set(self.input.values()))
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
@@ -87,15 +89,15 @@ class GraphSystem:
                 f"{name}: which key takes the question? Say it in the decorator or the agent's file: "
                 f'input = {{ {taken[0] if taken else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
             )
-        self.output = own.output or next((key for key in ANSWERS if key in given), "")
-        if not self.output and len(given) == 1:
-            self.output = given[0]
-        if not self.output and not own.choice:
+        if not self._outputs:
+            self._outputs = [key for key in ANSWERS if key in given] or (given if len(given) == 1 else [])
+            self._outputs = self._outputs or ([own.choice] if own.choice else [])
+        if not self._outputs:
             raise UserError(
                 f'{name}: which key holds the answer? Say output = "KEY" in the decorator or the agent\'s file. '
                 f"The state has: {', '.join(given)}."
             )
-        for path in filter(None, (*self.input, self.output, own.choice)):
+        for path in filter(None, (*self.input, *self._outputs, own.choice)):
             key = path.partition(".")[0]
             if keys and key not in keys:
                 raise UserError(f"{name}: the state has no key {key!r}.{nearest(key, keys)} It has: {', '.join(keys)}.")
@@ -163,7 +165,8 @@ class GraphSystem:
         for turn in range(MOST_ANSWERS + 1):
             state, asked = await self._streamed(graph, given, config, seen)
             if not asked:
-                return read_answer(state, question, self._wiring, seen, self.output)
+                held = [key for key in self._outputs if at_path(state, key)] or self._outputs or [""]
+                return read_answer(state, question, self._wiring, seen, held[0])
             if self._answer_person is None or turn == MOST_ANSWERS:
                 raise AskedPerson(_shown(asked[0][1]))
             given = self._resumed(asked, self._answer_person, seen)
@@ -274,11 +277,13 @@ def _shown(value: object) -> str:
 
 
 def person(said: str) -> Callable[[object], object] | None:
-    """Who answers for a person: the same text each time, or a function of what was asked; ``None``: nobody."""
+    """Who answers for a person: the same value each time (JSON, or else a text), or a function of what was asked;
+    ``None``: nobody."""
     if not said:
         return None
     if not is_import_path(said):
-        return lambda asked: said
+        value = typed_value(said)
+        return lambda asked: value
     function = place.function_at(said)
     if not _takes_one(function):
         raise UserError(f"{said}: expected a function of one argument, which is what the graph asked.")

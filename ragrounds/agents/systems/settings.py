@@ -19,7 +19,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.files import read_text
 from ragrounds.redaction import redacted
 from ragrounds.specs import Spec, Value, parse
-from ragrounds.text import parse_toml
+from ragrounds.text import parse_toml, typed_value
 
 TABLES = ("input", "config", "context")
 """Fields of a card that are tables: ``config.KEY`` in an agent's text."""
@@ -43,7 +43,7 @@ def with_setting(card: Card, key: str, value: Value) -> tuple[object, Card]:
         UserError: the value looks like a key.
     """
     if key in TEXTS:
-        return getattr(card, key), replace(card, **{key: str(value)})
+        return getattr(card, key), replace(card, **{key: str(value).lower() if isinstance(value, bool) else str(value)})
     table, _, path = key.partition(".")
     if isinstance(value, str) and (redacted(value) != value or _SECRET.search(path.replace("-", "_"))):
         raise UserError(
@@ -106,7 +106,7 @@ def read_table(given: object, option: str) -> dict[str, object]:
         key, equals, value = str(text).partition("=")
         if not equals or not key.strip():
             raise UserError(f"{option} {text!r}: expected KEY=VALUE, or a JSON or TOML file.")
-        table = _set(table, key.strip().removeprefix("configurable.").split("."), _value(value))
+        table = _set(table, key.strip().removeprefix("configurable.").split("."), typed_value(value))
     return table
 
 
@@ -136,14 +136,6 @@ def _file(path: Path, option: str) -> dict[str, object]:
     if not isinstance(read, dict):
         raise UserError(f"{option} {path}: expected a table of keys and values, found {type(read).__name__}.")
     return read
-
-
-def _value(text: str) -> object:
-    """A value as it is typed: JSON, or else a text."""
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
 
 
 def with_tables(text: str, config: Mapping[str, object], context: Mapping[str, object]) -> str:
