@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -195,6 +196,7 @@ def main() -> None:
         "--python", type=Path, help="an environment that holds what the rows need; nothing is installed"
     )
     parser.add_argument("--folder", type=Path, help="where the runs and their logs are kept")
+    parser.add_argument("--jobs", type=int, default=2, help="rows at the same time")
     parser.add_argument("--columns", default=",".join(COLUMNS), help="of the table; `calls` always")
     parser.add_argument("--streamed", action="store_true", help="systems that can stream their replies do")
     parser.add_argument("--servers", action="store_true", help="with --only: the table of servers, too")
@@ -211,15 +213,11 @@ def main() -> None:
         folder = options.folder or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         environments = Environments((options.venvs or folder / "venvs").absolute(), options.python)
-        rows, told = [], {}
-        for foreign in SYSTEMS:
-            if chosen and foreign.key not in chosen:
-                continue
-            row = measured(foreign, environments, folder.absolute(), options, told)
-            rows.append(row)
-            sys.stderr.write(f"{foreign.key}: {row.seconds:.0f} s; {', '.join(row.broken) or 'all hold'}\n")
-            sys.stderr.write("".join(f"    {name}: {row.cells[name]}\n" for name in row.broken))
-            sys.stderr.flush()
+        told: dict[str, str] = {}
+        wanted = [one for one in SYSTEMS if not chosen or one.key in chosen]
+        made_rows = [begun_row(foreign, environments, folder.absolute(), options, told) for foreign in wanted]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            rows = list(pool.map(finished_row, made_rows, [options.columns.split(",")] * len(wanted)))
         lines = served(environments, folder.absolute(), options) if options.servers or not chosen else []
     text = page(rows, told, time.monotonic() - began, options.streamed, lines)
     sys.stdout.write(text)
@@ -228,16 +226,25 @@ def main() -> None:
     sys.exit(1 if any(row.broken for row in rows) else 0)
 
 
-def measured(
+def begun_row(
     foreign: Foreign, environments: Environments, folder: Path, options: argparse.Namespace, told: dict[str, str]
-) -> Row:
-    """A row; where its packages cannot be installed, one that says so."""
+) -> Measure | Row:
+    """What measures a row; where its packages cannot be installed, a row that says so."""
     try:
         python = environments.python(foreign.packages)
     except subprocess.CalledProcessError as error:
         return Row(foreign, {name: Cell(None, f"not installed ({error})") for name in COLUMNS})
     told[foreign.key] = versions(python, foreign.shown) if foreign.shown else ""
-    return Measure(foreign, python, folder, options.questions, options.streamed).row(options.columns.split(","))
+    return Measure(foreign, python, folder, options.questions, options.streamed)
+
+
+def finished_row(begun: Measure | Row, columns: Sequence[str]) -> Row:
+    """A row, told as soon as it is measured."""
+    row = begun if isinstance(begun, Row) else begun.row(columns)
+    said = [f"{row.foreign.key}: {row.seconds:.0f} s; {', '.join(row.broken) or 'all hold'}"]
+    sys.stderr.write("\n    ".join([*said, *(f"{name}: {row.cells[name]}" for name in row.broken)]) + "\n")
+    sys.stderr.flush()
+    return row
 
 
 def page(rows: Sequence[Row], told: dict[str, str], seconds: float, streamed: bool, beside: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -241,7 +242,7 @@ class Measure:
     def _whole(self) -> Cell:
         """All questions, with an empty store: what the server counted beside what was seen."""
         before = self.server.settled()
-        self._run("whole")
+        self._opening = opening_cost(self._run("whole"))
         counted = self.server.settled() - before
         self.facts = facts = self._facts("whole")
         if facts.statuses != {"completed": self.questions}:
@@ -264,7 +265,7 @@ class Measure:
 
     def _cost(self) -> Cell:
         """Dollars in the ledger beside what the server counted, at the same prices."""
-        if self.facts.cost is None:
+        if self.facts.cost is None or self._opening is None:
             return Cell(False, "unknown")
         tokens = self.server.tokens()
         if tokens is None:
@@ -272,8 +273,10 @@ class Measure:
         given, written = (int(tokens.get(name, 0)) for name in ("input", "output"))
         expected = (given * PRICES["input"] + written * PRICES["output"]) / 1e6
         expected += int(tokens.get("embedded", 0)) * PRICES["input"] / 1e6
-        near = abs(self.facts.cost - expected) < 1e-9 + 1e-6 * expected
-        return Cell(near, f"${self.facts.cost:.4f}" if near else f"${self.facts.cost:.6f}, counted ${expected:.6f}")
+        paid, opening = self.facts.cost, self._opening
+        near = abs(paid + opening - expected) < 1e-9 + 1e-3 * expected
+        said = f"${paid:.4f}" + (f" and ${opening:.4f} at opening" if opening else "")
+        return Cell(near, said if near else f"{said}, counted ${expected:.6f}")
 
     def _caps(self) -> Cell:
         """Capped one call before the cheapest attempt's end: no attempt makes more calls than it may."""
@@ -336,7 +339,7 @@ class Measure:
             command = [self.python, self.copy / "bare.py", str(self._path(place)), "What lowers a high potassium?"]
             done = self._finish(command, "bare")
             said = "0"
-            if not done.strip():
+            if not done.stdout.strip():
                 return Cell(False, "bare, it answers nothing")
         knows = [name for name, text in texts(self.copy).items() if "ragrounds" in text]
         return Cell(digests(self.copy) == before and not knows, said if not knows else f"known to {knows}")
@@ -392,15 +395,17 @@ class Measure:
         )
         return [self.python, "-m", "ragrounds", *words, "--display", "none", "--json", *more]
 
-    def _run(self, home: str, *more: str, caps: str = "", check: bool = True) -> None:
-        self._finish(self._command(home, *more, caps=caps), home, check=check)
+    def _run(self, home: str, *more: str, caps: str = "", check: bool = True) -> str:
+        return self._finish(self._command(home, *more, caps=caps), home, check=check).stderr
 
     def _start(self, home: str) -> subprocess.Popen[bytes]:
         nowhere = subprocess.DEVNULL
         command = self._command(home)
         return subprocess.Popen(command, cwd=self.folder, env=self._environment(home), stdout=nowhere, stderr=nowhere)
 
-    def _finish(self, command: Sequence[str | Path], name: str, *, check: bool = True) -> str:
+    def _finish(
+        self, command: Sequence[str | Path], name: str, *, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             command,
             cwd=self.folder,
@@ -416,7 +421,7 @@ class Measure:
             )
         if check and done.returncode:
             raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()[-300:]}")
-        return done.stdout
+        return done
 
     def _facts(self, home: str) -> Facts:
         if self._reader is None:
@@ -500,6 +505,14 @@ def facts(home: Path) -> Facts:
         searches=len(searches),
         passages=sum(len(call.passages) for call in searches),
     )
+
+
+def opening_cost(told: str) -> float | None:
+    """Dollars that a run said it paid while the system was opened; ``None``: unknown."""
+    found = re.search(r"Model calls made while systems were opened: [\d,]+ \((?:\$([\d.e-]+)|cost unknown)\)", told)
+    if found is None:
+        return 0.0
+    return None if found[1] is None else float(found[1])
 
 
 def environment() -> dict[str, str]:

@@ -236,12 +236,12 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     _check(request, execution)
     chosen = chosen_settings(given["settings"], given["home"])
     listener = run_listener(given["listener"], given["progress"])
-    request = with_settings(request, execution, listener.message)
     loaded = select(
         load(request.benchmark, chosen.home), limit=request.limit, seed=request.seed, per_dataset=request.per_dataset
     )
     with open_store(chosen, listener.message) as store, ExitStack() as held:
         held.enter_context(opening_recorded(store, execution.journal, user_prices(chosen), listener.message))
+        request = with_settings(request, execution, listener.message)  # it opens systems
         replay = _Replay(store, loaded, request, execution, listener, chosen)
         replay.plan(held)
         keep_planned_names(

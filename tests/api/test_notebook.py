@@ -16,6 +16,7 @@ from tests.conftest import ROOT
 from tests.servers.process import Running, openai_server
 
 NOTEBOOK = ROOT / "docs" / "examples" / "first_steps.ipynb"
+OWN = NOTEBOOK.with_name("own_systems.ipynb")
 LIMIT = 12
 IN_FLIGHT = 4
 
@@ -43,8 +44,22 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert "vanilla_rag[top_k=8]" in last[7]["text/html"]
 
 
-def test_the_notebook_is_kept_without_outputs() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+@pytest.mark.slow
+def test_systems_of_ones_own_stand_in_one_table_and_are_replayed_without_a_server(tmp_path: Path) -> None:
+    notebook = nbformat.read(OWN, as_version=4)
+    client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
+    client.execute(env=environment(tmp_path))
+    *_, table, found, replayed = [cell.outputs[-1]["data"] for cell in notebook.cells if cell.get("outputs")]
+    assert all(name in table["text/html"] for name in ("three lines", "LlamaIndex", "vanilla_rag"))
+    assert table["text/plain"].startswith("<RunResult: 20 questions of sample")
+    assert ":engine" in found["text/plain"]
+    assert "vanilla_rag" in found["text/plain"]
+    assert replayed["text/plain"] == "(0, True)"  # the server is gone
+
+
+@pytest.mark.parametrize("path", [NOTEBOOK, OWN], ids=lambda path: path.stem)
+def test_the_notebook_is_kept_without_outputs(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)
