@@ -144,3 +144,19 @@ def test_what_broke_off_goes_on_with_the_same_command(store, run, listening, mon
     again = [span for batch in sent(listening) for span in batch]
     assert [span.SerializeToString() for span in again[:3]] == [span.SerializeToString() for span in first]
     assert len({span.span_id for span in again}) == 7
+
+
+def test_a_key_comes_from_the_environment_alone(command, listening):
+    assert command("run", "--display", "none", "--limit", "2", "--agent", "direct").returncode == 0
+    words = ("export", "otel", "direct", "--endpoint", f"{listening.url}/v1/traces", "--header")
+    refused = command(*words, "Authorization=Bearer abc")
+    assert refused.returncode == 2
+    assert "Authorization=env:VARIABLE" in refused.stderr
+    assert "abc" not in refused.stderr
+    assert "'MINE' is not set" in command(*words, "x-api-key=env:MINE", MINE="").stderr
+    assert listening.requests == []
+    made = command(*words, "x-api-key=env:MINE", "--header", "x-experiment=7", MINE="my-planted-0key-0here")
+    assert made.returncode == 0, made.stderr
+    ((_, _, headers, body),) = listening.requests
+    assert (headers["x-api-key"], headers["x-experiment"]) == ("my-planted-0key-0here", "7")
+    assert b"my-planted-0key" not in gzip.decompress(body) + made.stdout.encode() + made.stderr.encode()

@@ -6,6 +6,8 @@ OTLP/JSON, one request a line. Scores stand in the attempt's metadata: OTLP has 
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
@@ -21,7 +23,10 @@ from ragrounds.evals.exchange.trace_nodes import TraceCleaner, trace_nodes
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace
 from ragrounds.records import Run
+from ragrounds.text import safe
 
+_SECRET = re.compile("auth|key|token|secret|password|cookie", re.IGNORECASE)
+"""Names of headers whose values are keys."""
 PROJECT = "openinference.project.name"
 """The resource attribute by which Phoenix knows a project."""
 
@@ -87,7 +92,9 @@ class OtelOptions(Struct, frozen=True):
     endpoint: Annotated[
         str, Meta(description="Or send to this OTLP/HTTP address, such as http://127.0.0.1:4318/v1/traces.")
     ] = ""
-    header: Annotated[list[str], Meta(description="NAME=VALUE sent along with --endpoint (repeatable).")] = []
+    header: Annotated[
+        list[str], Meta(description="NAME=VALUE sent along with --endpoint (repeatable); NAME=env:VARIABLE for a key.")
+    ] = []
 
 
 def _parts(export: Export[OtelOptions]) -> Iterator[ExportPart]:
@@ -97,7 +104,7 @@ def _parts(export: Export[OtelOptions]) -> Iterator[ExportPart]:
 def _check(options: OtelOptions, to_file: bool) -> None:
     if to_file == bool(options.endpoint):
         raise UserError("Give one of --out FILE and --endpoint URL.")
-    check_address(options.endpoint, "send it with --header NAME=VALUE")
+    check_address(options.endpoint, "send it with --header NAME=env:VARIABLE")
     for text in options.header:
         _header(text)
 
@@ -109,10 +116,20 @@ def _send(export: Export[OtelOptions]) -> str:
 
 
 def _header(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name.strip():
+    name, sign, value = (part.strip() for part in text.partition("="))
+    if not sign or not name:
         raise UserError("--header must be NAME=VALUE.")
-    return name.strip(), value.strip()
+    variable = value.removeprefix("env:")
+    if variable != value:
+        if not os.environ.get(variable):
+            raise UserError(f"--header {name}: the variable {safe(variable, 100)!r} is not set.")
+        value = os.environ[variable].strip()
+    elif _SECRET.search(name):
+        raise UserError(
+            f"--header {name} was given with its value, which stands in the shell's history and in the list of "
+            f"processes. Put it into a variable and give --header {name}=env:VARIABLE."
+        )
+    return name, value
 
 
 FORMAT = ExportFormat(
