@@ -37,8 +37,7 @@ def action(tmp_path: Path) -> Action:
     def run(timeout: float = 120, **given: str) -> Done:
         inputs = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
         assert {name.replace("_", "-") for name in given} <= set(inputs)
-        runner = {"github.action_path": str(ROOT), "runner.temp": str(tmp_path / "temp")}
-        inputs = {name: expanded(value, runner) for name, value in inputs.items()}
+        runner = {"github.action_path": str(ROOT)}
         inputs |= {name.replace("_", "-"): value for name, value in given.items()}
         (tmp_path / "temp").mkdir(exist_ok=True)
         (tmp_path / "commands").mkdir(exist_ok=True)
@@ -64,6 +63,7 @@ def action(tmp_path: Path) -> Action:
                     **os.environ,
                     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
                     "PYTHONPATH": str(ROOT),
+                    "RUNNER_TEMP": str(tmp_path / "temp"),
                     "GITHUB_STEP_SUMMARY": str(summary),
                     "GITHUB_OUTPUT": str(output),
                     **{name: expanded(str(value), context) for name, value in step.get("env", {}).items()},
@@ -108,6 +108,19 @@ def test_the_form_is_github_s() -> None:
         assert ("run" in step) == ("shell" in step) != ("uses" in step)
         assert "${{" not in step.get("run", "")  # what users write never becomes a part of a script
     assert all(one["description"] for one in (*ACTION["inputs"].values(), *ACTION["outputs"].values()))
+
+
+@pytest.mark.parametrize(
+    ("given", "installed"),
+    [("self", str(ROOT)), ("self[dense]", f"{ROOT}[dense]"), ("ragrounds==0.2", "ragrounds==0.2"), ("", None)],
+)
+def test_what_is_installed(action: Action, tmp_path: Path, given: str, installed: str | None) -> None:
+    """A stand-in for pip writes down what it is told: nothing is downloaded here."""
+    (tmp_path / "pip.py").write_text("import sys; open('told', 'a').write(sys.argv[-1])\n")
+    done = action(install=given, cannot_tell="stop")  # the other step ends at once
+    told = tmp_path / "told"
+    assert (told.read_text() if told.exists() else None) == installed
+    assert list(done.codes) == (["Install", "Evaluate"] if installed else ["Evaluate"])
 
 
 @pytest.mark.slow

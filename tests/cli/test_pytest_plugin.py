@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -354,3 +356,35 @@ def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester)
     ]  # fmt: skip
     alone = {name: file for name, file in journals(pytester).items() if "all" in name}
     assert sum(line.startswith(b'{"kind"') for line in alone["ragrounds_journal/all_of_them.jsonl"].splitlines()) == 8
+
+
+@pytest.mark.slow
+def test_what_was_recorded_until_ctrl_c_is_kept(pytester: pytest.Pytester) -> None:
+    with openai_server("--latency", "0.5") as server:
+        pytester.makepyfile(
+            f"""
+            def test_it(ragrounds):
+                model = {{"model": "openai:test", "base_url": "{server.url}"}}
+                ragrounds.run("sample", "direct_cot", limit=24, concurrency=2, **model)
+                ragrounds.check("failed(direct_cot) <= 0")
+            """
+        )
+        command = [sys.executable, "-m", "pytest", *ALONE, *PLUGIN, RECORD]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "none"}
+        with subprocess.Popen(
+            command, cwd=pytester.path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            while server.stats()["answered"] < 4:
+                time.sleep(0.05)
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=60)
+        assert process.returncode == 2, said  # pytest's code for an interrupted session
+        (written,) = journals(pytester).values()
+        kept = written.count(b'{"kind"')
+        assert 4 <= kept < 24
+        assert kept == server.stats()["answered"]
+        again = subprocess.run(command, cwd=pytester.path, env=environment, capture_output=True, text=True, timeout=120)
+        assert again.returncode == 0, again.stdout
+        assert server.stats()["answered"] == 24  # none of them twice
+        assert server.stats()["answered_twice"] == []
