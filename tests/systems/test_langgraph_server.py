@@ -193,3 +193,12 @@ async def test_settings_go_where_the_server_takes_them(tmp_path):
     body = server.asked[1].body
     assert body["config"] == {"configurable": {"model": "b"}, "recursion_limit": 9}
     assert body["context"] == {"depth": 2}
+
+
+async def test_a_function_may_answer_for_the_person(tmp_path):
+    (tmp_path / "ward.py").write_text("def answer(asked):\n    return {'said': asked.upper()}\n")
+    top = f'on_interrupt = "{tmp_path / "ward.py"}:answer"'
+    with serving(stream(ASKING), stream(EVENTS)) as server:
+        played = await play(agent(tmp_path, server, top=top), [])
+    assert server.posts[2].body["command"] == {"resume": {"said": "WHICH PATIENT?"}}
+    assert played.attempt.status == "completed"

@@ -27,6 +27,7 @@ from ragrounds.agents.systems.endpoint_replies import (
     letter_of,
     passages_of,
 )
+from ragrounds.agents.systems.langgraph_graph import person
 from ragrounds.contracts import STEP, Observation, Request
 from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.http import HttpAnswer, read_json, text_of
@@ -59,6 +60,7 @@ class EndpointSystem:
         self._rates = Rates(endpoint.rpm)
         self._places = asyncio.Semaphore(endpoint.concurrency) if endpoint.concurrency else contextlib.nullcontext()
         self._transport: Transport | None = None
+        self._person = person(card.on_interrupt)
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
         """Ask the address.
@@ -134,7 +136,7 @@ class EndpointSystem:
             if self.endpoint.form == "langgraph":
                 from ragrounds.agents.systems.langgraph_server import run_remotely
 
-                reply = await run_remotely(self.transport(), self.card, self.endpoint, body)
+                reply = await run_remotely(self.transport(), self.endpoint, body, self._person)
                 return self._kept(reply)
             transport = self.transport()
             stream = CompletionStream()

@@ -197,6 +197,7 @@ def filled(template: object, values: Mapping[str, object]) -> object:
         return values[whole[1]]
 
     def one(found: re.Match[str]) -> str:
+        """What stands for one name, or for a doubled brace."""
         name = found[1]
         if not name:
             return found[0][0]

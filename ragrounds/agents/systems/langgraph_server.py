@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -53,9 +53,12 @@ def run_body(card: Card, endpoint: EndpointCard, given: dict[str, object]) -> di
 
 
 async def run_remotely(
-    transport: Transport, card: Card, endpoint: EndpointCard, body: Mapping[str, object]
+    transport: Transport,
+    endpoint: EndpointCard,
+    body: Mapping[str, object],
+    person: Callable[[object], object] | None = None,
 ) -> EndpointReply:
-    """Run a graph on a thread of its own, which is deleted at the end; answer for a person where the card says what.
+    """Run a graph on a thread of its own, which is deleted at the end; `person` answers what it asks.
 
     Raises:
         CallFailed: the graph failed, or the request is wrong.
@@ -70,7 +73,6 @@ async def run_remotely(
     modes = ["values", "events"] if endpoint.events else ["values"]
     options: dict[str, object] = {"stream_mode": modes, "on_disconnect": "cancel"}
     reply: EndpointReply | None = None
-    answer = card.on_interrupt
     sent = {**body, **options}
     try:
         for _ in range(MOST_RESUMES):
@@ -78,10 +80,10 @@ async def run_remotely(
             answered = await transport.post(f"{prefix}/threads/{thread}/runs/stream", sent, stream)
             _checked(answered, endpoint, transport)
             reply = joined(reply, stream.reply(transport))
-            if not reply.asked or not answer:
+            if not stream.stopped or person is None:
                 break
             sent = {**{key: value for key, value in body.items() if key != "input"}, **options}
-            sent["command"] = {"resume": answer}
+            sent["command"] = {"resume": person(stream.asked)}
     finally:
         await _deleted(transport, f"{prefix}/threads/{thread}")
     return reply or EndpointReply(text="")
@@ -156,6 +158,16 @@ class RunStream:
         for line in lines:
             self._line(line.rstrip(b"\r"))
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the run ended to ask a person."""
+        return isinstance(self._state, Mapping) and "__interrupt__" in self._state
+
+    @property
+    def asked(self) -> object:
+        """What it asked a person."""
+        return at_path(self._state, "__interrupt__.0.value")
+
     def reply(self, transport: Transport) -> EndpointReply:
         """The reply that it held.
 
@@ -171,7 +183,7 @@ class RunStream:
             raise Transient("malformed", "the run's stream ended before a state was told", 200)
         usages = [model.usage for step in self._steps for model in step.models]
         unknown = None in usages or bool(self._open) or not usages
-        asked = at_path(self._state, "__interrupt__.0.value")
+        asked = self.asked
         held = at_path(self._state, "messages.-1.content")
         said = read_content(held)
         reply = EndpointReply(
@@ -179,7 +191,7 @@ class RunStream:
             usage=None if unknown else sum((usage for usage in usages if usage), Usage()),
             raw=as_json({key: value for key, value in self._state.items() if key != "__interrupt__"}),
             steps=tuple(self._steps),
-            asked=(asked if isinstance(asked, str) else as_json(asked)) if "__interrupt__" in self._state else "",
+            asked=(asked if isinstance(asked, str) else as_json(asked)) if self.stopped else "",
         )
         return noted(reply, dict.fromkeys(self._notes))
 

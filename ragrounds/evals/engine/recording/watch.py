@@ -1,7 +1,7 @@
 """Watching the HTTP clients of this process, and what leaves it by other means.
 
-The clients of httpx, httpx2, aiohttp and urllib3 (which is requests', too) are replaced once, at class level, for as
-long as a system is watched; :mod:`threads` carries the context of a call into threads. What opens a connection or
+The clients of httpx, httpx2, aiohttp, urllib3 (which is requests', too) and DSPy are replaced once, at class level, for
+as long as a system is watched; :mod:`threads` carries the context of a call into threads. What opens a connection or
 starts a process by other means is seen by an audit hook, and cannot be recorded.
 """
 
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ragrounds.evals.engine.recording import httpx_clients, threads, urllib3_client
+from ragrounds.evals.engine.recording import httpx_clients, lm15_client, threads, urllib3_client
 from ragrounds.evals.engine.recording.wire import GATE, PASSING, WATCHER
 from ragrounds.http import OWN_TRAFFIC
 
@@ -56,6 +56,7 @@ def _install() -> Iterator[Callable[[], None]]:
         yield from httpx_clients.install(name)
     yield from aiohttp_client.install()
     yield from urllib3_client.install()
+    yield from lm15_client.install()
 
 
 _HARMLESS = frozenset("uname lsb_release ldconfig gcc cc file git sw_vers nvidia-smi which hostname arch".split())

@@ -1,0 +1,131 @@
+"""lm15, the HTTP client that DSPy brings with it since its version 3.4: the methods of its two transports that send."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Protocol, cast
+
+from ragrounds.evals.engine.recording.wire import LONGEST_ANSWER, PACKED, passing, watcher
+from ragrounds.http import Unpacker, too_large
+from ragrounds.models.wire_forms import WireRequest, WireResponse
+
+PLACE = "dspy._vendor.lm15.transports"
+
+
+class _Asked(Protocol):
+    """A request."""
+
+    method: str
+    url: str
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+class _Told(Protocol):
+    """An answer, whose body comes in parts."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Its parts."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Its parts, of the async transport."""
+
+
+def install() -> Iterator[Callable[[], None]]:
+    """Watch the transports, where DSPy is loaded. Gives what undoes it."""
+    module = sys.modules.get(PLACE)
+    if module is None:
+        return
+    yield _install_blocking(module)
+    yield _install_async(module)
+
+
+def _install_blocking(module: object) -> Callable[[], None]:
+    kind = getattr(module, "StdlibTransport")  # noqa: B009 - a foreign module without types
+    stream = cast("Callable[[object, _Asked], _Told]", kind.stream)
+    told = cast("Callable[..., _Told]", getattr(module, "TransportResponse"))  # noqa: B009
+
+    def watched(self: object, request: _Asked) -> _Told:
+        """Send a request, or answer it from the journal."""
+        found = watcher()
+        if found is None:
+            return stream(self, request)
+
+        def send() -> WireResponse:
+            """Send it, and read the whole answer."""
+            with passing():
+                answer = stream(self, request)
+                return _read(answer, list(answer))
+
+        answer = found.exchange_blocking(_asked(request), send)
+        if answer is None:
+            with passing():
+                return stream(self, request)
+        return told(**_given(answer), chunks=iter([answer.body]), release=lambda consumed: None)
+
+    kind.stream = watched
+    return lambda: setattr(kind, "stream", stream)
+
+
+def _install_async(module: object) -> Callable[[], None]:
+    kind = getattr(module, "StdlibAsyncTransport")  # noqa: B009
+    stream = cast("Callable[[object, _Asked], object]", kind._do_stream)
+    told = cast("Callable[..., object]", getattr(module, "AsyncTransportResponse"))  # noqa: B009
+
+    async def sent(self: object, request: _Asked) -> _Told:
+        """Send it as DSPy does."""
+        return cast("_Told", await stream(self, request))  # type: ignore[misc]
+
+    async def watched(self: object, request: _Asked) -> object:
+        """Send a request, or answer it from the journal."""
+        found = watcher()
+        if found is None:
+            return await sent(self, request)
+
+        async def send() -> WireResponse:
+            """Send it, and read the whole answer."""
+            with passing():
+                answer = await sent(self, request)
+                return _read(answer, [part async for part in answer])
+
+        answer = await found.exchange(_asked(request), send)
+        if answer is None:
+            with passing():
+                return await sent(self, request)
+
+        async def parts() -> AsyncIterator[bytes]:
+            """The body, as it is given back."""
+            yield answer.body
+
+        async def release(consumed: bool) -> None:
+            """Nothing is held."""
+
+        return told(**_given(answer), chunks=parts(), release=release)
+
+    kind._do_stream = watched
+    return lambda: setattr(kind, "_do_stream", stream)
+
+
+def _asked(request: _Asked) -> WireRequest:
+    headers = {name.lower(): value for name, value in request.headers}
+    return WireRequest(request.method, request.url, headers, bytes(request.body))
+
+
+def _read(answer: _Told, parts: Sequence[bytes]) -> WireResponse:
+    """A whole answer, unpacked."""
+    if sum(map(len, parts)) > LONGEST_ANSWER:
+        raise too_large(LONGEST_ANSWER, "received")
+    headers = {name.lower(): value for name, value in answer.headers}
+    unpacker = Unpacker(headers.get("content-encoding", ""), LONGEST_ANSWER)
+    body = b"".join(piece for part in parts for piece in unpacker.feed(part))
+    kept = {name: value for name, value in headers.items() if name not in PACKED}
+    return WireResponse(answer.status, kept.get("content-type", ""), body, kept)
+
+
+def _given(answer: WireResponse) -> dict[str, object]:
+    headers = [*answer.headers.items(), ("content-type", answer.content_type)]
+    return {"status": answer.status, "reason": "", "headers": headers, "http_version": "HTTP/1.1"}
