@@ -137,13 +137,15 @@ def describe_graph(name: str) -> GraphDetails:
     from ragrounds.agents.agent import graph_name
     from ragrounds.agents.systems import drawable, place
     from ragrounds.graphs import catalogue, diagram
+    from ragrounds.plugins import guarded
 
     found = graph_name(name)
     if place.is_place(found):
         built, about = drawable(found), place.about_place(found).summary
     else:
         built, about = catalogue.build(found), catalogue.about(found)
-    return GraphDetails(graph=found, about=about, tree=diagram.tree(built), mermaid=diagram.mermaid(built))
+    with guarded(f"Drawing {found}"):
+        return GraphDetails(graph=found, about=about, tree=diagram.tree(built), mermaid=diagram.mermaid(built))
 
 
 def list_prompts() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,17 +25,23 @@ def tree(graph: Graph) -> str:
     followed again. Nodes of a subgraph are named ``graph:node``.
     """
     ways: dict[str, list[tuple[str, bool]]] = {}
-    for edge in _drawable(graph).edges:
+    drawable = _drawable(graph)
+    for edge in drawable.edges:
         ways.setdefault(edge.source, []).append((edge.target, edge.conditional))
-    lines = [_shown(START)]
-    _grow(START, ways, {START}, "", lines)
+    first = drawable.first_node()
+    start = START if START in ways or first is None else first.id
+    lines = [_shown(start)]
+    _grow(start, ways, {start}, "", lines)
     return "\n".join(lines) + "\n"
 
 
 def _drawable(graph: Any) -> DrawableGraph:
     compiled = graph if hasattr(graph, "get_graph") else graph.compile()
-    drawable: DrawableGraph = compiled.get_graph(xray=True)
-    return drawable
+    if "xray" in inspect.signature(compiled.get_graph).parameters:
+        drawable: DrawableGraph = compiled.get_graph(xray=True)
+        return drawable
+    chain: DrawableGraph = compiled.get_graph()
+    return chain.reid()  # its parts by their names, which are random otherwise
 
 
 def _grow(node: str, ways: dict[str, list[tuple[str, bool]]], seen: set[str], indent: str, lines: list[str]) -> None:

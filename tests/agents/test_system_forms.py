@@ -6,9 +6,10 @@ import textwrap
 import pytest
 
 from ragrounds.agents.agent import read_card
-from ragrounds.agents.systems import open_system
+from ragrounds.agents.systems import drawable, open_system
 from ragrounds.agents.systems.function import in_thread
 from ragrounds.errors import UserError
+from ragrounds.graphs import diagram
 from ragrounds.records import Called
 from tests.graphs.playing import LONG, play
 
@@ -429,6 +430,15 @@ async def test_what_does_not_fit_is_said_before_anything_runs(forms, name, messa
     with pytest.raises(UserError) as told:
         await play(f"{forms}{name}", [])
     assert message in str(told.value)
+
+
+def test_graphs_and_chains_are_drawn(forms):
+    assert diagram.tree(drawable(f"{forms}:nested")).splitlines() == ["start", "└── node:node", "    └── end"]
+    chain = diagram.tree(drawable(f"{forms}:chain"))
+    assert "ChatPromptTemplate" in chain
+    assert "StrOutputParser" in chain
+    with pytest.raises(UserError, match="makes its graph anew for each attempt"):
+        drawable(f"{forms}:making_async")
 
 
 async def test_functions_that_block_run_side_by_side():

@@ -168,7 +168,10 @@ def drawable(name: str) -> Graph:
     """
     made = place.named_object(name)
     if not hasattr(made, "get_graph") and not hasattr(made, "compile") and makes_systems(made):
-        made = made_by(cast("Callable[..., object]", made), name).now()
+        maker = made_by(cast("Callable[..., object]", made), name)
+        if maker.each_time:
+            raise UserError(f"{name} makes its graph anew for each attempt: there is none to draw before.")
+        made = maker.now()
     if not hasattr(made, "get_graph") and not hasattr(made, "compile"):
         raise UserError(f"{name} gave {type(made).__name__}, which has no graph to draw.")
     return cast("Graph", made)
