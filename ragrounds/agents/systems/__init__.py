@@ -18,6 +18,7 @@ from ragrounds.agents.systems.opening import watched
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
 from ragrounds.graphs import catalogue
+from ragrounds.plugins import is_import_path
 
 if TYPE_CHECKING:
     from ragrounds.agents.card import Card
@@ -27,7 +28,7 @@ EXPECTED = (
     "a StateGraph, a compiled graph, an @entrypoint, a LangChain runnable, a function of the question, or a function "
     "without arguments that makes one of these"
 )
-_OPENED: dict[tuple[int, bytes, str], tuple[object, System]] = {}
+_OPENED: dict[tuple[int, int, bytes, str], tuple[object, System]] = {}
 """Systems that are open: what stands at the place (held, so that its id stays its own), the card and what it reads →
 the system."""
 
@@ -113,7 +114,8 @@ def open_system(card: Card) -> System:
 
         return EndpointSystem(card, card.endpoint)
     found = place.named_object(card.graph)
-    key = (id(found), msgspec.json.encode(card, order="deterministic"), place.reading(card.graph))
+    person = place.named_object(card.on_interrupt) if is_import_path(card.on_interrupt) else None
+    key = (id(found), id(person), msgspec.json.encode(card, order="deterministic"), place.reading(card.graph))
     if key not in _OPENED:
         wiring = Wiring(
             name=card.graph,
@@ -127,7 +129,7 @@ def open_system(card: Card) -> System:
             served=place.app_of(card.graph) is not None,
         )
         with watched():
-            _OPENED[key] = (found, adapted(found, wiring))
+            _OPENED[key] = ((found, person), adapted(found, wiring))
     return _OPENED[key][1]
 
 
