@@ -396,6 +396,8 @@ class _Replay:
             tell(f"{run.id} was begun by an earlier version; its code does the same since, so it is resumed.")
         elif planned.changed_since is not None and planned.changed:
             costs = "models are asked only for what the journal does not hold"
+            if any(one.unrecorded for one in self._store.summaries(planned.changed_since)):
+                costs += ", and again for what was not recorded"
             tell(f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)}; {costs}.")
         elif planned.strays:
             tell(

@@ -152,13 +152,17 @@ def _closure(source: OwnSource) -> tuple[dict[tuple[str, Path], str], set[str]]:
     folders = tuple(dict.fromkeys([*(path.resolve().parent for path in source.files), *source.folders]))
     roots = {*_ROOMS, *(_root(name) for name in source.modules)}
     left = [(path.stem, path.resolve()) for path in source.files]
-    for name in source.modules:
-        path = _own_file(name, folders, roots)
-        if path is None:
-            raise ModuleNotFoundError(f"no module named {name!r} whose source can be read", name=name)
-        left.append((name, path))
     own: dict[tuple[str, Path], str] = {}
     outside: set[str] = set()
+    _spec.cache_clear()  # a module may be there since
+    for name in source.modules:
+        path = _own_file(name, folders, roots)
+        if path is not None:
+            left.append((name, path))
+        elif _spec(name, tuple(sys.path)) is not None:  # without a source: its package's version has to do
+            outside.add(name)
+        else:
+            raise ModuleNotFoundError(f"no module named {name!r}", name=name)
     for name in source.imports:
         if (path := _own_file(name, folders, roots)) is not None:
             left.append((name, path))
