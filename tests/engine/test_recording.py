@@ -395,3 +395,20 @@ def test_calls_of_addresses_that_the_user_lists_are_recorded(served, home):
     assert [(call.kind, call.actor.partition("/")[2]) for call in made.calls] == [("tool", "search")]
     assert made.context.unrecorded == 0
     assert made.context.cost_uncached == 0.0
+
+
+def test_vectors_that_look_like_keys_come_as_they_are(served, attempt):
+    served.vector = "AIza" + "b" * 60  # 48 bytes, twelve numbers, in the form of a key
+    numbers: list[list[float]] = []
+
+    def do(_: Question) -> Any:
+        def ask() -> str:
+            made = openai.OpenAI(base_url=served.url, api_key=KEY).embeddings.create(model="e", input=["a"])
+            numbers.append(made.data[0].embedding)
+            return "B"
+
+        return asyncio.to_thread(ask)
+
+    assert attempt(do).text == attempt(do, "replay").text == "B"
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) == 12

@@ -19,6 +19,8 @@ class AnyForm:
     def __init__(self, says: Callable[[Body], str] = lambda body: "The answer is B") -> None:
         self.says = says
         self.fails: list[int] = []
+        self.vector = ""
+        """Base64 of a vector, for who asks for it so."""
         self.asked: list[tuple[str, Body]] = []
         self.gate = threading.Event()
         self.gate.set()
@@ -62,7 +64,8 @@ class AnyForm:
         """The bytes of an answer, and their content type."""
         text, model = self.says(body), body.get("model", "m")
         if path.endswith("/embeddings"):
-            data = [{"embedding": [0.25, 0.5], "index": n, "object": "embedding"} for n in range(len(body["input"]))]
+            vector = self.vector if body.get("encoding_format") == "base64" and self.vector else [0.25, 0.5]
+            data = [{"embedding": vector, "index": n, "object": "embedding"} for n in range(len(body["input"]))]
             return _json({"data": data, "model": model, "usage": {"prompt_tokens": 3, "total_tokens": 3}})
         if path.endswith("/messages"):
             content = [{"type": "text", "text": text}]
