@@ -112,8 +112,8 @@ class EvaluationFixture:
                 Relative paths begin at the folder of the test's file.
 
         Raises:
-            RunFailed: a call that is not in the journal file, where nothing is recorded; an unknown argument, agent,
-                benchmark or model.
+            RunFailed: a call that is not in the journal file, where nothing is recorded; one that cannot be recorded;
+                an unknown argument, agent, benchmark or model.
             KeyboardInterrupt: Ctrl-C; what was recorded until then is kept.
         """
         __tracebackhide__ = True
@@ -136,6 +136,8 @@ class EvaluationFixture:
         except UserError as error:
             raise RunFailed(self._explained(error)) from None
         self._results.append(result)
+        if any(row.unrecorded for row in result.comparison.rows):
+            raise RunFailed(_unrecorded(result))
         return result
 
     def check(
@@ -300,6 +302,14 @@ def failure_text(found: CompareResult) -> str:
     parts += ["\n".join(claim_lines([claim])) for claim in found.claims if claim.decision == "holds"]
     parts.append(text_of(lambda console: print_comparison(found.comparison, found.scorers, console)))
     return "\n\n".join(parts)
+
+
+def _unrecorded(result: RunResult) -> str:
+    """What is said where a system's calls cannot be recorded."""
+    agents = ", ".join(row.agent for row in result.comparison.rows if row.unrecorded)
+    notes = [note for note in result.comparison.notes if "not recorded" in note]
+    told = f"Calls of {agents} cannot be recorded, so no journal file answers them, and a replay refuses them."
+    return "\n\n".join([told, *notes])
 
 
 def _settings(place: PlaceOfTest) -> Settings:

@@ -232,6 +232,31 @@ def test_a_graph_of_the_project_and_a_file_of_questions_are_found_beside_the_tes
     run(pytester, "evals").assert_outcomes(passed=1)
 
 
+def test_calls_that_cannot_be_recorded_are_said_and_never_replayed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        bot="""
+        from langchain_core.language_models import FakeListChatModel
+        from langgraph.graph import END, START, MessagesState, StateGraph
+
+        model = FakeListChatModel(responses=["The answer is B."])
+        graph = StateGraph(MessagesState)
+        graph.add_node("say", lambda state: {"messages": [model.invoke(state["messages"])]})
+        graph.add_edge(START, "say")
+        graph.add_edge("say", END)
+        """,
+        test_bot="""
+        def test_it(ragrounds):
+            ragrounds.run("sample", "./bot.py:graph", limit=2)
+        """,
+    )
+    recording = run(pytester, RECORD)
+    recording.assert_outcomes(failed=1)
+    recording.stdout.fnmatch_lines(["*Calls of ./bot.py:graph cannot be recorded, *", "*FakeListChatModel*"])
+    replay = run(pytester)
+    replay.assert_outcomes(failed=1)
+    replay.stdout.fnmatch_lines(["*Replay: *FakeListChatModel* no journal holds*"])
+
+
 SHARED = """
 import pytest
 
