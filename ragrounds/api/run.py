@@ -21,6 +21,7 @@ from ragrounds.api.progress import RunListener as RunListener
 from ragrounds.api.replayer import replayer
 from ragrounds.api.results import ComparisonResult
 from ragrounds.api.run_request import ENGINES, Execution, RunRequest
+from ragrounds.api.run_scorers import RunScorers
 from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
 from ragrounds.api.workspace import JournalMode, chosen_settings, closing, one_of, open_store, texts, user_prices
 from ragrounds.errors import UserError
@@ -102,6 +103,7 @@ def run(
     confirmed: bool = False,
     new: bool = False,
     only: str | None = None,
+    scorers: str | Sequence[str] = (),
     listener: RunListener | None = None,
     progress: bool | None = None,
     home: str | Path | None = None,
@@ -146,6 +148,7 @@ def run(
         confirmed: go on where what is projected is above a threshold of the settings; nobody is asked on stdin.
         new: begin other runs where there are some of the same identity.
         only: the id of the one run that is to be resumed.
+        scorers: score by these too, by name or import path; the first is the headline.
         listener: hears what happens; ``None``: a display in a terminal or a notebook, silence elsewhere.
         progress: False: no display; True: also where there is no terminal.
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
@@ -200,6 +203,7 @@ async def arun(
     confirmed: bool = False,
     new: bool = False,
     only: str | None = None,
+    scorers: str | Sequence[str] = (),
     listener: RunListener | None = None,
     progress: bool | None = None,
     home: str | Path | None = None,
@@ -231,6 +235,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     agents = agent_texts(given["agents"])
     check_names({text: name for text, name in agents if name}, "--agent")
     named = {**given, "agents": tuple(text for text, _ in agents), "base_url": texts(given["base_url"] or ())}
+    named["scorers"] = texts(given.get("scorers", ()))
     request = RunRequest(**{name: named[name] for name in RunRequest.__struct_fields__})
     execution = Execution(**{name: named[name] for name in Execution.__struct_fields__ if name in named})
     _check(request, execution)
@@ -265,6 +270,7 @@ class _Replay:
         self._store, self._loaded, self._request, self._execution = store, loaded, request, execution
         self._listener, self._settings = listener, settings
         self._in_flight = execution.concurrency or settings.concurrency
+        self._scorers = RunScorers(execution.scorers, loaded.questions, execution.until)
         self.planned_runs: list[PlannedRun] = []
         self.until: ClaimStop | None = None
         self._wanted: frozenset[AttemptKey] | None = None
@@ -279,7 +285,8 @@ class _Replay:
         store, until, runs = self._store, self.until, [planned.run for planned in self.planned_runs]
         decided = until is not None and bool(until.reached())
         stopping = until.finish(store, ended) if until is not None else None
-        comparison = compare(store, runs, common=bool(ended or until), frontiers=len(runs) > 1)
+        named, common = self._scorers.score(store, runs), bool(ended or until)
+        comparison = compare(store, runs, scorers=named, common=common, frontiers=len(runs) > 1)
         keep_words(store, [table.scorer for table in comparison.tables])
         failed, capped = (any(row.statuses.get(status) for row in comparison.rows) for status in ("failed", "capped"))
         return RunResult(
@@ -339,6 +346,7 @@ class _Replay:
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:
             refresh_scores(store, run)
+        self._scorers.score(store, runs)
         try:
             if execution.journal == "replay":
                 for run in runs:
@@ -349,7 +357,7 @@ class _Replay:
                 if run.id not in before:
                     store.remove(run)
             raise
-        self._counts = ReplayProgress(store, self.planned_runs)
+        self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
         questions, together = _in_order(execution.order, self._loaded, self.planned_runs)
         until = self.until
         self._questions: Sequence[Question] = questions if until is None else until.questions
@@ -427,7 +435,7 @@ class _Replay:
         (planned,) = self.planned_runs
         begin_retry(self._store, planned.run, attempts)
         self._wanted = frozenset(attempts)
-        self._counts = ReplayProgress(self._store, self.planned_runs, self._wanted)
+        self._counts = ReplayProgress(self._store, self.planned_runs, self._wanted, self._scorers.first)
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
@@ -454,8 +462,6 @@ class _Replay:
         stops = [BudgetStop(budget), breaker, *self._stops]
 
         async def ask(questions: Sequence[Question], first: bool) -> str:
-            from ragrounds.evals.scorers import scorers_for
-
             with self._listener.progress(self._counts, pilot=first) as heard:
 
                 def hear(finished: FinishedAttempt) -> None:
@@ -469,7 +475,7 @@ class _Replay:
                     self.planned_runs,
                     questions,
                     self._loaded.golds,
-                    scorers_for,
+                    self._scorers,
                     concurrency=self._in_flight,
                     stops=stops,
                     listener=hear,

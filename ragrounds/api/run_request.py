@@ -90,6 +90,8 @@ class Execution(Struct, frozen=True, kw_only=True):
     """What is done where another server answers at an address than the last time."""
     only: str | None = None
     """The id of the one run that is to be resumed."""
+    scorers: tuple[str, ...] = ()
+    """Scorers that score too, by name or import path; the first is the headline of the table."""
     pilot_only: bool = False
     """Ask no more than a pilot does, and tell what the rest will take: a study projects all its runs before it goes on
     with any."""

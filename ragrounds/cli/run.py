@@ -124,6 +124,10 @@ class HowOptions(Options, frozen=True, kw_only=True):
             help="given; or shared: questions that share a source follow each other, for a server's prefix cache."
         ),
     ] = None
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(help="Score by this too, and show its table; or package.module:NAME, file.py:NAME (repeatable)."),
+    ] = None
     yes: options.Yes = False
     new: options.New = False
     journal: options.Journal = "reuse"
@@ -134,8 +138,9 @@ class HowOptions(Options, frozen=True, kw_only=True):
 
     def arguments(self) -> dict[str, Any]:
         """As the library calls them."""
-        former = {"yes": "confirmed", "only_run": "only"}
+        former = {"yes": "confirmed", "only_run": "only", "scorer": "scorers"}
         named = {former.get(name, name): getattr(self, name) for name in self.__struct_fields__}
+        named["scorers"] = self.scorer or ()
         return {**named, "journal": journal_mode(self.journal), "server_changed": server_changed(self.server_changed)}
 
 

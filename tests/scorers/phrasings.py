@@ -1180,6 +1180,335 @@ C反应蛋白升高。
 """
 
 
+LATE = r"""
+@L would be my pick.
+@L is what the evidence favours.
+I would definitely say @L.
+I'd lean toward option @L here.
+My money is on @L.
+Put me down for @L.
+The one that fits is @L.
+The one I would choose is @L.
+The only option that fits is @L.
+The option that fits best is @L.
+The most fitting option would be @L.
+The best fit is @L.
+The best match is option @L.
+The most reasonable choice is (@L).
+The most probable answer is **@L**.
+The likeliest answer is @L.
+The likely answer: @L
+Most likely answer: @L
+The answer has to be @L.
+The answer seems to be @L.
+The answer appears to be @L.
+The answer comes out as @L.
+It all points to @L.
+All signs point to @L.
+Everything fits with @L.
+This leaves @L.
+We are left with @L.
+That leaves us with option @L.
+After weighing the options, I'd choose @L.
+After reading the passages, I would go with @L.
+Having read the documents, I believe the correct answer is @L.
+On balance, @L.
+On balance, I favour @L.
+By far the best choice is @L.
+Without a doubt, @L.
+No doubt, it's @L.
+Undoubtedly @L.
+For me it's @L.
+For me, the answer is @L.
+Answer = (@L)
+Answer → @L
+Ans = @L
+Final: @L
+Final choice: @L
+Final decision: @L
+Verdict: @L
+Conclusion: @L
+Conclusion: the answer is @L.
+Result: @L
+Response: @L
+Correct choice: (@L)
+Correct choice is @L
+The correct letter is @L.
+The letter of the correct option is @L.
+Your answer: @L
+The answer you want is @L.
+So my answer would be @L
+so i'd go with @L
+So I choose @L.
+So the best option is @L.
+Thus, option @L is correct.
+Thus I would select @L.
+Hence the answer: @L
+Therefore, I select @L.
+Therefore option @L is the best answer.
+Consequently, the answer is @L.
+Accordingly, I choose @L.
+@L, as far as I can see.
+@L, in my opinion.
+@L, if I had to guess.
+@L, given the history.
+@L, based on the passages.
+@L; the rest do not fit.
+@L / @T
+@L... I think.
+@L - definitely.
+@L, hands down.
+@L, no question.
+@L is the best fit.
+@L is the best match.
+@L is the only one that fits.
+@L is the one that fits.
+@L sounds right.
+@L sounds most likely.
+@L would fit best.
+@L best explains the findings.
+@L explains the findings best.
+@L is supported by the passages.
+Option @L is supported by the evidence.
+Option @L best matches the findings.
+Option @L would be the most appropriate.
+Option @L is what I would choose.
+I am going to say @L.
+I'm inclined to say @L.
+I'd bet on @L.
+I would answer @L.
+I'd answer (@L).
+I answer @L.
+I am choosing option @L because it fits.
+I've settled on @L.
+I decided on @L.
+We should choose @L.
+You should choose @L.
+One should choose @L here.
+I think the correct option is @L.
+I think that the answer must be @L.
+I do think it is @L.
+I really think it's @L.
+I still think it's @L.
+I strongly believe it's @L.
+I'm convinced it is @L.
+I'm 90% sure it's @L.
+I am almost certain that it is @L.
+Pretty sure it's @L.
+Fairly confident in @L.
+{"answer": {"choice": "@L"}}
+{"answer": "@L", "confidence": 0.9}
+{"letter": "@L"}
+{"response": {"answer": "@L"}}
+{"answer": "The answer is @L."}
+{"answer": "I think it is @L."}
+{"answer": "(@L) @T"}
+{"answer": "@L: @T because it fits"}
+{"explanation": "@W is tempting.", "answer": "@L"}
+```\n@L\n```
+\\[\\boxed{@L}\\]
+$\\boxed{\\textbf{(@L)}}$
+The final answer is $\\boxed{@L}$.
+The answer is \\textbf{@L}.
+***@L***
+<b>@L</b>
+<answer>(@L)</answer>
+<answer>The answer is @L</answer>
+<ANSWER>@L</ANSWER>
+[Answer]: @L
+[@L] @T
+(@L): @T
+@L.) @T
+@L). @T
+@L\t@T
+- **@L. @T**
+• @L
+1. @L
+Answer:**@L**
+Answer :@L
+answer:@l
+**Correct Answer: @L. @T**
+**Final Answer**: (@L) @T
+#### @L
+It is not @W or @X; it is @L.
+Neither @W nor @X fits, so @L.
+@W and @X do not fit; @L does.
+Instead of @W I would choose @L.
+Rather than @W, I choose @L.
+While @W is possible, @L is more likely.
+Although @W is possible, I think it is @L.
+Even though @W is tempting, the answer is @L.
+@W is possible, but @L is more likely.
+@W is plausible; however, the correct answer is @L.
+I considered @W, but I'd go with @L.
+I first thought @W; now I think @L.
+Sorry, I meant @L.
+@W - no, @L.
+Correction: the answer is @L.
+My first guess was @W. My final answer is @L.
+Let me change my answer to @L.
+"""
+LATE_TRAPS = r"""
+@L, or perhaps @W.
+@L maybe, or @W.
+@L; or else @W.
+@L as well as @W.
+@L plus @W.
+@L (or @W)
+@L | @W
+@L and/or @W
+Not sure whether @L or @W.
+I can't choose between @L and @W.
+I cannot decide between @L and @W.
+It is hard to choose between @L and @W.
+Could be @L, could be @W.
+It may be @L or it may be @W.
+One of @L or @W.
+@L or @W would both be reasonable.
+Two options fit: @L and @W.
+Options @L, @W, and @X all fit.
+All of @L, @W and @X.
+The answer is @L. The answer is also @W.
+The answer might be @L, or @W.
+The answers are @L and @W.
+Answers: @L, @W
+Answer: @L/@W
+Answer: @L & @W
+Answer: @L or @W
+Final answer: @L or @W
+**@L** or **@W**
+(@L) or (@W)
+(@L) and (@W)
+@L. @T and @W. @V
+{"answer": "@L, @W"}
+{"answer": ["@L", "@W", "@X"]}
+{"answer": "either @L or @W"}
+\\boxed{@L/@W}
+\\boxed{@L \\text{ or } @W}
+<answer>@L/@W</answer>
+I think both @L and @W.
+Both @L and @W could be right.
+I do not think that @L is right.
+I don't believe that option @L is correct.
+I would not say @L.
+I'd avoid @L.
+I would rule @L out.
+I can exclude option @L.
+We can eliminate @L.
+There is no reason to choose @L.
+It is certainly not @L.
+It's definitely not @L.
+It is probably not @L.
+It could not be @L.
+It's hardly @L.
+@L is not what I would choose.
+@L isn't the answer.
+@L won't do.
+@L makes no sense.
+@L makes little sense.
+@L is hardly right.
+@L is rarely right.
+@L is a distractor.
+@L is tempting, but wrong.
+@L seems right, but it isn't.
+@L looks right at first, but it is not.
+@L would be wrong.
+@L would be a mistake.
+@L is contradicted by the passages.
+@L is ruled out by the history.
+Option @L is a common mistake.
+Option @L should be avoided.
+The wrong answer is @L.
+The incorrect option is @L.
+The least likely answer is @L.
+A wrong choice would be @L.
+Do not choose @L.
+Don't pick @L.
+Never choose @L.
+Never @L.
+Why would it be @L?
+How can it be @L?
+Would you choose @L?
+Is the answer @L?
+Is @L correct?
+Should I choose @L?
+The question is whether it is @L.
+If the patient were older, @L would be correct.
+If I had more information, I might choose @L.
+In a child the answer would be @L.
+Had there been fever, the answer would be @L.
+The authors think it is @L.
+My teacher says the answer is @L.
+According to some, it is @L.
+Others would choose @L.
+They chose @L.
+The student answered @L.
+You said @L.
+You chose @L.
+The previous answer was @L.
+Other answers than @L are possible.
+Let us first look at @L.
+Let's start with option @L.
+Option @L and option @W differ in one word.
+Option @L mentions the treatment.
+What about @L?
+As for @L, it is interesting.
+See option @L.
+As in option @L.
+There are four options: A, B, C and D.
+Vitamin A and vitamin D are fat-soluble.
+Type B natriuretic peptide was measured.
+Blood type AB.
+It is influenza A.
+It is group B streptococcus.
+It's a B cell lymphoma.
+He has haemophilia B.
+A second opinion is needed.
+A doctor should be asked.
+A possible cause is age.
+A. baumannii was found.
+E. coli was found.
+B. burgdorferi causes Lyme disease.
+The answer is A patient with fever.
+The answer is B cells.
+The answer is C. difficile.
+I would give vitamin C.
+I choose plan B.
+I'd go with vitamin D.
+I cannot say.
+I can't tell from this.
+No answer.
+No option fits.
+None fits.
+None of the options is right.
+There's no right answer here.
+The passages do not say.
+The documents don't mention it.
+I need more information.
+Please give me more information.
+Insufficient information.
+Unable to determine.
+I must decline to answer.
+Ask a doctor.
+?
+...
+-
+*
+Answer: ?
+Answer: N/A
+Answer: none
+Answer: unknown
+The answer is not clear.
+The answer is none of these.
+The answer is 42.
+{"answer": "?"}
+{"answer": []}
+{"error": "timeout"}
+"""
+"""Written after the reader was, and before its failures on the half that was kept from view were looked at: read once,
+as they are, by the command of perf/reading.md. What they showed was mended later, where it was."""
+
+
 class Phrasing(NamedTuple):
     """One wording for one question, with the label that a careful reader takes from it (empty: none)."""
 
@@ -1210,12 +1539,20 @@ _SETS: tuple[tuple[str, bool, tuple[tuple[Question, str], ...]], ...] = (
     (DECIDED_TRAPS, False, ((TRIAL, "AB"),)),
     (ZH_TRAPS, False, ((CHINESE, "AC"),)),
 )
+_LATE_SETS: tuple[tuple[str, bool, tuple[tuple[Question, str], ...]], ...] = (
+    (LATE, True, ((NUTRITION, "AB"), (PRESSURE, "D"), (NEXT_STEP, "CE"))),
+    (LATE_TRAPS, False, ((NUTRITION, "B"), (PRESSURE, "AC"))),
+)
 
 
-def phrasings() -> Iterator[Phrasing]:
-    """Every template with every question and label of its list; each wording of a question once."""
+def phrasings(late: bool = False) -> Iterator[Phrasing]:
+    """Every template with every question and label of its list; each wording of a question once.
+
+    Args:
+        late: those of :data:`LATE` and :data:`LATE_TRAPS` alone, in place of all others.
+    """
     seen: set[tuple[str, str]] = set()
-    for templates, read, questions in _SETS:
+    for templates, read, questions in _LATE_SETS if late else _SETS:
         for template in filter(None, templates.strip("\n").split("\n")):
             for question, labels in questions:
                 for label in labels:

@@ -28,6 +28,7 @@ from ragrounds.evals.compare.figures import (
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
 from ragrounds.evals.compare.pairs import EVERY_PAIR, Pair, PairChoice
 from ragrounds.evals.compare.question_values import QuestionValues
+from ragrounds.evals.compare.readings import reading_notes
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
@@ -206,6 +207,7 @@ def compare(
     notes += [words for run in runs if (words := unrecorded_words(store, run))]
     notes += [note for run in runs for note in _retry_notes(run, replaced[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
+    notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)
     return Comparison(
         benchmark=runs[0].benchmark,

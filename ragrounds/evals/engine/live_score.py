@@ -21,16 +21,21 @@ class LiveScore:
     Args:
         questions: the run's.
         golds: by question id, for what an attempt without a score did not find.
+        scorer: the scorer, where it is not the headline.
     """
 
-    def __init__(self, questions: Sequence[Question], golds: Mapping[str, Gold] | None = None) -> None:
+    def __init__(
+        self, questions: Sequence[Question], golds: Mapping[str, Gold] | None = None, scorer: str = ""
+    ) -> None:
         headlines = headline_of(questions)
-        self.scorer = headlines[0].scorer if headlines else ""
+        self.scorer = scorer or (headlines[0].scorer if headlines else "")
         """Which scorer it is by; empty: none scores these questions."""
         self._known = described(self.scorer) if self.scorer else None
         self._ratio = self._known is not None and self._known.aggregation.questions == "ratio"
         pooled = self._known is not None and self._known.aggregation.datasets == "pooled"
-        self._asked = {one.id: one for one in questions if self._known and scores_by_default(self._known, one)}
+        usual = [one for one in questions if self._known and scores_by_default(self._known, one)]
+        suited = [one for one in questions if self._known and self._known.suits(one)]
+        self._asked = {one.id: one for one in (usual or suited)}
         self._golds = golds or {}
         self._datasets = {id: "" if pooled else question.benchmark for id, question in self._asked.items()}
         self._made: dict[str, dict[int, Parts | None]] = {}

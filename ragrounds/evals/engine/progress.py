@@ -58,10 +58,15 @@ class ReplayProgress:
         store: where the runs are.
         planned_runs: the runs.
         wanted: the attempts that alone are made, by question id and epoch; ``None``: all that are left.
+        scorer: whose figure is live; empty: the headline's.
     """
 
     def __init__(
-        self, store: Store, planned_runs: Sequence[PlannedRun], wanted: Container[AttemptKey] | None = None
+        self,
+        store: Store,
+        planned_runs: Sequence[PlannedRun],
+        wanted: Container[AttemptKey] | None = None,
+        scorer: str = "",
     ) -> None:
         self.started = time.monotonic()
         self.runs: dict[str, RunProgress] = {}
@@ -72,7 +77,7 @@ class ReplayProgress:
             run = planned.run
             if run.questions not in questions:
                 questions[run.questions] = store.questions(run)
-            counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(*questions[run.questions]))
+            counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(*questions[run.questions], scorer))
             done = settled(store, run) if wanted is None else {}
             made = [((one.question_id, one.epoch), one) for one in store.summaries(run)]
             kept = [one for key, one in made if (key in done if wanted is None else key not in wanted)]

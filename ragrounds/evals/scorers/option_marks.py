@@ -32,7 +32,8 @@ _QUOTES = str.maketrans("‘’“”„«»", '\'\'"""""')
 _AFTER_A = (
     "because|since|as|due|given|is|was|would|seems?|looks?|appears?|fits|must|should|makes|and|or|nor|over|rather|"
     "instead|"
-    "here|for|in|i|i'd|but|it|wins|can|could|cannot|does|doesn't|isn't|can't|has|all|versus|vs|based|explains"
+    "here|for|in|i|i'd|but|it|wins|can|could|cannot|does|does|doesn't|isn't|can't|has|all|the best|the most|"
+    "the correct|the right|sounds|best|plus|versus|vs|based|explains"
 )
 _AFTER = (
     rf"{_AFTER_A}|are|were|not|though|although|based|might|may|will|won't|wasn't|aren't|do|don't|have|with|which|who|that|"
@@ -66,7 +67,9 @@ _PLAIN = frozenset(
 )
 """Texts of options that stand in any sentence: they are a mention only where they begin a statement or end one."""
 _BEFORE_PLAIN = re.compile(
-    r"(?:^|\n|[\"(:,/]\s?|\b(?:is|be|say|answer|think|answers|guess|choose|pick|or|and)\s|[.!?]\s)$", re.IGNORECASE
+    r"(?:^|\n|[\"(:,/]\s?|\b(?:is|be|say|answer|think|answers|guess|choose|pick|or|and|likely|probably|definitely|"
+    r"clearly|certainly|simply|with|it's)\s|[.!?]\s)$",
+    re.IGNORECASE,
 )
 _AFTER_PLAIN = re.compile(r"[\")]|[.,;:!?](?!\w)|\s*(?:$|\n)|\s*[-–—]\s|\s+(?:because|since|as|based|given|or|and)\b")
 _AFTER_TEXT = re.compile(
@@ -96,7 +99,7 @@ class _Labels(NamedTuple):
 def plain(text: str) -> str:
     """A text without markup, with one width of characters, straight quotes and single blanks."""
     text = _PRIVATE.sub(" ", unicodedata.normalize("NFKC", text)).translate(_QUOTES)
-    text = _TAGS.sub(" ", _MARKUP.sub(r"\1", text))
+    text = _TAGS.sub(" ", _MARKUP.sub(r"\1", text)).replace(" vs. ", " versus ")
     return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", text))).strip()
 
 

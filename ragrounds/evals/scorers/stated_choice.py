@@ -27,11 +27,12 @@ _SURE = (
     r"(?:(?:most (?:likely|probably)|more likely|probably|likely|clearly|definitely|certainly|obviously|surely|simply|"
     r"almost certainly|perhaps|maybe|possibly|indeed|actually|really|best|only|just|therefore|thus|still|indeed|"
     r"either|"
-    r"in fact|then|both)[\s,:]{1,2}){0,2}"
+    r"in fact|then|also|both)[\s,:]{1,2}){0,2}"
 )
 _IT = _OPEN + _SURE + _OPEN + _OPTION + _OPEN
 _LIST = (
-    r"(?:(?>\s?(?:,\s?(?:and|or)?|/|&|、|或者?|和|与|以?及|;|\b(?:or|and)\b|versus|vs\.?|\()\s?(?:(?:possibly|"
+    r"(?:(?>\s?(?:,\s?(?:and|or)?|/|&|、|或者?|和|与|以?及|;\s?(?:or|and)?|\||\b(?:or|and)\b|versus|vs\.?|"
+    r"\()\s?(?:(?:possibly|"
     r"maybe|perhaps|else)\s)?"
     rf"{_OPEN}{_OPTION}{_ANY}{_CLOSE})){{0,30}}+"
 )
@@ -55,17 +56,20 @@ _ANSWER = re.compile(
     re.IGNORECASE,
 )
 _CHOSEN = re.compile(
-    r"(?:\b(?:i|we)(?:'d|'ll|'m|'ve)?(?: would| will| am| have| had| can| must| should| do| personally| therefore)?"
-    r"(?: rather| most likely| probably| also)?\s|^\W{0,3}|[,:]\s|\b(?:so|then|let's|hence|therefore|thus|to|and|"
+    r"(?:\b(?:i|we|you should|one should)(?:'d|'ll|'m|'ve)?(?: would| will| am| have| had| can| must| should| do|"
+    r" personally| therefore)?"
+    r"(?: rather| most likely| probably| definitely| certainly| also)?\s|^\W{0,3}|[,:]\s|\b(?:so|then|let's|hence|"
+    r"therefore|thus|to|and|"
     r"have to|overall) )"
     r"(?:go(?:ing)? (?:with|for)|choos(?:e|ing)|chose|chosen|pick(?:ing|ed)?|select(?:ing|ed)?|opt(?:ing)? for|"
     r"vote for|"
-    r"settle (?:on|for)|take|lean(?:ing)? towards?|agree with|say|answer(?: with)?|mark)\b"
+    r"settle (?:on|for)|take|lean(?:ing)? towards?|agree with|decided? (?:on|for)|settled on|bet on|"
+    r"going to (?:say|choose)|meant?|say|answer(?: with)?|mark)\b"
     rf"{_IT}{_MANY}",
     re.IGNORECASE,
 )
 _SUPERLATIVE = (
-    r"(?:correct|right|true|best|accurate|(?:the )?most (?:likely|appropriate|probable|plausible|accurate|"
+    r"(?:correct|right|true|best|accurate|(?:the )?(?:most|more) (?:likely|appropriate|probable|plausible|accurate|"
     r"sensible|suitable)|"
     r"likely|the (?:answer|one|key|correct|right|best|only|likeliest)|the most[.!]|my (?:final |best )?(?:answer|"
     r"choice|pick|guess)|"
@@ -75,9 +79,11 @@ _RIGHT = re.compile(
     rf"(?:^|[,;:(]\s?|\b(?:so|but|that|hence|therefore|thus|then|and|think|believe|opinion|me|option|choice|"
     rf"answer choice|"
     rf"answer|feel|view|makes?|conclude|say) )\W{{0,3}}{_OPTION}{_OPEN}{_MANY}\s?(?:"
-    rf"(?:(?:is|are|was|seems?|looks?|appears?|would be|must be|should be|has to be|remains|"
+    rf"(?:(?:is|are|was|seems?|looks?|appears?|sounds?|would be|must be|should be|has to be|remains|"
     rf"to be)\s){{1,2}}{_SURE}{_SUPERLATIVE}"
-    r"|(?:fits?|explains?)(?: it| this| everything| the [a-z]{1,20})?(?: the)? (?:best|most)|makes (?:the most |"
+    r"|(?:fits?|explains?)(?: it| this| everything| the [a-z]{1,20})?(?: the)? (?:best|most)|would fit best|"
+    r"best (?:fits|matches|explains|describes)|(?:is|are) (?:best )?(?:supported|favou?red) by|is what|does\W*$|"
+    r"makes (?:the most |"
     r"more )?sense|it is\b|for sure|wins\b|all the way"
     r"|(?:the )?(?:best|correct|right|most likely) (?:answer|choice|option)"
     r"|(?:项|选项)?\s?(?:是|为)?\s?(?:正确|对|最佳|最合适)(?!吗)|是(?:正确)?答案)",
@@ -95,6 +101,8 @@ _THOUGHT = re.compile(
     r"seems?(?: to be)?|appears?(?: to be)?|looks like|leaves(?: us with)?|makes|(?:\bits)?)\s"
     r"|^\W{0,3}(?:its|must be|has to be|should be|would be|gotta be)\s"
     r"|(?:points?(?: strongly)? (?:to|towards?)|supports?|favou?rs?|leaves(?: us with| only)?|makes|backs) "
+    r"|\b(?:put me down for|money is on|left with(?: option)?|fits with|confident in|change my answer to|"
+    r"comes out as)\s"
     r"|\bmy (?:best |final )?(?:guess|bet|pick|choice|diagnosis|vote)(?: is| would be|:| goes to)?\s"
     r"|(?:我)?(?:认为|觉得|想)\s?(?:答案)?(?:是|应该?是|为|应该?)?(?:选)?"
     r"|(?:应该|应|最可能|很可能|大概|那么|就|这|那|所以|因此|,|^)(?:就)?(?:是|为)|可能是"
@@ -116,12 +124,14 @@ _DIAGNOSED = re.compile(
     re.IGNORECASE,
 )
 _BEGUN = re.compile(
-    rf"^\W{{0,4}}(?:(?:so|thus|hence|therefore|maybe|perhaps|probably|possibly|likely|most likely|most probably|"
+    rf"(?:^\W{{0,4}}|,\s(?=so|hence|thus|therefore))(?:(?:so|thus|hence|therefore|maybe|perhaps|probably|possibly|"
+    rf"likely|most likely|most probably|"
     rf"definitely|certainly|clearly|obviously|surely|"
     r"in (?:conclusion|summary|short|my (?:opinion|view))|overall|ultimately|finally|to conclude|ok(?:ay)?|well|"
     r"hmm+|sure|easy|yes|right|actually|rather|instead|then|"
     r"all things considered|by elimination|if (?:forced to choose|i must choose|i had to choose)|based on (?:the |"
     r"this |these )?[a-z ]{1,40}|given (?:the |this |these )?[a-z ]{1,40}|"
+    r"on balance|undoubtedly|without (?:a )?doubt|no doubt|conclusion|result|verdict|"
     r"final|correct|selection|letter|diagnosis|solution|from the [a-z]{1,20}|not sure|unsure|但|因此|所以|"
     r"综上(?:所述)?|最可能)\b[\s,:.\-–—]{0,3}){1,3}"
     rf"{_IT}{_MANY}{_CLOSE}(?=\s*(?:$|[.,;:!?。、)(={REJECTED}]|[-–—]\s|because|since|as\b|due|given|rather|instead|over|not\b|项|因))",
@@ -141,7 +151,8 @@ _FIRST = re.compile(
 )
 _SMALL_FIRST = re.compile(r"^\W{0,4}(?:\((?P<a>[\ue400-\ue7ff])\)|(?P<b>[\ue400-\ue7ff])(?:\)|[.!]?\s*$))")
 _MIGHT = re.compile(
-    rf"\b(?:it|that|this|answer)(?: [a-z]{{1,12}}){{0,2}} (?:could|might|may)(?: well| possibly)? be\s{_IT}{_MANY}",
+    rf"\b(?:it|that|this|answer)(?: [a-z]{{1,12}}){{0,2}} (?:could|might|may)(?: well| possibly|"
+    rf" also)? be\s{_IT}{_MANY}",
     re.IGNORECASE,
 )
 _INSTEAD = re.compile(
@@ -162,7 +173,8 @@ _SAYING = (
 _DENIED = re.compile(
     rf"(?:\b(?:not|never|doubt|cannot|neither|nor|without|against|unlike|than|excluding|except(?: for)?|"
     rf"(?:anything|everything|all|nothing) but|other than|"
-    rf"as opposed to|opposed to|instead of|over|versus|unless)|n't)\s{_SAYING}{_GROUP}"
+    rf"as opposed to|opposed to|instead of|over|unless|"
+    rf"no (?:reason|need|point)|avoid|avoided|hardly|rarely|little)|n't)\s{_SAYING}{_GROUP}"
     rf"|\b(?:rul(?:e|es|ed|ing) out|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|discard(?:ed|ing)?|reject(?:ed|"
     rf"ing)?|no(?: sign| evidence)?(?: of)?)\s{_GROUP}"
     rf"|(?:并?不(?:应该?|会|能)?(?:是|选择?|考虑)|(?:可以|应)?排除|除了|并非|而非|不应选择?)\s?{_GROUP}",
@@ -176,6 +188,7 @@ _WRONG = re.compile(
     r"|\s?(?:项|选项)?(?:都|均|是|也)?(?:可以)?(?:错误|不对|不正确|错|不符合|不是|排除|不考虑))",
     re.IGNORECASE,
 )
+_CONCEDED = re.compile(r"^\W{0,4}(?:although|though|even though|while|whereas|even if)\b[^,]{0,120},", re.IGNORECASE)
 _TURN = re.compile(
     r"\b(?:but|however|actually|wait|instead|yet|on second thought)\b[\s,:]{0,3}|但是?|其实", re.IGNORECASE
 )
@@ -186,7 +199,12 @@ _OTHERS = re.compile(
     r"(?: [a-z]{1,12}){0,2} (?:say|says|think|thinks|believes?|chooses?|picks?|answers?|argues?|guess|claims?|"
     r"prefers?)\b"
     r"|\b(?:at first|initially|used to|was thought|had thought|i thought|going to say|tempted|might seem|may seem|"
-    r"could seem|considered|in another|in a child)\b"
+    r"could seem|(?:i|we) considered|in another|in a child)\b"
+    r"|\baccording to (?:some|many|others)\b|\b(?:previous|earlier|original|initial|old|first) (?:answer|guess|"
+    r"choice|thought)\b"
+    r"|\b(?:teacher|professor|friend|doctor|book|expert)s?(?: [a-z]{1,12}){0,2} (?:say|says|said|thinks?|thought|"
+    r"chose|answered)\b"
+    r"|\b(?:wrong|incorrect|false|worst|least (?:likely|appropriate|probable)) (?:answer|choice|option)\b"
     r"|\bwhether\b|\bsuppose\b|\bexample\b|有人|别人|同学|很多人|有些人|如果|假如|是否|若",
     re.IGNORECASE,
 )
@@ -211,7 +229,7 @@ _CONCLUDES = re.compile(
     re.IGNORECASE,
 )
 _ABBREVIATED = re.compile(r"^\W{0,3}[\ue000-\ue3ff]:\s(?=(?:the|my|i|it|this)\b)", re.IGNORECASE)
-_ENDS = re.compile(r"[.!?]{1,3}[\"')\]]{0,2}(?:\s+|$)|[。!?]|;\s?|\n+")
+_ENDS = re.compile(r"[.!?]{1,3}[\"')\]]{0,2}(?:\s+|$)|[。!?]|;(?!\s?(?:or|and)\b)\s?|\n+")
 _HEADING = re.compile(r"(?:\banswer|\bconclusion|答案)(?: (?:is|choice))?\W{0,3}$", re.IGNORECASE)
 _MARKS = re.compile(_ANY)
 _TURNED_DOWN = re.compile(
@@ -237,6 +255,7 @@ _NO_ANSWER = re.compile(
     r"|\bnone of (?:the|these) (?:options|choices|answers)|无法(?:确定|判断)|没有(?:正确|合适)?的?(?:选项|答案)",
     re.IGNORECASE,
 )
+_POSSIBLY = re.compile(r"\b(?:might|could|may)\b", re.IGNORECASE)
 _EITHER = re.compile(r"\b(?:either|both)\s", re.IGNORECASE)
 _ANOTHER = -1
 """In place of an option: another that is named, and cannot be made out."""
@@ -375,6 +394,7 @@ def _commitments(sentence: str, where: _Place) -> list[_Commitment]:
     if asks or "吗" in sentence or (_SUPPOSED.search(sentence) and not _FORCED.search(sentence)):
         return []
     text = _RETURN.sub("actually", _ABBREVIATED.sub("", sentence))
+    text = _CONCEDED.sub("", text)
     text = _WRONG.sub(REJECTED, _DENIED.sub(REJECTED, text))
     concludes = bool(_CONCLUDES.search(sentence))
     turns = [match.end() for match in _TURN.finditer(text)]
@@ -383,7 +403,7 @@ def _commitments(sentence: str, where: _Place) -> list[_Commitment]:
         found = _found(piece, where)
         if found is not None:
             weight, options = found
-            if turns and not turned and weight < 2 and _TAKEN_BACK.search(pieces[0]):
+            if turns and not turned and weight < 3 and _TAKEN_BACK.search(pieces[0]):
                 return []
             return [_Commitment(weight, where.sentence, options, concludes or turned)]
     return []
@@ -413,12 +433,12 @@ def _found(piece: str, where: _Place) -> tuple[int, frozenset[int]] | None:
     ):  # fmt: skip
         if not wanted:
             continue
-        last: re.Match[str] | None = None
+        named: frozenset[int] = frozenset()
         for match in pattern.finditer(piece):
             if not _OTHERS.search(piece, 0, match.start("first")) and _stands(pattern, piece, match):
-                last = match
-        if last is not None:
-            return weight, _options(piece, last, weight)
+                named |= _options(piece, match, weight)
+        if named:
+            return weight, named
     small = _SMALL_FIRST.match(piece) if begins else None
     return (1, frozenset([_option(small.group("a") or small.group("b"))])) if small else None
 
@@ -426,6 +446,8 @@ def _found(piece: str, where: _Place) -> tuple[int, frozenset[int]] | None:
 def _stands(pattern: re.Pattern[str], piece: str, match: re.Match[str]) -> bool:
     if pattern is _DIAGNOSED:
         return not _FAMILY.search(piece)
+    if pattern is _COMES_TO and _POSSIBLY.search(piece, 0, match.start("first")):
+        return False
     if pattern in (_FIRST, _COMES_TO, _BEGUN):
         return not _TURNED_DOWN.match(piece, match.end("first"))
     if pattern is _ANSWER and match.group().lower().startswith("answer choice"):
@@ -449,6 +471,8 @@ def _options(piece: str, match: re.Match[str], weight: int) -> frozenset[int]:
     )
     if before:
         named += before.group(1)
+    if re.search(r"\balso\s", match.group(), re.IGNORECASE):
+        return frozenset([*map(_option, named), _ANOTHER])
     if _EITHER.search(match.group()) and len(set(map(_option, named))) == 1:
         return frozenset([_option(named[0]), _ANOTHER])
     if weight < 2:
