@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -20,10 +20,10 @@ from ragrounds.api.aliases import check_names, keep_planned_names
 from ragrounds.api.progress import RunListener as RunListener
 from ragrounds.api.replayer import replayer
 from ragrounds.api.results import ComparisonResult
-from ragrounds.api.run_request import ENGINES, Execution, RunRequest
+from ragrounds.api.run_request import Execution, RunRequest, check_arguments
 from ragrounds.api.run_scorers import RunScorers
 from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
-from ragrounds.api.workspace import JournalMode, chosen_settings, closing, one_of, open_store, texts, user_prices
+from ragrounds.api.workspace import JournalMode, chosen_settings, closing, open_store, texts, user_prices
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     named["scorers"] = texts(given.get("scorers", ()))
     request = RunRequest(**{name: named[name] for name in RunRequest.__struct_fields__})
     execution = Execution(**{name: named[name] for name in Execution.__struct_fields__ if name in named})
-    _check(request, execution)
+    check_arguments(request, execution)
     chosen = chosen_settings(given["settings"], given["home"])
     listener = run_listener(given["listener"], given["progress"])
     loaded = select(
@@ -535,32 +535,6 @@ def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recip
             "tpm": request.tpm,
         },
     )
-
-
-_AT_LEAST = {
-    "limit": 1, "per_dataset": 1, "epochs": 1, "max_answer_tokens": 1, "timeout": 0.1, "concurrency": 1, "workers": 1,
-    "max_questions": 1, "max_cost": 0, "max_total_tokens": 0, "max_time": 0,
-}  # fmt: skip
-"""The least value of arguments that are numbers."""
-
-
-def _check(request: RunRequest, execution: Execution) -> None:
-    from ragrounds.evals.engine.circuit_breaker import failure_limit
-    from ragrounds.evals.engine.question_order import ORDERS
-
-    for name, least in _AT_LEAST.items():
-        value = getattr(request if hasattr(request, name) else execution, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise UserError(f"--{name.replace('_', '-')} {value!r} is no number.")
-        if value is not None and not value >= least:
-            raise UserError(f"--{name.replace('_', '-')} {value:g} is too small; expected {least:g} or more.")
-    one_of("--engine", execution.engine, ENGINES)
-    one_of("--journal", execution.journal, get_args(JournalMode))
-    failure_limit(execution.fail_after)
-    if execution.order is not None:
-        if execution.until is not None:
-            raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")
-        one_of("--order", execution.order, ORDERS)
 
 
 def _in_order(

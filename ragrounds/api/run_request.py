@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from msgspec import Struct
 
 from ragrounds.api.servers import ServerChanged
-from ragrounds.api.workspace import JournalMode
+from ragrounds.api.workspace import JournalMode, one_of
+from ragrounds.errors import UserError
 
 ENGINES = ("local", "ray")
 """Where workers are: on this machine, or on a Ray cluster."""
@@ -95,3 +98,34 @@ class Execution(Struct, frozen=True, kw_only=True):
     pilot_only: bool = False
     """Ask no more than a pilot does, and tell what the rest will take: a study projects all its runs before it goes on
     with any."""
+
+
+_AT_LEAST = {
+    "limit": 1, "per_dataset": 1, "epochs": 1, "max_answer_tokens": 1, "timeout": 0.1, "concurrency": 1, "workers": 1,
+    "max_questions": 1, "max_cost": 0, "max_total_tokens": 0, "max_time": 0,
+}  # fmt: skip
+"""The least value of arguments that are numbers."""
+
+
+def check_arguments(request: RunRequest, execution: Execution) -> None:
+    """Check what can be checked before anything is read.
+
+    Raises:
+        UserError: an argument is no number, too small, unknown, or does not go with another.
+    """
+    from ragrounds.evals.engine.circuit_breaker import failure_limit
+    from ragrounds.evals.engine.question_order import ORDERS
+
+    for name, least in _AT_LEAST.items():
+        value = getattr(request if hasattr(request, name) else execution, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise UserError(f"--{name.replace('_', '-')} {value!r} is no number.")
+        if value is not None and not value >= least:
+            raise UserError(f"--{name.replace('_', '-')} {value:g} is too small; expected {least:g} or more.")
+    one_of("--engine", execution.engine, ENGINES)
+    one_of("--journal", execution.journal, get_args(JournalMode))
+    failure_limit(execution.fail_after)
+    if execution.order is not None:
+        if execution.until is not None:
+            raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")
+        one_of("--order", execution.order, ORDERS)
