@@ -94,6 +94,8 @@ def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str
             f"{here[0]} is an object of this process, which workers cannot reach: put it into a module or a file, and "
             "name it as module:NAME or ./FILE.py:NAME."
         )
+    if here:
+        tell(f"Known by the source in this session alone, so that `runs resume` cannot begin it: {', '.join(here)}.")
     made = {}
     for text, card in cards.items():
         made[text] = with_tables(text, config, context) if text in foreign else text

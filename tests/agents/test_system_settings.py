@@ -190,7 +190,7 @@ def test_a_key_is_not_taken_into_an_agent_s_text(app: Path, given: str) -> None:
     with pytest.raises(UserError, match="looks like a key") as told:
         run("langgraph.json:first-agent", config=[given])
     assert "hidden" not in str(told.value)
-    assert run("langgraph.json:first-agent", config=["max_tokens=5"]).runs
+    assert open_agent("langgraph.json:first-agent[config.max_tokens=5]").card.config == {"max_tokens": 5}
 
 
 def test_a_model_is_set_where_the_file_says(app: Path) -> None:
