@@ -268,6 +268,7 @@ def test_share(ragrounds, share):
 """
 
 
+@pytest.mark.slow
 def test_several_tests_share_a_journal_file_in_the_folder_of_the_project(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nragrounds_journal = recorded/calls\n")
     pytester.makepyfile(
@@ -310,6 +311,7 @@ def test_a_project_that_does_not_use_it_pays_nothing(pytester: pytest.Pytester) 
     assert "ragrounds" not in done.stdout
 
 
+@pytest.mark.slow
 def test_what_an_installed_plugin_s_package_is_imported_by_changes_nothing(pytester: pytest.Pytester) -> None:
     """pytest imports it with a loader of its own, which rewrites assertions: graphs are found, digests are the same."""
     from ragrounds.graphs import catalogue
