@@ -216,10 +216,10 @@ def test_what_has_no_effect_is_told(mine, name, set_, message):
 
 def test_an_engine_is_replayed_with_the_server_down_and_a_miss_is_named(mine, home, command):
     agent, server = mine("engine")
-    options = ["run", "--agent", agent, "--limit", "4", "--display", "none"]
+    options = ["run", "--agent", agent, "--limit", "2", "--display", "none"]
     done = command(*options)
     assert done.returncode == 0, done.stderr
-    assert len(server.asked) == 4
+    assert len(server.asked) == 2
     server.close()
     done = command(*options, "--new", "--journal", "replay")
     assert done.returncode == 0, done.stderr
@@ -227,7 +227,7 @@ def test_an_engine_is_replayed_with_the_server_down_and_a_miss_is_named(mine, ho
         first, second = (list(store.attempts(run)) for run in store.runs())
     assert [one.text for one in first] == [one.text for one in second]
     assert {tuple(node_path(one.events)) for one in second} == {("Words", "CompactAndRefine")}
-    missed = command(*options[:4], "5", *options[5:], "--journal", "replay")
+    missed = command(*options[:4], "3", *options[5:], "--journal", "replay")
     assert missed.returncode != 0
     assert "openai:small" in missed.stderr
 
@@ -235,7 +235,7 @@ def test_an_engine_is_replayed_with_the_server_down_and_a_miss_is_named(mine, ho
 def test_two_attempts_at_once_are_told_apart(mine, home, command):
     agent, _ = mine("engine")
     other, _ = mine("flow")
-    done = command("run", "--agent", agent, "--agent", other, "--limit", "6", "--display", "none")
+    done = command("run", "--agent", agent, "--agent", other, "--limit", "3", "--display", "none")
     assert done.returncode == 0, done.stderr
     with Store(home) as store:
         for run in store.runs():
