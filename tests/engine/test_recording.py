@@ -412,3 +412,25 @@ def test_vectors_that_look_like_keys_come_as_they_are(served, attempt):
     assert attempt(do).text == attempt(do, "replay").text == "B"
     assert numbers[0] == numbers[1]
     assert len(numbers[0]) == 12
+
+
+def test_a_model_inside_the_process_is_seen_where_no_callbacks_are_handed_on(attempt):
+    from langchain_core.language_models.fake_chat_models import FakeListChatModel
+    from langchain_core.tools import tool
+
+    @tool
+    def search_notes(query: str) -> str:
+        """Search the notes."""
+        return "found"
+
+    async def do(_: Question) -> str:
+        await asyncio.to_thread(search_notes.invoke, {"query": "heparin"})
+        return str(await asyncio.to_thread(lambda: FakeListChatModel(responses=["B"]).invoke("hi").content))
+
+    made = attempt(do)
+    assert made.text == "B"
+    assert [call.kind for call in made.calls] == ["search", "model"]
+    assert made.context.unrecorded == 1
+    assert made.context.usage is None
+    assert "not_recorded: a model of class FakeListChatModel" in made.notes
+    assert isinstance(attempt(do, "replay").error, StopRun)

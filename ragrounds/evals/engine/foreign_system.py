@@ -16,7 +16,7 @@ from ragrounds.contracts import Context, Entry, Request, SearchRequest, SearchRe
 from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.recording.callbacks import CallbackRecorder
+from ragrounds.evals.engine.recording.callbacks import HANDLER, CallbackRecorder
 from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorder
 from ragrounds.evals.engine.recording.watch import installed
 from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
@@ -44,7 +44,8 @@ class AttemptObservation:
         self._loop = asyncio.get_running_loop()
         self.thread = uuid4().hex
         self.max_steps = MAX_STEPS
-        self.callbacks: Sequence[object] = (CallbackRecorder(context, recorder, self),) if recorder else ()
+        self.handler = CallbackRecorder(context, recorder, self) if recorder else None
+        self.callbacks: Sequence[object] = (self.handler,) if self.handler else ()
 
     @property
     def context(self) -> Context:
@@ -143,13 +144,14 @@ async def watched_answer(
         Exception: the system's own.
     """
     with installed(closed=recorder.closed):
-        token = WATCHER.set(recorder)
+        seen = AttemptObservation(context, recorder, journal)
+        token, told = WATCHER.set(recorder), HANDLER.set(seen.handler)
         try:
-            seen = AttemptObservation(context, recorder, journal)
             with told_by_llama_index(seen):
                 answering = asyncio.ensure_future(system.answer(context.item, seen))
         finally:
             WATCHER.reset(token)
+            HANDLER.reset(told)
         ended = asyncio.ensure_future(recorder.ended.wait())
         try:
             await asyncio.wait({answering, ended}, return_when=asyncio.FIRST_COMPLETED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import NamedTuple
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.tracers.context import register_configure_hook
 
 from ragrounds.contracts import Observation
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
@@ -26,6 +28,9 @@ from ragrounds.models.prices import listed_price
 from ragrounds.records import Usage
 from ragrounds.text import safe
 
+HANDLER: ContextVar[BaseCallbackHandler | None] = ContextVar("ragrounds_callbacks", default=None)
+"""Who is told of LangChain's events in this context, also where a system hands no callbacks on."""
+register_configure_hook(HANDLER, inheritable=True)
 _SHOWN = 2_000
 """Characters of a tool's output that the trace shows."""
 
