@@ -232,6 +232,7 @@ def test_an_engine_is_replayed_with_the_server_down_and_a_miss_is_named(mine, ho
     assert "openai:small" in missed.stderr
 
 
+@pytest.mark.slow
 def test_two_attempts_at_once_are_told_apart(mine, home, command):
     agent, _ = mine("engine")
     other, _ = mine("flow")
