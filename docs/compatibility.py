@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -195,7 +196,7 @@ def main() -> None:
     parser.add_argument(
         "--python", type=Path, help="an environment that holds what the rows need; nothing is installed"
     )
-    parser.add_argument("--folder", type=Path, help="where the runs and their logs are kept")
+    parser.add_argument("--folder", type=Path, help="where runs, logs and rows are kept; the page has all rows there")
     parser.add_argument("--jobs", type=int, default=2, help="rows at the same time")
     parser.add_argument("--columns", default=",".join(COLUMNS), help="of the table; `calls` always")
     parser.add_argument("--streamed", action="store_true", help="systems that can stream their replies do")
@@ -212,14 +213,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ragrounds-compatibility-") as made:
         folder = options.folder or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
-        environments = Environments((options.venvs or folder / "venvs").absolute(), options.python)
+        given = None if options.python is None else options.python.absolute()
+        environments = Environments((options.venvs or folder / "venvs").absolute(), given)
         told: dict[str, str] = {}
         wanted = [one for one in SYSTEMS if not chosen or one.key in chosen]
         made_rows = [begun_row(foreign, environments, folder.absolute(), options, told) for foreign in wanted]
         with ThreadPoolExecutor(options.jobs) as pool:
-            rows = list(pool.map(finished_row, made_rows, [options.columns.split(",")] * len(wanted)))
-        lines = served(environments, folder.absolute(), options) if options.servers or not chosen else []
-    text = page(rows, told, time.monotonic() - began, options.streamed, lines)
+            begun = [pool.submit(finished_row, one, options.columns.split(","), folder, told) for one in made_rows]
+            rows = [one.result() for one in begun]
+        if options.servers or not chosen:
+            (folder / "servers.md").write_text("\n".join(served(environments, folder.absolute(), options)))
+        lines = (folder / "servers.md").read_text().split("\n") if (folder / "servers.md").exists() else []
+        shown = rows if options.folder is None else [*kept(folder, told)]
+    text = page(shown, told, time.monotonic() - began, options.streamed, lines)
     sys.stdout.write(text)
     if options.write:
         PAGE.write_text(text, encoding="utf-8")
@@ -238,13 +244,30 @@ def begun_row(
     return Measure(foreign, python, folder, options.questions, options.streamed)
 
 
-def finished_row(begun: Measure | Row, columns: Sequence[str]) -> Row:
-    """A row, told as soon as it is measured."""
+def finished_row(begun: Measure | Row, columns: Sequence[str], folder: Path, told: dict[str, str]) -> Row:
+    """A row, told and kept as soon as it is measured."""
     row = begun if isinstance(begun, Row) else begun.row(columns)
     said = [f"{row.foreign.key}: {row.seconds:.0f} s; {', '.join(row.broken) or 'all hold'}"]
     sys.stderr.write("\n    ".join([*said, *(f"{name}: {row.cells[name]}" for name in row.broken)]) + "\n")
     sys.stderr.flush()
+    keep(folder / f"{row.foreign.key}.json", row, told.get(row.foreign.key, ""))
     return row
+
+
+def keep(path: Path, row: Row, version: str) -> None:
+    """Write a row beside the runs that it comes from."""
+    cells = {name: (cell.holds, cell.words) for name, cell in row.cells.items()}
+    path.write_text(json.dumps({"cells": cells, "seconds": row.seconds, "versions": version}), encoding="utf-8")
+
+
+def kept(folder: Path, told: dict[str, str]) -> Iterator[Row]:
+    """The rows that a folder holds, of this call and of earlier ones; their versions go to `told`."""
+    for foreign in SYSTEMS:
+        path = folder / f"{foreign.key}.json"
+        if path.exists():
+            held = json.loads(path.read_text(encoding="utf-8"))
+            told[foreign.key] = held["versions"]
+            yield Row(foreign, {name: Cell(*cell) for name, cell in held["cells"].items()}, held["seconds"])
 
 
 def page(rows: Sequence[Row], told: dict[str, str], seconds: float, streamed: bool, beside: Sequence[str]) -> str:
@@ -308,6 +331,8 @@ def served(environments: Environments, folder: Path, options: argparse.Namespace
 
 
 EXPLAINED = [
+    "Each command is a process of its own, forked from one that has loaded the libraries and nothing of the system.",
+    "",
     "- **lines changed**: the files that `bare.py` runs and those that ragrounds ran are the same, byte for byte, and "
     "name it nowhere.",
     "- **calls seen = counted**: calls of models in the journal (embeddings are among them), and requests that the "

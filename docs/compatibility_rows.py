@@ -16,7 +16,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -24,12 +23,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Self
 
-ROOT = Path(__file__).resolve().parents[1]
+from compatibility_seed import LIMIT, ROOT, Facts, Seed, Sprout
+
 FOREIGN = ROOT / "docs" / "foreign"
 PRICES = {"input": 2.0, "output": 8.0}
 """Dollars per million tokens, of every model that the systems name."""
-LIMIT = 300.0
-"""Seconds for one command."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,7 +212,7 @@ class Measure:
         shutil.copytree(FOREIGN, self.copy, ignore=shutil.ignore_patterns("__pycache__"))
         self.cells: dict[str, Cell] = {}
         self._server: Server | None = None
-        self._reader: subprocess.Popen[str] | None = None
+        self._seed: Seed | None = None
 
     def row(self, columns: Sequence[str]) -> Row:
         """Measure these columns. One that fails is told as such; where `calls` cannot be had, the others are not."""
@@ -225,8 +223,8 @@ class Measure:
             for name in ("again", "passages", "cost", "caps", "replayed", "resumed", "unchanged"):
                 if name in columns and (whole or name == "unchanged"):
                     self._cell(name, getattr(self, f"_{name}"))
-        if self._reader is not None:
-            self._reader.communicate()
+        if self._seed is not None:
+            self._seed.close()
         return Row(self.foreign, self.cells, time.monotonic() - began)
 
     def _cell(self, name: str, measure: object) -> bool:
@@ -260,7 +258,7 @@ class Measure:
     def _passages(self) -> Cell:
         facts = self.facts
         if not self.foreign.searches:
-            return Cell(True, "searches nothing")
+            return Cell(True, "none of its own")
         return Cell(facts.passages > 0, f"{facts.passages} of {facts.searches} searches")
 
     def _cost(self) -> Cell:
@@ -313,11 +311,12 @@ class Measure:
         with self.serving(latency=0.15) as self._server:
             process = self._start("killed")
             end = time.monotonic() + LIMIT
-            while self.server.answered() < max(1, total // 2) and process.poll() is None and time.monotonic() < end:
+            while self.server.answered() < max(1, total // 2) and not process.ended and time.monotonic() < end:
                 time.sleep(0.01)
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            killed = process.returncode == -signal.SIGKILL
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+            process.wait(LIMIT)
+            killed = process.code == -signal.SIGKILL
             before = self.server.settled()
             kept = self._facts("killed").models
             self._run("killed")
@@ -336,7 +335,7 @@ class Measure:
         place = foreign.bare or foreign.place
         said = "an address, no file"
         if place != "-":
-            command = [self.python, self.copy / "bare.py", str(self._path(place)), "What lowers a high potassium?"]
+            command = ["bare", self.copy / "bare.py", str(self._path(place)), "What lowers a high potassium?"]
             done = self._finish(command, "bare")
             said = "0"
             if not done.stdout.strip():
@@ -393,50 +392,33 @@ class Measure:
                 for model in dict.fromkeys((*MODELS, f"openai:{self.server.model}"))
             )
         )
-        return [self.python, "-m", "ragrounds", *words, "--display", "none", "--json", *more]
+        return ["ragrounds", *words, "--display", "none", "--json", *more]
 
     def _run(self, home: str, *more: str, caps: str = "", check: bool = True) -> str:
         return self._finish(self._command(home, *more, caps=caps), home, check=check).stderr
 
-    def _start(self, home: str) -> subprocess.Popen[bytes]:
-        nowhere = subprocess.DEVNULL
-        command = self._command(home)
-        return subprocess.Popen(command, cwd=self.folder, env=self._environment(home), stdout=nowhere, stderr=nowhere)
+    def _start(self, home: str) -> Sprout:
+        return self.seed.begun(self._command(home), self.folder, self._environment(home))
 
-    def _finish(
-        self, command: Sequence[str | Path], name: str, *, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self._environment(name),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
+    @property
+    def seed(self) -> Seed:
+        """What commands are forked from."""
+        if self._seed is None:
+            self._seed = Seed(self.python, self._environment("whole"))
+        return self._seed
+
+    def _finish(self, command: Sequence[str | Path], name: str, *, check: bool = True) -> Sprout:
+        done = self.seed.begun(command, self.folder, self._environment(name))
+        done.wait(LIMIT)
         with (self.folder / f"{name}.log").open("a", encoding="utf-8") as log:
-            log.write(
-                f"$ {' '.join(map(str, command))}\n{done.stderr}\n{done.stdout[-2000:]}\n(exit {done.returncode})\n\n"
-            )
-        if check and done.returncode:
-            raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+            said = f"{done.stderr}\n{done.stdout[-2000:]}\n(exit {done.code})"
+            log.write(f"$ {' '.join(map(str, command))}\n{said}\n\n")
+        if check and done.code:
+            raise RuntimeError(f"exit code {done.code}: {done.stderr.strip()[-300:]}")
         return done
 
     def _facts(self, home: str) -> Facts:
-        if self._reader is None:
-            command = [self.python, str(Path(__file__))]
-            self._reader = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-            )
-        assert self._reader.stdin is not None
-        assert self._reader.stdout is not None
-        self._reader.stdin.write(f"{self.folder / home}\n")
-        line = self._reader.stdout.readline()
-        if not line:
-            self._reader = None
-            raise RuntimeError("the store cannot be read")
-        return Facts(**json.loads(line))
+        return Facts(**json.loads(self._finish(["facts", self.folder / home], home).stdout))
 
 
 MODELS = (
@@ -446,65 +428,6 @@ MODELS = (
     "openai:text-embedding-3-small",
     "openai:agent",
 )
-
-
-@dataclasses.dataclass
-class Facts:
-    """What a store holds of its newest run, read in the environment of the row."""
-
-    runs: int
-    models: int
-    """Calls of models in the journal."""
-    statuses: dict[str, int]
-    reasons: list[str]
-    answers: dict[str, str]
-    calls: list[int]
-    """Of each attempt."""
-    unrecorded: int
-    cost: float | None
-    """Dollars paid; ``None``: unknown."""
-    searches: int
-    passages: int
-
-
-def facts(home: Path) -> Facts:
-    """Read a store."""
-    from collections import Counter
-
-    import msgspec
-    import sqlalchemy as sa
-
-    from ragrounds.evals.store import journal, schema
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Called
-
-    with Store(home) as store:
-        runs = store.runs()
-        attempts = [attempt for run in runs[-1:] for attempt in store.attempts(run)]
-        with store.engine.connect() as connection:
-            kinds = {
-                key.hex(): kind for key, kind in connection.execute(sa.select(schema.calls.c.key, schema.calls.c.kind))
-            }
-    # What a killed process had received and not yet committed lies beside the store; the next one takes it from there.
-    for file in (home / "arrivals").rglob("*@*"):
-        for arrived in journal._read(file):
-            found = "passages" in msgspec.msgpack.decode(arrived.response)
-            kinds.setdefault(arrived.key, "search" if found else "model")
-    events = [event.call for attempt in attempts for event in attempt.events if isinstance(event, Called)]
-    searches = [call for call in events if call.kind == "search"]
-    costs = [attempt.cost_paid for attempt in attempts]
-    return Facts(
-        runs=len(runs),
-        models=sum(kind == "model" for kind in kinds.values()),
-        statuses=dict(Counter(attempt.status for attempt in attempts)),
-        reasons=sorted({attempt.reason[:200] for attempt in attempts if attempt.reason})[:3],
-        answers={attempt.question_id: attempt.text for attempt in attempts},
-        calls=[attempt.calls for attempt in attempts],
-        unrecorded=sum(attempt.unrecorded for attempt in attempts),
-        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
-        searches=len(searches),
-        passages=sum(len(call.passages) for call in searches),
-    )
 
 
 def opening_cost(told: str) -> float | None:
@@ -533,9 +456,3 @@ def texts(folder: Path) -> dict[str, str]:
 def digests(folder: Path) -> dict[str, str]:
     """A digest of each file of a folder."""
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts(folder).items()}
-
-
-if __name__ == "__main__":
-    for line in sys.stdin:  # a store a line
-        sys.stdout.write(json.dumps(dataclasses.asdict(facts(Path(line.strip())))) + "\n")
-        sys.stdout.flush()
