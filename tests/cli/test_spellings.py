@@ -24,9 +24,11 @@ NOUNS = ("runs", "agents", "graph", "prompts", "retrievers", "analyses", "data",
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Every command by the words that name it."""
+    """Every command by the words that name it, those of export formats too, which are made when they are asked for."""
     found: dict[tuple[str, ...], Any] = {}
-    for name, command in group.commands.items():
+    named = group.list_commands(None) if path == ("export",) else group.commands
+    for name in named:
+        command = group.get_command(None, name)
         here = (*path, name)
         found |= commands(command, here) if hasattr(command, "commands") else {here: command}
     return found
