@@ -15,6 +15,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import threading
 import time
@@ -308,10 +309,12 @@ class Measure:
         """`kill -9` in the middle; then the same command asks for what the journal lacks, and for no more."""
         total = self.counted
         undisturbed = self.server
-        with self.serving(latency=0.15) as self._server:
+        with self.serving(latency=0.4) as self._server:
             process = self._start("killed")
             end = time.monotonic() + LIMIT
-            while self.server.answered() < max(1, total // 2) and not process.ended and time.monotonic() < end:
+            while not process.ended and time.monotonic() < end:
+                if self.server.answered() >= max(1, total // 2) and self._holds_something("killed"):
+                    break
                 time.sleep(0.01)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
@@ -327,6 +330,19 @@ class Measure:
         held = killed and same and asked == total - kept and kept > 0
         words = f"{kept} kept, {asked} asked"
         return Cell(held, words if held else f"{words} of {total}, killed {killed}, same answers {same}")
+
+    def _holds_something(self, home: str) -> bool:
+        """Whether an answer has reached a store's journal, or the file beside it of those that are on their way."""
+        if any(path.stat().st_size for path in (self.folder / home / "arrivals").rglob("*@*")):
+            return True
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(
+                sqlite3.connect(f"file:{self.folder / home / 'store.sqlite'}?mode=ro", uri=True)
+            ) as store,
+        ):
+            return bool(store.execute("SELECT count(*) FROM calls WHERE kind = 'model'").fetchone()[0])
+        return False
 
     def _unchanged(self) -> Cell:
         """The file that runs bare, and the file that was just run: lines that differ."""
@@ -383,7 +399,7 @@ class Measure:
         return environment() | own | dict(self.foreign.environment)
 
     def _command(self, home: str, *more: str, caps: str = "") -> list[str | Path]:
-        words = ["run", "--agent", self._agent(caps), "--limit", str(self.questions), "--concurrency", "2", "--yes"]
+        words = ["run", "--agent", self._agent(caps), "--limit", str(self.questions), "--yes"]
         place = self.folder / home
         place.mkdir(exist_ok=True)
         (place / "prices.toml").write_text(
@@ -392,13 +408,14 @@ class Measure:
                 for model in dict.fromkeys((*MODELS, f"openai:{self.server.model}"))
             )
         )
-        return ["ragrounds", *words, "--display", "none", "--json", *more]
+        return ["ragrounds", *words, "--display", "none", "--json", *(more or ("--concurrency", "2"))]
 
     def _run(self, home: str, *more: str, caps: str = "", check: bool = True) -> str:
         return self._finish(self._command(home, *more, caps=caps), home, check=check).stderr
 
     def _start(self, home: str) -> Sprout:
-        return self.seed.begun(self._command(home), self.folder, self._environment(home))
+        command = self._command(home, "--concurrency", "1")  # one call in flight, at most, is lost
+        return self.seed.begun(command, self.folder, self._environment(home))
 
     @property
     def seed(self) -> Seed:

@@ -320,7 +320,33 @@ def given_back(reply: RecordedReply) -> WireResponse:
     return WireResponse(reply.status, reply.content_type, reply.body.encode(reply.encoding))
 
 
+_LINKS = frozenset({"tool_call_id", "call_id", "tool_use_id"})
+_CALLS = frozenset({"function", "function_call", "tool_use"})
+
+
 def call_key(call: ModelCall, epoch: int) -> bytes:
-    """The key of a call's first occurrence in an attempt: its form, its address, its whole body, the epoch."""
-    parts = ("wire", call.form.name, call.address, canonical(call.body), epoch)
+    """The key of a call's first occurrence in an attempt: its form, its address, its whole body, the epoch.
+
+    Ids that tie a tool's result to its call are numbered in their order: a framework may draw them anew in every run.
+    """
+    numbers: dict[str, str] = {}
+    body = {
+        name: _numbered(value, numbers) if name in ("messages", "input") else value for name, value in call.body.items()
+    }
+    parts = ("wire", call.form.name, call.address, canonical(body), epoch)
     return hashlib.sha256(msgspec.msgpack.encode(parts)).digest()
+
+
+def _numbered(value: object, numbers: dict[str, str]) -> object:
+    """A value with the ids of its tool calls in place of which stands the number of their first appearance."""
+    if isinstance(value, list):
+        return [_numbered(one, numbers) for one in value]
+    if not isinstance(value, dict):
+        return value
+    links = _LINKS | {"id"} if value.get("type") in _CALLS else _LINKS
+    return {
+        key: numbers.setdefault(held, f"call {len(numbers)}")
+        if key in links and isinstance(held, str)
+        else _numbered(held, numbers)
+        for key, held in value.items()
+    }
