@@ -89,7 +89,7 @@ def _attempt_row(run: Run, one: AskedQuestion) -> Row:
     about = (run.id, run.agent, question.id, one.epoch, question.benchmark, question.group or None, question.kind)
     if attempt is None or attempt.status == "not_run":
         reason = attempt.reason or None if attempt else None
-        return (*about, one.gold.answer, "not_run", reason, *(None,) * 12, question_metadata(question))
+        return (*about, one.gold.answer, "not_run", reason, *(None,) * 12, question_metadata(question), None, None)
     return (
         *about,
         one.gold.answer,
@@ -105,6 +105,8 @@ def _attempt_row(run: Run, one: AskedQuestion) -> Row:
         attempt.at or None,
         attempt.retry,
         question_metadata(question),
+        attempt.choice or None,
+        attempt.unrecorded,
     )
 
 

@@ -122,6 +122,8 @@ ATTEMPTS = Frame(
         FrameColumn("at", "time", "When it began."),
         _whole("retry", "Which time it was made again, from 1; 0: its first attempt; null: not run."),
         _METADATA,
+        _text("choice", "The letter of an option that the system gave apart from its text; null: it gave none."),
+        _whole("unrecorded", "Calls of a foreign system that were seen and are in no journal; null: not run."),
     ),
 )
 CALLS = Frame(
