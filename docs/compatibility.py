@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -130,6 +129,7 @@ SYSTEMS = (
         "openai_endpoint", "OpenAI-compatible agent", "", GRAPHS, (), card=OPENAI_ENDPOINT, bare="-", searches=False
     ),
 )
+UNDER_SERVERS = ("openai_function", "agent")
 COLUMNS = {
     "unchanged": "lines changed",
     "calls": "calls seen = counted",
@@ -200,7 +200,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="rows at the same time")
     parser.add_argument("--columns", default=",".join(COLUMNS), help="of the table; `calls` always")
     parser.add_argument("--streamed", action="store_true", help="systems that can stream their replies do")
-    parser.add_argument("--servers", action="store_true", help="with --only: the table of servers, too")
+    parser.add_argument("--servers", default="", help="the table of servers, too: all, or parts of their names")
+    parser.add_argument("--page", action="store_true", help="measure nothing: the page of what --folder holds")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     options = parser.parse_args()
     chosen = [key for key in options.only.split(",") if key]
@@ -209,27 +210,26 @@ def main() -> None:
         parser.error(
             f"no row is called {', '.join(sorted(unknown))}; there are {', '.join(one.key for one in SYSTEMS)}"
         )
-    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ragrounds-compatibility-") as made:
         folder = options.folder or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
         given = None if options.python is None else options.python.absolute()
         environments = Environments((options.venvs or folder / "venvs").absolute(), given)
         told: dict[str, str] = {}
-        wanted = [one for one in SYSTEMS if not chosen or one.key in chosen]
+        wanted = [one for one in SYSTEMS if (not chosen or one.key in chosen) and not options.page]
         made_rows = [begun_row(foreign, environments, folder.absolute(), options, told) for foreign in wanted]
         with ThreadPoolExecutor(options.jobs) as pool:
             begun = [pool.submit(finished_row, one, options.columns.split(","), folder, told) for one in made_rows]
             rows = [one.result() for one in begun]
-        if options.servers or not chosen:
+        if options.servers or not (chosen or options.page):
             (folder / "servers.md").write_text("\n".join(served(environments, folder.absolute(), options)))
         lines = (folder / "servers.md").read_text().split("\n") if (folder / "servers.md").exists() else []
         shown = rows if options.folder is None else [*kept(folder, told)]
-    text = page(shown, told, time.monotonic() - began, options.streamed, lines)
+    text = page(shown, told, options.streamed, lines)
     sys.stdout.write(text)
     if options.write:
         PAGE.write_text(text, encoding="utf-8")
-    sys.exit(1 if any(row.broken for row in rows) else 0)
+    sys.exit(1 if any(row.broken for row in shown) else 0)
 
 
 def begun_row(
@@ -270,14 +270,16 @@ def kept(folder: Path, told: dict[str, str]) -> Iterator[Row]:
             yield Row(foreign, {name: Cell(*cell) for name, cell in held["cells"].items()}, held["seconds"])
 
 
-def page(rows: Sequence[Row], told: dict[str, str], seconds: float, streamed: bool, beside: Sequence[str]) -> str:
+def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequence[str]) -> str:
     """The page in Markdown."""
+    quickest, slowest = min(row.seconds for row in rows), max(row.seconds for row in rows)
     lines = [
         "# Systems of others, unchanged",
         "",
         f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}. `python docs/compatibility.py --write` "
         "installs each system from the package index, runs it bare and then by `ragrounds run`, and writes this page "
-        f"({seconds / 60:.0f} min). [docs/foreign](foreign) holds files of ours, by the public recipes; "
+        f"({quickest:.0f} to {slowest:.0f} s a row, some at the same time). "
+        "[docs/foreign](foreign) holds files of ours, by the public recipes; "
         "none of them knows ragrounds. "
         "The model server is a scripted one on loopback that counts its requests"
         + (", and replies are streamed where a system can." if streamed else "."),
@@ -288,7 +290,11 @@ def page(rows: Sequence[Row], told: dict[str, str], seconds: float, streamed: bo
     for row in rows:
         cells = [str(row.cells.get(name, Cell(None, "not asked for, or no run"))) for name in COLUMNS]
         said = [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
-        place = f"[{row.foreign.title}](foreign/{row.foreign.file.name})" if row.foreign.file else row.foreign.title
+        place = (
+            f"[{row.foreign.title}](foreign/{row.foreign.place.rpartition(':')[0]})"
+            if row.foreign.file
+            else row.foreign.title
+        )
         lines.append(f"| {place} | {' | '.join(said)} | {told.get(row.foreign.key, '')} |")
     return "\n".join([*lines, "", *EXPLAINED, "", *beside])
 
@@ -308,12 +314,14 @@ def served(environments: Environments, folder: Path, options: argparse.Namespace
     ]
     made = servers(ours, folder / "servers", lambda packages: environments.python(packages, ours=False))
     for number, (title, make) in enumerate(made.items()):
+        if options.servers not in ("", "all") and not any(one in title for one in options.servers.split(",")):
+            continue
         try:
             server, version = make()
         except (LookupError, OSError, subprocess.CalledProcessError) as error:
             lines.append(f"| {title} | | | **not run**: {error} |" + " |" * (len(names) - 1))
             continue
-        for foreign in (one for one in SYSTEMS if one.key in ("openai_function", "agent")):
+        for foreign in (one for one in SYSTEMS if one.key in UNDER_SERVERS):
             for streamed in (False, True):
                 measure = ServerMeasure(
                     foreign, ours, folder / f"server{number}{streamed:d}", options.questions, streamed
@@ -323,6 +331,7 @@ def served(environments: Environments, folder: Path, options: argparse.Namespace
                 said = [str(row.cells.get(name, Cell(None, "no run"))) for name in names]
                 cells = " | ".join(one.replace("|", "\\|").replace("\n", " ") for one in said)
                 lines.append(f"| {title} {version} | {foreign.title} | {'yes' if streamed else 'no'} | {cells} |")
+                (folder / "servers.md").write_text("\n".join([*lines, ""]))
                 sys.stderr.write(
                     f"{title}, {foreign.key}, streamed {streamed}: {', '.join(row.broken) or 'all hold'}\n"
                 )

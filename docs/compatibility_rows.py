@@ -279,7 +279,8 @@ class Measure:
 
     def _caps(self) -> Cell:
         """Capped one call before the cheapest attempt's end: no attempt makes more calls than it may."""
-        most = min(self.facts.calls) - 1
+        # The only call of an attempt may not be made at all; what it then says it searched for is no call more.
+        most = min(self.facts.calls) - 1 if self.facts.models > self.questions else 0
         before = self.server.settled()
         self._run("capped", caps=f"calls = {most}", check=False)
         sent = self.server.settled() - before
@@ -349,7 +350,7 @@ class Measure:
         foreign = self.foreign
         before = digests(FOREIGN)
         place = foreign.bare or foreign.place
-        said = "an address, no file"
+        said = "an address, no file" if foreign.file is None else "0, not run bare"
         if place != "-":
             command = ["bare", self.copy / "bare.py", str(self._path(place)), "What lowers a high potassium?"]
             done = self._finish(command, "bare")

@@ -38,7 +38,7 @@ def test_a_column_that_fails_fails_the_command(monkeypatch: pytest.MonkeyPatch) 
     cells = {"calls": compatibility_rows.Cell(False, "0 = 8"), "cost": compatibility_rows.Cell(None, "no store")}
     row = compatibility_rows.Row(compatibility.SYSTEMS[0], cells)
     assert row.broken == ["calls", "cost"]
-    text = compatibility.page([row], {}, 60, False, [])
+    text = compatibility.page([row], {}, False, [])
     assert "**no**: 0 = 8" in text
     assert "**not measured**: no store" in text
 
