@@ -6,10 +6,12 @@ it joins `ragrounds`. A new command is a new file; nothing else has to know of i
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -27,6 +29,8 @@ from ragrounds.version import __version__
 
 FIRST = ("run", "runs", "compare", "trace", "score", "judge", "arena", "analyse")
 """Files whose commands come first in ``ragrounds --help``, in this order; the others follow by name."""
+_PATIENCE = 2.0
+"""Seconds that threads at work are waited for at the end."""
 
 
 def _version(asked: bool) -> None:
@@ -135,8 +139,8 @@ def main(*, own_process: bool = True) -> None:
     is 143.
 
     Args:
-        own_process: Nothing else goes on in this process: it may be ended while threads of a system's own, which were
-            interrupted in the middle of a call, still wait for their answer.
+        own_process: Nothing else goes on in this process: it may be ended while threads of a system's own, whose
+            attempts were interrupted or capped in the middle of something, are still at it.
     """
     with options_named(), _sigterm_as_ctrl_c() as terminated:
         try:
@@ -151,7 +155,10 @@ def main(*, own_process: bool = True) -> None:
         except KeyboardInterrupt:  # while commands are imported
             sys.exit(_code(130, terminated))
         except SystemExit as ended:
-            sys.exit(_code(ended.code, terminated))
+            code = _code(ended.code, terminated)
+            if own_process:
+                _leave_busy_threads(code)
+            sys.exit(code)
         except BrokenPipeError:
             # The reader of our output left (`| head`): no reason to complain.
             sys.stderr.close()
@@ -169,6 +176,30 @@ def _leave_threads(code: str | int | None) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 1)
+
+
+def _leave_busy_threads(code: str | int | None) -> None:
+    """End the process where threads are still at work after a moment: a capped system may wait for ever."""
+    waited_for = time.monotonic() + _PATIENCE
+    while busy := _busy_threads():
+        if time.monotonic() > waited_for:
+            _say(f"Not waited for: threads of a system that are still at work ({len(busy)}).")
+            atexit._run_exitfuncs()  # what libraries write at the end; os._exit passes it over
+            _leave_threads(code)
+        time.sleep(0.02)
+
+
+def _busy_threads() -> list[threading.Thread]:
+    """The threads that Python would wait for; those of a pool that wait for work end by themselves."""
+    frames = sys._current_frames()
+    return [
+        thread
+        for thread in threading.enumerate()
+        if not thread.daemon
+        and thread is not threading.main_thread()
+        and (frame := frames.get(thread.ident or 0)) is not None
+        and (frame.f_globals.get("__name__"), frame.f_code.co_name) != ("concurrent.futures.thread", "_worker")
+    ]
 
 
 def _of_the_database(error: Exception) -> bool:
