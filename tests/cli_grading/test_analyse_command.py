@@ -29,8 +29,11 @@ def test_every_analysis_draws_and_gives_a_table_json_and_svg(ran, tmp_path):
         assert picture.tag.endswith("svg")
         found = json.loads(ran("analyse", name, *RUNS, "--json", *more).stdout)
         assert found["name"] == name
-        assert found["table"]["rows"]
         assert found["record"]
+        if name == "readings":  # a row for each answer that two scorers read otherwise: the baseline's are read alike
+            assert found["table"]["rows"] == []
+            continue
+        assert found["table"]["rows"]
         assert len(found["table"]["columns"]) == len(found["table"]["rows"][0])
 
 

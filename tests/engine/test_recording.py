@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import threading
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -434,3 +437,41 @@ def test_a_model_inside_the_process_is_seen_where_no_callbacks_are_handed_on(att
     assert made.context.usage is None
     assert "not_recorded: a model of class FakeListChatModel" in made.notes
     assert isinstance(attempt(do, "replay").error, StopRun)
+
+
+def test_an_answer_without_end_is_not_read_on_once_the_attempt_is_over(attempt):
+    read = threading.Event()
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(b" " * 1000)
+                    time.sleep(0.01)
+            read.set()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    made = attempt(lambda _: asyncio.to_thread(by_requests, url), limits=Limits(seconds=0.3))
+    assert isinstance(made.error, AttemptEnded)
+    assert read.wait(10), "the client has gone away"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_answer_that_nobody_can_read_may_have_been_paid(served, attempt):
+    served.answer = lambda path, body: (b"<html>busy</html>", "text/html")  # type: ignore[method-assign]
+    made = attempt(lambda _: asyncio.to_thread(by_requests, served.url))
+    assert made.error is not None
+    assert made.context.cost_paid is None
+    (call,) = made.calls
+    assert call.error == made.context.last_failure
+    assert "expected JSON" in call.error

@@ -223,6 +223,8 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
     except Exception as error:
         # A graph with a fault in it must not end the run; the trace says where it was.
         status, reason = "failed", f"{type(error).__name__}: {error}"
+        if context.last_failure and context.last_failure not in reason:
+            reason += f" (a call had failed: {context.last_failure})"
         context.note("traceback", "".join(traceback.format_exception(error)))
     finally:
         context.close()

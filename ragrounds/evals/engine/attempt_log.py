@@ -62,6 +62,8 @@ class AttemptLog:
     cost_uncached: float | None = 0.0
     calls: int = 0
     last_reply: str = ""
+    last_failure: str = ""
+    """What the last call gave that never succeeded: a system that does not look at it fails by something else."""
     unrecorded: int = 0
     """Calls that were seen and are in no journal."""
     _started: float = field(default_factory=time.perf_counter)

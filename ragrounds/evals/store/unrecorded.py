@@ -18,6 +18,15 @@ _NAMED = 3
 
 def unrecorded_words(store: Store, run: Run) -> str:
     """How many calls of a run are not recorded, and what they were; empty: all are, or none was seen to be missing."""
+    if not (what := _unrecorded(store, run)):
+        return ""
+    return (
+        f"{run.id}: {what}: what they cost may be missing here, they are made again where the run is, and "
+        "--journal replay refuses it."
+    )
+
+
+def _unrecorded(store: Store, run: Run) -> str:
     table = schema.attempts
     of_run = sa.and_(table.c.run == store.number(run), table.c.unrecorded > 0)
     with store.engine.connect() as connection:
@@ -33,10 +42,7 @@ def unrecorded_words(store: Store, run: Run) -> str:
         events = attempt.events if attempt else ()
         kinds.update(event.text for event in events if isinstance(event, Noted) and event.what == "not_recorded")
     what = ", ".join(name for name, _ in kinds.most_common(_NAMED)) + (" …" if len(kinds) > _NAMED else "")
-    return (
-        f"{run.id}: {calls:,} calls of {attempts:,} attempts are not recorded ({what}): what they cost may be missing "
-        "here, they are made again where the run is, and --journal replay refuses it."
-    )
+    return f"{calls:,} calls of {attempts:,} attempts are not recorded ({what})"
 
 
 def check_replayable(store: Store, run: Run) -> None:
@@ -47,5 +53,11 @@ def check_replayable(store: Store, run: Run) -> None:
     """
     for before in store.runs():
         same = (before.agent, before.identity.get("graph_code")) == (run.agent, run.identity.get("graph_code"))
-        if same and (words := unrecorded_words(store, before)):
-            raise UserError(f"{run.agent} cannot be replayed. {words}")
+        if same and (what := _unrecorded(store, before)):
+            remedy = (
+                'List their addresses under `record = ["https://…"]` in the agent\'s file (docs/recording.md), and run '
+                "once more without --journal replay (docs/recording.md)."
+                if " http" in what
+                else "Without --journal replay they are made again."
+            )
+            raise UserError(f"{run.agent} cannot be replayed: in {before.id} {what}. {remedy}")

@@ -13,8 +13,7 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from ragrounds.evals.engine.recording.wire import LONGEST_ANSWER, PACKED, passing, watcher
-from ragrounds.http import too_large
+from ragrounds.evals.engine.recording.wire import PACKED, Grown, passing, watcher
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
 
@@ -34,7 +33,7 @@ def install() -> Iterator[Callable[[], None]]:
         headers = CIMultiDict(self.headers)
         headers.update(given.get("headers") or {})  # type: ignore[arg-type]
 
-        async def send() -> WireResponse:
+        async def send(grown: Grown) -> WireResponse:
             with passing():
                 response = await request(self, method, str_or_url, **given)  # type: ignore[arg-type]
                 async with response:
@@ -42,8 +41,7 @@ def install() -> Iterator[Callable[[], None]]:
                     async for part in response.content.iter_any():
                         parts.append(part)
                         size += len(part)
-                        if size > LONGEST_ANSWER:
-                            raise too_large(LONGEST_ANSWER, "unpacked")
+                        grown(size)
                 kept = {name.lower(): value for name, value in response.headers.items() if name.lower() not in PACKED}
                 return WireResponse(response.status, response.headers.get("Content-Type", ""), b"".join(parts), kept)
 

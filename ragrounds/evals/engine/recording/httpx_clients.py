@@ -8,8 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, cast
 
-from ragrounds.evals.engine.recording.wire import LONGEST_ANSWER, PACKED, passing, watcher
-from ragrounds.http import too_large
+from ragrounds.evals.engine.recording.wire import PACKED, Grown, passing, watcher
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
 
@@ -79,11 +78,11 @@ def install(name: str) -> Iterator[Callable[[], None]]:
             return handle(self, request)
         asked = _asked(request, request.read())
 
-        def send() -> WireResponse:
+        def send(grown: Grown) -> WireResponse:
             with passing():
                 response = handle(self, request)
                 try:
-                    return _answer(response, _bounded(response.iter_bytes()))
+                    return _answer(response, _bounded(response.iter_bytes(), grown))
                 finally:
                     response.close()
 
@@ -99,11 +98,11 @@ def install(name: str) -> Iterator[Callable[[], None]]:
             return await handle_async(self, request)
         asked = _asked(request, await request.aread())
 
-        async def send() -> WireResponse:
+        async def send(grown: Grown) -> WireResponse:
             with passing():
                 response = await handle_async(self, request)
                 try:
-                    return _answer(response, [part async for part in _bounded_async(response.aiter_bytes())])
+                    return _answer(response, [part async for part in _bounded_async(response.aiter_bytes(), grown)])
                 finally:
                     await response.aclose()
 
@@ -140,19 +139,17 @@ def _response(library: _Library, answer: WireResponse) -> _Response:
     return library.Response(answer.status, headers=headers, content=answer.body)
 
 
-def _bounded(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
     size = 0
     for part in parts:
         size += len(part)
-        if size > LONGEST_ANSWER:
-            raise too_large(LONGEST_ANSWER, "unpacked")
+        grown(size)
         yield part
 
 
-async def _bounded_async(parts: AsyncIterable[bytes]) -> AsyncIterable[bytes]:
+async def _bounded_async(parts: AsyncIterable[bytes], grown: Grown) -> AsyncIterable[bytes]:
     size = 0
     async for part in parts:
         size += len(part)
-        if size > LONGEST_ANSWER:
-            raise too_large(LONGEST_ANSWER, "unpacked")
+        grown(size)
         yield part

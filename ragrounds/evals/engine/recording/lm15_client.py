@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Protocol, cast
 
-from ragrounds.evals.engine.recording.wire import LONGEST_ANSWER, PACKED, passing, watcher
-from ragrounds.http import Unpacker, too_large
+from ragrounds.evals.engine.recording.wire import PACKED, Grown, passing, watcher
+from ragrounds.http import Unpacker
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
 PLACE = "dspy._vendor.lm15.transports"
+_LONGEST = 128 << 20
+"""Bytes that an answer may have once it is unpacked."""
 
 
 class _Asked(Protocol):
@@ -55,11 +57,11 @@ def _install_blocking(module: object) -> Callable[[], None]:
         if found is None:
             return stream(self, request)
 
-        def send() -> WireResponse:
+        def send(grown: Grown) -> WireResponse:
             """Send it, and read the whole answer."""
             with passing():
                 answer = stream(self, request)
-                return _read(answer, list(answer))
+                return _read(answer, list(_bounded(answer, grown)))
 
         answer = found.exchange_blocking(_asked(request), send)
         if answer is None:
@@ -86,11 +88,11 @@ def _install_async(module: object) -> Callable[[], None]:
         if found is None:
             return await sent(self, request)
 
-        async def send() -> WireResponse:
+        async def send(grown: Grown) -> WireResponse:
             """Send it, and read the whole answer."""
             with passing():
                 answer = await sent(self, request)
-                return _read(answer, [part async for part in answer])
+                return _read(answer, [part async for part in _bounded_async(answer, grown)])
 
         answer = await found.exchange(_asked(request), send)
         if answer is None:
@@ -117,10 +119,8 @@ def _asked(request: _Asked) -> WireRequest:
 
 def _read(answer: _Told, parts: Sequence[bytes]) -> WireResponse:
     """A whole answer, unpacked."""
-    if sum(map(len, parts)) > LONGEST_ANSWER:
-        raise too_large(LONGEST_ANSWER, "received")
     headers = {name.lower(): value for name, value in answer.headers}
-    unpacker = Unpacker(headers.get("content-encoding", ""), LONGEST_ANSWER)
+    unpacker = Unpacker(headers.get("content-encoding", ""), _LONGEST)
     body = b"".join(piece for part in parts for piece in unpacker.feed(part))
     kept = {name: value for name, value in headers.items() if name not in PACKED}
     return WireResponse(answer.status, kept.get("content-type", ""), body, kept)
@@ -129,3 +129,19 @@ def _read(answer: _Told, parts: Sequence[bytes]) -> WireResponse:
 def _given(answer: WireResponse) -> dict[str, object]:
     headers = [*answer.headers.items(), ("content-type", answer.content_type)]
     return {"status": answer.status, "reason": "", "headers": headers, "http_version": "HTTP/1.1"}
+
+
+def _bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
+    size = 0
+    for part in parts:
+        size += len(part)
+        grown(size)
+        yield part
+
+
+async def _bounded_async(parts: AsyncIterable[bytes], grown: Grown) -> AsyncIterator[bytes]:
+    size = 0
+    async for part in parts:
+        size += len(part)
+        grown(size)
+        yield part

@@ -14,7 +14,7 @@ import hashlib
 import logging
 import urllib.parse
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 
 from msgspec import Struct
@@ -24,9 +24,9 @@ from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.recording.wire import Unsent
+from ragrounds.evals.engine.recording.wire import BlockingSend, Grown, Send, Unsent
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.http import BadReply, read_json
+from ragrounds.http import REPLY, BadReply, read_json, too_large
 from ragrounds.models.faults import Transient
 from ragrounds.models.prices import listed_price
 from ragrounds.models.reply_parts import believed
@@ -50,6 +50,8 @@ from ragrounds.text import safe
 _LOG = logging.getLogger(__name__)
 MODEL_CALL: ContextVar[str] = ContextVar("ragrounds_model_call", default="")
 """The model call that a callback has told of and that is going on in this context; empty: none."""
+LONGEST_VECTORS = 128 << 20
+"""Bytes of an answer of vectors, unpacked: those of many texts are large. Any other has the limit of a reply."""
 _TELEMETRY = (
     "smith.langchain.com",
     "posthog.com",
@@ -144,7 +146,7 @@ class AttemptRecorder:
         self.probed: list[ProbedCall] = []
         """The model calls in order, of a probe."""
 
-    async def exchange(self, request: WireRequest, send: Callable[[], Awaitable[WireResponse]]) -> WireResponse | None:
+    async def exchange(self, request: WireRequest, send: Send) -> WireResponse | None:
         """The answer to a call (contract: Watcher).
 
         Raises:
@@ -159,7 +161,7 @@ class AttemptRecorder:
         async def make() -> RecordedReply:
             """Send it."""
             self._check_probe(started)
-            return started.read(await send())
+            return started.read(await send(self._watched_size(started.call)))
 
         try:
             reply, cached = await self._journal.once(started.entry, make, RecordedReply)
@@ -167,7 +169,7 @@ class AttemptRecorder:
             return self._failed(started, error)
         return self._answered(started, reply, cached)
 
-    def exchange_blocking(self, request: WireRequest, send: Callable[[], WireResponse]) -> WireResponse | None:
+    def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         """The same for a client without async, in whatever thread."""
         try:
             here = asyncio.get_running_loop() is self._loop
@@ -183,7 +185,7 @@ class AttemptRecorder:
         def make() -> RecordedReply:
             """Send it."""
             self._check_probe(started)
-            return started.read(send())
+            return started.read(send(self._watched_size(started.call)))
 
         try:
             reply, cached = self._journal.once_blocking(started.entry, make, RecordedReply)
@@ -224,6 +226,9 @@ class AttemptRecorder:
         self.over = True
         for one in self._tried.values():
             *before, last = one.faults
+            self._context.last_failure = last.message
+            if any(fault.status is not None and fault.status < 300 for fault in one.faults):
+                self._context.add_cost(None, None, False)  # an answer that nobody can read may have been paid for
             self._context.end_call(
                 one.begun, one.entry.actor, role=one.call.form.role, faults=tuple(before), error=last.message
             )
@@ -232,6 +237,19 @@ class AttemptRecorder:
     def closed(self) -> bool:
         """Whether nothing may leave the process: this is a replay, or a probe."""
         return self._journal.mode == "replay" or self.probing
+
+    def _watched_size(self, call: ModelCall) -> Grown:
+        """What an answer is read by: no more of it than is recorded, and nothing once the attempt is over."""
+        longest = LONGEST_VECTORS if call.form.role == "embedding" else REPLY.size
+
+        def grown(size: int) -> None:
+            """Look at the bytes that were read so far."""
+            if size > longest:
+                raise too_large(longest, "unpacked")
+            if self.stop is not None:
+                raise Unsent(str(self.stop))
+
+        return grown
 
     def _check_probe(self, started: _Started) -> None:
         """End a probe at the first call that would be sent."""
@@ -329,6 +347,7 @@ class AttemptRecorder:
         status = error.response.status if isinstance(error, WireFailure) else None
         kind = "connection" if status is None else _KINDS.get(status, "server" if status >= 500 else "bad_request")
         kind = "malformed" if status is not None and 200 <= status < 300 else kind
+        kind = error.kind if isinstance(error, BadReply) else kind
         fault = Fault(kind=kind, message=redacted(str(error) or type(error).__name__)[:300], status=status)
         self._tried[started.first] = replace(started, faults=(*started.faults, fault))
         if isinstance(error, WireFailure):
@@ -369,26 +388,24 @@ class AttemptRecorder:
 
     # Calls from other threads and other loops: the journal is asked on ours, the client sends on its own.
 
-    def _from_other_thread(self, request: WireRequest, send: Callable[[], WireResponse]) -> WireResponse | None:
+    def _from_other_thread(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         relay = _Relay()
         done = asyncio.run_coroutine_threadsafe(self.exchange(request, relay.send), self._loop)
         done.add_done_callback(relay.settle)
         if relay.wanted.result():
             try:
-                relay.sent.set_result(send())
+                relay.sent.set_result(send(relay.grown))
             except BaseException as error:
                 relay.sent.set_exception(error)
         return done.result()
 
-    async def _from_other_loop(
-        self, request: WireRequest, send: Callable[[], Awaitable[WireResponse]]
-    ) -> WireResponse | None:
+    async def _from_other_loop(self, request: WireRequest, send: Send) -> WireResponse | None:
         relay = _Relay()
         done = asyncio.run_coroutine_threadsafe(self.exchange(request, relay.send), self._loop)
         done.add_done_callback(relay.settle)
         if await asyncio.wrap_future(relay.wanted):
             try:
-                relay.sent.set_result(await send())
+                relay.sent.set_result(await send(relay.grown))
             except BaseException as error:
                 relay.sent.set_exception(error)
         return await asyncio.wrap_future(done)
@@ -400,9 +417,11 @@ class _Relay:
     def __init__(self) -> None:
         self.wanted: concurrent.futures.Future[bool] = concurrent.futures.Future()
         self.sent: concurrent.futures.Future[WireResponse] = concurrent.futures.Future()
+        self.grown: Grown = lambda size: None
 
-    async def send(self) -> WireResponse:
+    async def send(self, grown: Grown) -> WireResponse:
         """Have the caller send, and wait for what came."""
+        self.grown = grown
         self.wanted.set_result(True)
         return await asyncio.wrap_future(self.sent)
 

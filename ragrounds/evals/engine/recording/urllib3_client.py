@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ragrounds.evals.engine.recording.wire import LONGEST_ANSWER, PACKED, passing, watcher
-from ragrounds.http import too_large
+from ragrounds.evals.engine.recording.wire import PACKED, Grown, passing, watcher
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
 if TYPE_CHECKING:
@@ -43,15 +42,14 @@ def install() -> Iterator[Callable[[], None]]:
             url if "://" in url else f"{self.scheme}://{self.host}:{self.port or _PORTS[self.scheme or 'http']}{url}"
         )
 
-        def send() -> WireResponse:
+        def send(grown: Grown) -> WireResponse:
             with passing():
                 response = original(preload_content=False)
                 parts, size = [], 0
                 for part in response.stream(1 << 16, decode_content=True):
                     parts.append(part)
                     size += len(part)
-                    if size > LONGEST_ANSWER:
-                        raise too_large(LONGEST_ANSWER, "unpacked")
+                    grown(size)
                 response.release_conn()
                 kept = {name.lower(): value for name, value in response.headers.items() if name.lower() not in PACKED}
                 return WireResponse(response.status, kept.get("content-type", ""), b"".join(parts), kept)

@@ -14,10 +14,6 @@ from typing import Protocol
 from ragrounds.http import OWN_TRAFFIC
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
-LONGEST_ANSWER = 128 << 20
-"""Bytes of an answer, unpacked, beyond which it is not read: embeddings of many texts are large."""
-
-
 PACKED = frozenset({"content-encoding", "transfer-encoding", "content-length", "set-cookie", "connection"})
 """Headers that are not true of an unpacked body any more, or that concern the connection."""
 
@@ -29,13 +25,20 @@ class Unsent(BaseException):
     """
 
 
+Grown = Callable[[int], None]
+"""Told of the bytes of an answer that were read so far; raises where no more is to be read."""
+Send = Callable[[Grown], Awaitable[WireResponse]]
+"""Sends a request, and reads its answer whole."""
+BlockingSend = Callable[[Grown], WireResponse]
+
+
 class Watcher(Protocol):
     """Whoever decides what becomes of the calls of one attempt."""
 
-    async def exchange(self, request: WireRequest, send: Callable[[], Awaitable[WireResponse]]) -> WireResponse | None:
+    async def exchange(self, request: WireRequest, send: Send) -> WireResponse | None:
         """The answer to a call, recorded or sent; ``None``: it is none of ours, and is to go its way unread."""
 
-    def exchange_blocking(self, request: WireRequest, send: Callable[[], WireResponse]) -> WireResponse | None:
+    def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         """The same for a client without async."""
 
     def unseen(self, what: str) -> None:
