@@ -239,6 +239,23 @@ def test_a_cap_ends_the_attempt_before_the_call_whatever_the_system_makes_of_it(
     assert len(served.asked) == 2
 
 
+@pytest.mark.parametrize("threads", [False, True])
+def test_calls_side_by_side_stop_at_the_cap_and_those_that_were_sent_are_kept(threads, served, attempt):
+    async def do(_: Question) -> str:
+        if threads:
+            with ThreadPoolExecutor(8) as pool:
+                waiting = [pool.submit(by_openai, served.url) for _round in range(8)]
+                await asyncio.gather(*map(asyncio.wrap_future, waiting))
+        else:
+            await asyncio.gather(*(by_async_openai(served.url) for _round in range(8)))
+        return "as if nothing had been"
+
+    made = attempt(do, limits=Limits(calls=3))
+    assert isinstance(made.error, AttemptEnded)
+    assert made.error.status == "capped"
+    assert (len(served.asked), len(made.calls)) == (3, 3)
+
+
 def test_a_replay_that_misses_sends_nothing_and_names_the_call(served, attempt):
     async def do(_: Question) -> str:
         try:

@@ -106,8 +106,8 @@ class AttemptLog:
                 self.note("trace_full", f"{what}; calls, times and the answer are not")
         self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error[:LONGEST_REASON]))
 
-    def check_caps(self) -> None:
-        """Hold the attempt to its caps.
+    def check_caps(self, under_way: int = 0) -> None:
+        """Hold the attempt to its caps; `under_way` are calls that have begun and not ended.
 
         Raises:
             AttemptEnded: a cap is reached.
@@ -115,7 +115,7 @@ class AttemptLog:
         caps, seconds = self.limits, time.perf_counter() - self._started
         tokens = 0 if self.usage is None else self.usage.input + self.usage.output
         reached = ""
-        if caps.calls is not None and self.calls >= caps.calls:
+        if caps.calls is not None and self.calls + under_way >= caps.calls:
             reached = f"{caps.calls:,} calls"
         elif caps.seconds is not None and seconds >= caps.seconds:
             reached = f"{caps.seconds:g} seconds"

@@ -139,6 +139,9 @@ class AttemptRecorder:
         """The system has answered; a call that comes now comes too late."""
         self.calls = 0
         """Calls that were recorded."""
+        self._under_way = 0
+        """Calls that have begun and not ended: they count for the cap, or those made side by side would pass it."""
+        self._call_ended = asyncio.Event()
         self.unrecorded: Counter[str] = Counter()
         """What was seen and is not recorded."""
         self.wired: set[str] = set()
@@ -154,6 +157,7 @@ class AttemptRecorder:
         """
         if asyncio.get_running_loop() is not self._loop:
             return await self._from_other_loop(request, send)
+        await self._room(request)
         started = self._begin(request)
         if started is None:
             return None
@@ -167,6 +171,8 @@ class AttemptRecorder:
             reply, cached = await self._journal.once(started.entry, make, RecordedReply)
         except BaseException as error:
             return self._failed(started, error)
+        finally:
+            self._end_one()
         return self._answered(started, reply, cached)
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
@@ -191,6 +197,8 @@ class AttemptRecorder:
             reply, cached = self._journal.once_blocking(started.entry, make, RecordedReply)
         except BaseException as error:
             return self._failed(started, error)
+        finally:
+            self._end_one()
         return self._answered(started, reply, cached)
 
     def unseen(self, what: str) -> None:
@@ -278,6 +286,24 @@ class AttemptRecorder:
         if not MODEL_CALL.get():  # where a model is asked in a form that is not known, its callback counts it
             self.count_unrecorded(what)
 
+    async def _room(self, request: WireRequest) -> None:
+        """Wait where the cap holds only if calls under way fail: the attempt's end would lose what is being paid."""
+        most = self._context.limits.calls
+        while (
+            most is not None
+            and self._under_way
+            and self._context.calls < most <= self._context.calls + self._under_way
+            and not self.over
+            and self.stop is None
+            and known_call(request, self._context.recorded) is not None
+        ):
+            self._call_ended.clear()
+            await self._call_ended.wait()
+
+    def _end_one(self) -> None:
+        self._under_way -= 1
+        self._call_ended.set()
+
     def _begin(self, request: WireRequest) -> _Started | None:
         """Number a call; ``None``: it is none that is recorded, and passes.
 
@@ -296,7 +322,7 @@ class AttemptRecorder:
             self._other(request)
             return None
         try:
-            self._context.check_caps()
+            self._context.check_caps(self._under_way)
         except AttemptEnded as capped:
             self.end(capped)
         # A vector is the same in every epoch, and however often it is asked for.
@@ -323,6 +349,7 @@ class AttemptRecorder:
             self.wired.add(told)
         if self.probing and call.form is not LISTED:
             self.probed.append(ProbedCall(call.actor, begun.node, recorded=True))
+        self._under_way += 1
         return _Started(call, first, begun, entry, redact, tried.faults if tried else ())
 
     def _redactor(self, request: WireRequest) -> Redactor:
