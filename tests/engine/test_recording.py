@@ -492,3 +492,27 @@ def test_an_answer_that_nobody_can_read_may_have_been_paid(served, attempt):
     (call,) = made.calls
     assert call.error == made.context.last_failure
     assert "expected JSON" in call.error
+
+
+def test_a_cap_of_calls_holds_for_calls_side_by_side(served, attempt):
+    def one(number: int) -> str:
+        asked = {"model": "m", "messages": [{"role": "user", "content": str(number)}]}
+        return text(requests.post(f"{served.url}/chat/completions", json=asked, timeout=10).json())
+
+    made = attempt(
+        lambda _: asyncio.gather(*(asyncio.to_thread(one, number) for number in range(8))), limits=Limits(calls=3)
+    )
+    assert isinstance(made.error, AttemptEnded)
+    assert made.error.status == "capped"
+    assert len(served.asked) == len(made.calls) == 3, "what was in flight is waited for, and counts"
+
+
+def test_a_system_that_holds_the_loop_up_for_its_own_threads_is_recorded(served, attempt):
+    async def do(_: Question) -> str:
+        with ThreadPoolExecutor(3) as pool:  # all of it on the event loop, without an await
+            return " ".join(pool.map(lambda number: by_openai(served.url, seed=number), range(3)))
+
+    made = attempt(do)
+    assert made.text == "The answer is B The answer is B The answer is B"
+    assert (len(served.asked), len(made.calls)) == (3, 3)
+    assert attempt(do, "replay").text == made.text

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -22,6 +25,8 @@ LONGEST_REASON = 10_000
 """Characters of why an attempt or a node failed: an error's message may be anything."""
 _NOTE = 50_000
 """Characters of a remark, such as a traceback, whose message may be anything."""
+_LOOK = 0.01
+"""Seconds after which a call that waits for others looks at them again."""
 _VALUE = 16
 """Characters that a value counts for beside its text."""
 _NAME = 200
@@ -61,6 +66,10 @@ class AttemptLog:
     cost_paid: float | None = 0.0
     cost_uncached: float | None = 0.0
     calls: int = 0
+    in_flight: int = 0
+    """Calls that have begun and not ended: they count against the cap of calls, which holds side by side as well."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while figures change: calls of a foreign system end in several threads."""
     last_reply: str = ""
     last_failure: str = ""
     """What the last call gave that never succeeded: a system that does not look at it fails by something else."""
@@ -106,8 +115,16 @@ class AttemptLog:
                 self.note("trace_full", f"{what}; calls, times and the answer are not")
         self.events.append(Left(step=number, seconds=round(seconds, 4), changes=plain, error=error[:LONGEST_REASON]))
 
-    def check_caps(self, under_way: int = 0) -> None:
-        """Hold the attempt to its caps; `under_way` are calls that have begun and not ended.
+    async def under_cap(self) -> None:
+        """Wait where the cap of calls holds only if calls in flight fail: the attempt's end would lose what is being
+        paid for."""
+        most = self.limits.calls
+        # No event: calls end on other loops and in other threads as well.
+        while most is not None and self.in_flight and self.calls < most <= self.calls + self.in_flight:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK)
+
+    def check_caps(self) -> None:
+        """Hold the attempt to its caps.
 
         Raises:
             AttemptEnded: a cap is reached.
@@ -115,7 +132,7 @@ class AttemptLog:
         caps, seconds = self.limits, time.perf_counter() - self._started
         tokens = 0 if self.usage is None else self.usage.input + self.usage.output
         reached = ""
-        if caps.calls is not None and self.calls + under_way >= caps.calls:
+        if caps.calls is not None and self.calls + self.in_flight >= caps.calls:
             reached = f"{caps.calls:,} calls"
         elif caps.seconds is not None and seconds >= caps.seconds:
             reached = f"{caps.seconds:g} seconds"
@@ -125,6 +142,20 @@ class AttemptLog:
             reached = f"${caps.cost:g}"
         if reached:
             raise AttemptEnded("capped", f"the attempt's cap of {reached} is reached")
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        """Count a call as in flight while the block lasts."""
+        self.flies(1)
+        try:
+            yield
+        finally:
+            self.flies(-1)
+
+    def flies(self, change: int) -> None:
+        """Count calls that have begun, or ended."""
+        with self.lock:
+            self.in_flight += change
 
     def begin_call(self) -> StartedCall:
         """Note when a call begins, and in which step."""
@@ -151,7 +182,6 @@ class AttemptLog:
         `price` is in dollars; `model` is the name in the reply; `key` is the call's key in the journal, empty for a
         call that a foreign graph made by itself.
         """
-        self.calls += 1
         call = Call(
             key=key,
             kind=kind,
@@ -168,9 +198,11 @@ class AttemptLog:
             faults=faults,
             error=error,
         )
-        self.events.append(Called(step=begun.step, call=call))
-        if not error:
-            self.add_cost(Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached)
+        with self.lock:
+            self.calls += 1
+            self.events.append(Called(step=begun.step, call=call))
+            if not error:
+                self.add_cost(Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached)
 
     def add_cost(self, usage: Usage | None, price: float | None, cached: bool) -> None:
         """Add tokens and dollars to the sums; a `cached` call was not paid for."""

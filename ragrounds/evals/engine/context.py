@@ -185,6 +185,7 @@ class AttemptContext(AttemptLog):
         """
         if self._threads.elsewhere:
             return await self._threads.across(self.complete(model, request, kind, role=role, prices=prices))
+        await self.under_cap()
         self.check_caps()
         code = getattr(model, "code", "")
         first = _digest("model", model.spec, *([code] if code else ()), request, self.epoch)
@@ -200,7 +201,8 @@ class AttemptContext(AttemptLog):
         begun = self.begin_call()
         faults: list[Fault] = []
         try:
-            answered, cached = await self.journal.once(entry, lambda: model.complete(request, faults), kind)
+            with self.begun():
+                answered, cached = await self.journal.once(entry, lambda: model.complete(request, faults), kind)
             reply = believed(answered)
         except CallFailed as error:
             failed = error.faults or tuple(faults)
@@ -248,6 +250,7 @@ class AttemptContext(AttemptLog):
         if self.searcher is None:
             raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
         self._check_blind("searched")
+        await self.under_cap()
         self.check_caps()
         if not query.text.strip() and not empty:
             self.note("empty_query", "an empty query was not searched")
@@ -281,7 +284,8 @@ class AttemptContext(AttemptLog):
             return SearchResult(tuple(passages), tuple(used), guarded.withheld if guarded else 0)
 
         try:
-            result, cached = await self.journal.once(entry, found, SearchResult)
+            with self.begun():
+                result, cached = await self.journal.once(entry, found, SearchResult)
         except CallFailed as error:
             self.end_call(
                 begun,

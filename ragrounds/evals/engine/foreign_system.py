@@ -33,6 +33,9 @@ _GRACE = 5.0
 SOURCES = "sources of the answer"
 """What passages are known to come from that a system gives with its answer, where no search of it was seen."""
 
+_LOOK = 0.02
+"""Seconds after which is looked again."""
+
 
 class AttemptObservation:
     """What a system tells of one attempt (contract: :class:`ragrounds.contracts.Observation`)."""
@@ -161,9 +164,11 @@ async def watched_answer(
             ended.cancel()
             if not answering.done():
                 # A thread of it that goes on is refused whatever it asks.
-                recorder.stop = recorder.stop or AttemptEnded("capped", "the attempt was cut off")
+                recorder.over = recorder.cut_off = True
                 answering.cancel()
                 await asyncio.wait({answering}, timeout=_GRACE)
+            elif context.in_flight:
+                await _landed(context)
             recorder.close()
             _settle(context, recorder)
     if recorder.stop is not None:
@@ -178,6 +183,14 @@ async def watched_answer(
         return answer
     except Unsent as refused:  # of another attempt: a pool's thread, perhaps
         raise RuntimeError(f"a call was refused: {refused}") from refused
+
+
+async def _landed(context: AttemptContext) -> None:
+    """Wait a moment for the calls that a system has left in flight: they are paid for, and count."""
+    for _ in range(round(_GRACE / _LOOK)):
+        if not context.in_flight:
+            return
+        await asyncio.sleep(_LOOK)
 
 
 def _settle(context: AttemptContext, recorder: AttemptRecorder) -> None:

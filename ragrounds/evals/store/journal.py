@@ -233,6 +233,15 @@ class StoreJournal:
         """Whose work may have been broken off under `fresh`."""
         self.made = 0
         self.reused = 0
+        self._closing: list[Callable[[], None]] = []
+
+    def another(self) -> StoreJournal:
+        """A journal of the same store and mode, for another thread."""
+        return StoreJournal(self._store, self.mode)
+
+    def on_close(self, close: Callable[[], None]) -> None:
+        """Have something closed together with this journal."""
+        self._closing.append(close)
 
     def collect(self) -> None:
         """Find what processes of this machine that are dead had received and did not commit."""
@@ -451,6 +460,8 @@ class StoreJournal:
 
     def close(self) -> None:
         """Close the reading connection and the file of uncommitted responses."""
+        while self._closing:
+            self._closing.pop()()
         self._arrivals.close()
         if self._reading is not None:
             self._reading.close()

@@ -24,6 +24,7 @@ from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
 from ragrounds.evals.engine.recording.wire import BlockingSend, Grown, Send, Unsent
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.http import REPLY, BadReply, read_json, too_large
@@ -137,11 +138,10 @@ class AttemptRecorder:
         """Why."""
         self.over = False
         """The system has answered; a call that comes now comes too late."""
+        self.cut_off = False
+        """It was ended before it had answered."""
         self.calls = 0
         """Calls that were recorded."""
-        self._under_way = 0
-        """Calls that have begun and not ended: they count for the cap, or those made side by side would pass it."""
-        self._call_ended = asyncio.Event()
         self.unrecorded: Counter[str] = Counter()
         """What was seen and is not recorded."""
         self.wired: set[str] = set()
@@ -157,7 +157,11 @@ class AttemptRecorder:
         """
         if asyncio.get_running_loop() is not self._loop:
             return await self._from_other_loop(request, send)
-        await self._room(request)
+        return await self._exchange(request, send, self._journal)
+
+    async def _exchange(self, request: WireRequest, send: Send, journal: StoreJournal) -> WireResponse | None:
+        if known_call(request, self._context.recorded) is not None and not self.over and self.stop is None:
+            await self._context.under_cap()
         started = self._begin(request)
         if started is None:
             return None
@@ -168,11 +172,9 @@ class AttemptRecorder:
             return started.read(await send(self._watched_size(started.call)))
 
         try:
-            reply, cached = await self._journal.once(started.entry, make, RecordedReply)
+            reply, cached = await journal.once(started.entry, make, RecordedReply)
         except BaseException as error:
             return self._failed(started, error)
-        finally:
-            self._end_one()
         return self._answered(started, reply, cached)
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
@@ -197,8 +199,6 @@ class AttemptRecorder:
             reply, cached = self._journal.once_blocking(started.entry, make, RecordedReply)
         except BaseException as error:
             return self._failed(started, error)
-        finally:
-            self._end_one()
         return self._answered(started, reply, cached)
 
     def unseen(self, what: str) -> None:
@@ -254,8 +254,8 @@ class AttemptRecorder:
             """Look at the bytes that were read so far."""
             if size > longest:
                 raise too_large(longest, "unpacked")
-            if self.stop is not None:
-                raise Unsent(str(self.stop))
+            if self.over:
+                raise Unsent("the attempt that this call belongs to is over")
 
         return grown
 
@@ -286,24 +286,6 @@ class AttemptRecorder:
         if not MODEL_CALL.get():  # where a model is asked in a form that is not known, its callback counts it
             self.count_unrecorded(what)
 
-    async def _room(self, request: WireRequest) -> None:
-        """Wait where the cap holds only if calls under way fail: the attempt's end would lose what is being paid."""
-        most = self._context.limits.calls
-        while (
-            most is not None
-            and self._under_way
-            and self._context.calls < most <= self._context.calls + self._under_way
-            and not self.over
-            and self.stop is None
-            and known_call(request, self._context.recorded) is not None
-        ):
-            self._call_ended.clear()
-            await self._call_ended.wait()
-
-    def _end_one(self) -> None:
-        self._under_way -= 1
-        self._call_ended.set()
-
     def _begin(self, request: WireRequest) -> _Started | None:
         """Number a call; ``None``: it is none that is recorded, and passes.
 
@@ -313,6 +295,8 @@ class AttemptRecorder:
         if self.stop is not None:
             raise Unsent(str(self.stop))
         if self.over:  # a thread of the system's lives on
+            if self.cut_off:
+                raise Unsent("the attempt that this call belongs to was cut off")
             if self.closed:
                 raise ConnectionError("Nothing is sent in a replay.")
             _LOG.warning("%s was asked for after the attempt it belongs to was over: not recorded", request.url)
@@ -322,7 +306,7 @@ class AttemptRecorder:
             self._other(request)
             return None
         try:
-            self._context.check_caps(self._under_way)
+            self._context.check_caps()
         except AttemptEnded as capped:
             self.end(capped)
         # A vector is the same in every epoch, and however often it is asked for.
@@ -345,11 +329,11 @@ class AttemptRecorder:
             request=replace(asked, occurrence=occurrence) if occurrence else asked,
             payer=self._context.payer,
         )
+        self._context.flies(1)
         if told := MODEL_CALL.get():
             self.wired.add(told)
         if self.probing and call.form is not LISTED:
             self.probed.append(ProbedCall(call.actor, begun.node, recorded=True))
-        self._under_way += 1
         return _Started(call, first, begun, entry, redact, tried.faults if tried else ())
 
     def _redactor(self, request: WireRequest) -> Redactor:
@@ -366,6 +350,7 @@ class AttemptRecorder:
             Unsent: nothing may be sent.
             Exception: what the client itself raised.
         """
+        self._context.flies(-1)
         if isinstance(error, StopRun):
             self.end(error)
         if not isinstance(error, Exception):
@@ -384,6 +369,7 @@ class AttemptRecorder:
     def _answered(self, started: _Started, answered: RecordedReply, cached: bool) -> WireResponse:
         reply, call = believed(answered), started.call
         self._tried.pop(started.first, None)
+        self._context.flies(-1)
         self.calls += 1
         self._context.end_call(
             started.begun,
@@ -413,22 +399,38 @@ class AttemptRecorder:
             return own.of(reply.usage, reply.busy)
         return listed_price(provider, call.model, reply.usage) if call.listed and reply.usage is not None else None
 
-    # Calls from other threads and other loops: the journal is asked on ours, the client sends on its own.
+    # Calls from other threads and other loops: the client sends on its own, and a journal on a loop of ours is asked,
+    # not on the attempt's: the system may hold that up while it waits for its threads.
+
+    async def _on_the_side(self, request: WireRequest, send: Send, side: SideLoop) -> WireResponse | None:
+        answer = await self._exchange(request, send, side.journal)
+        # What the run says of its journal is of both.
+        made, reused, side.journal.made, side.journal.reused = side.journal.made, side.journal.reused, 0, 0
+        self._journal.made += made
+        self._journal.reused += reused
+        return answer
 
     def _from_other_thread(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
-        relay = _Relay()
-        done = asyncio.run_coroutine_threadsafe(self.exchange(request, relay.send), self._loop)
+        if self.cut_off:
+            raise Unsent("the attempt that this call belongs to was cut off")
+        relay, side = _Relay(), side_of(self._journal)
+        done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side), side.loop)
         done.add_done_callback(relay.settle)
         if relay.wanted.result():
             try:
                 relay.sent.set_result(send(relay.grown))
             except BaseException as error:
                 relay.sent.set_exception(error)
-        return done.result()
+        try:
+            return done.result()
+        except concurrent.futures.CancelledError as closed:
+            raise Unsent("the journal was closed before this call had ended") from closed
 
     async def _from_other_loop(self, request: WireRequest, send: Send) -> WireResponse | None:
-        relay = _Relay()
-        done = asyncio.run_coroutine_threadsafe(self.exchange(request, relay.send), self._loop)
+        if self.cut_off:
+            raise Unsent("the attempt that this call belongs to was cut off")
+        relay, side = _Relay(), side_of(self._journal)
+        done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side), side.loop)
         done.add_done_callback(relay.settle)
         if await asyncio.wrap_future(relay.wanted):
             try:

@@ -1,0 +1,51 @@
+"""A journal on an event loop of its own, for calls from threads: a system may hold up the loop that its attempt runs
+on, waiting for these very threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from weakref import WeakKeyDictionary
+
+from ragrounds.evals.store.journal import StoreJournal
+
+_sides: WeakKeyDictionary[StoreJournal, SideLoop] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+class SideLoop:
+    """A thread with a loop, and a journal of the same store and mode as the one that it stands beside."""
+
+    def __init__(self, beside: StoreJournal) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="ragrounds-journal", daemon=True)
+        self._thread.start()
+        self.journal = asyncio.run_coroutine_threadsafe(_journal(beside), self.loop).result()
+        beside.on_close(self.close)
+
+    def close(self) -> None:
+        """Close the journal, and end the thread."""
+        asyncio.run_coroutine_threadsafe(_close(self.journal), self.loop).result()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+def side_of(journal: StoreJournal) -> SideLoop:
+    """The loop beside a journal, made where there is none yet."""
+    with _making:
+        if journal not in _sides:
+            _sides[journal] = SideLoop(journal)
+        return _sides[journal]
+
+
+async def _journal(beside: StoreJournal) -> StoreJournal:
+    return beside.another()
+
+
+async def _close(journal: StoreJournal) -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:  # threads that were left behind wait for these
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    journal.close()
