@@ -195,6 +195,10 @@ def question_to_answer(question: Question) -> Answer:
     return Answer(text="Heparin it is.", choice="(b)", passages=())
 
 
+def options_apart(question: str, options: dict[str, str]) -> str:
+    return " ".join(f"{letter}{bool(text)}" for letter, text in options.items())
+
+
 def arguments(question, options, language="en"):
     return f"{'zqa' in question} {'zqa' in options} {language}"
 
@@ -322,6 +326,7 @@ def forms(tmp_path_factory):
         ("text_to_text_async", LAST),
         ("question_to_answer", "Heparin it is."),
         ("arguments", "False True en"),
+        ("options_apart", "ATrue BTrue CTrue"),
         ("messages_to_text", LAST),
         ("mapping", LAST),
         ("typed", "typed"),

@@ -13,10 +13,10 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.records import Answer, Passage, Question
 
-FIELDS = ("question", "stem", "options", "prompt", "messages", "language")
-"""What a system can be given: the question's text; the same as a user's message; its options as lines; text and
-options as one text; that as a user's message; the language."""
-SHOWING = frozenset({"options", "prompt", "messages"})
+FIELDS = ("question", "stem", "options", "choices", "prompt", "messages", "language")
+"""What a system can be given: the question's text; the same as a user's message; its options as lines; the same as a
+dictionary, letter to text; text and options as one text; that as a user's message; the language."""
+SHOWING = frozenset({"options", "choices", "prompt", "messages"})
 """Those that show the options."""
 ANSWERS = (
     "answer", "final_answer", "structured_response", "output", "result", "response", "generation", "final_report",
@@ -61,6 +61,7 @@ def fed(question: Question) -> dict[str, object]:
         "question": question.text,
         "stem": [{"role": "user", "content": question.text}],
         "options": options,
+        "choices": dict(question.options),
         "prompt": prompt,
         "messages": [{"role": "user", "content": prompt}],
         "language": question.language,

@@ -119,6 +119,9 @@ def _takes(made: Callable[..., object], wiring: Wiring) -> _Takes:
     named = dict(wiring.input) or {key: key for key in needed if key in FIELDS}
     if "question" in named and not wiring.input and "options" not in named and "options" in takes:
         named["options"] = "options"
+    if not wiring.input:  # options that are wanted as a dictionary
+        apart = {key for key in named if key == "options" and key in takes}
+        named |= {key: "choices" for key in apart if _way(types_of.get(key, takes[key].annotation)) == "mapping"}
     for key in named:
         if key not in takes:
             raise UserError(f"{name}: it has no argument {key!r}.{nearest(key, takes)} It has: {', '.join(takes)}.")

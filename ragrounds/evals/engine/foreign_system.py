@@ -18,7 +18,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.callbacks import HANDLER, CallbackRecorder
 from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorder
-from ragrounds.evals.engine.recording.watch import installed
+from ragrounds.evals.engine.recording.watch import installed, keep_watching
 from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.records import Answer, Called, Passage, Reply
@@ -165,6 +165,7 @@ async def watched_answer(
             if not answering.done():
                 # A thread of it that goes on is refused whatever it asks.
                 recorder.over = recorder.cut_off = True
+                keep_watching()
                 answering.cancel()
                 await asyncio.wait({answering}, timeout=_GRACE)
             elif context.in_flight:

@@ -48,6 +48,13 @@ def installed(*, closed: bool = False) -> Iterator[None]:
                     _undo.pop()()
 
 
+def keep_watching() -> None:
+    """Leave the clients watched for good: a thread of an attempt that was cut off goes on, and is to be refused."""
+    global _users
+    with _lock:
+        _users += 1
+
+
 def _install() -> Iterator[Callable[[], None]]:
     from ragrounds.evals.engine.recording import aiohttp_client
 
