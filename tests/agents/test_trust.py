@@ -42,6 +42,7 @@ def test_what_shows_an_agent_says_it_and_runs_nothing(
     assert not (theirs / "ran").exists()
 
 
+@pytest.mark.slow
 def test_it_is_said_until_that_code_was_run_once(cli: Cli, theirs: Path) -> None:
     first = cli(*RUN)
     assert first.returncode == 0, first.stderr

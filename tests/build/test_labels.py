@@ -74,6 +74,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
     command: Cli, home: Path, source: Source, server: Running, tmp_path: Path
 ) -> None:

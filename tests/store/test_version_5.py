@@ -158,6 +158,7 @@ NOWHERE = 'openai:writer[alias=desk,base_url="http://127.0.0.1:9/v1"]'
 """The model of that release's runs, at an address where nobody listens."""
 
 
+@pytest.mark.slow
 def test_the_same_command_repeats_no_model_call_of_the_release_before(cli, tmp_path):
     """What strategies do has changed, so these are other runs; every call of a model comes from the journal."""
     old_store(tmp_path / "home", 5)

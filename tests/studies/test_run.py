@@ -131,6 +131,7 @@ def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Pat
         study_report(made, tmp_path / "study.html")
 
 
+@pytest.mark.slow
 def test_a_row_alone_then_the_rest(file: Path, server: Scripted, tmp_path: Path) -> None:
     alone = carried_out(file, server, tmp_path, rows="A, none", columns=["first"])
     assert alone.table.count("done") == 1

@@ -85,6 +85,7 @@ async def test_nothing_is_read_again_while_nothing_is_written(running: tuple[Sto
         assert browse.tree_state is state
 
 
+@pytest.mark.slow
 async def test_a_sorted_list_keeps_the_cursor_on_its_attempt_and_on_its_line(running: tuple[Store, Run, Store]) -> None:
     reading, run, writing = running
     app = TraceApp(Pages(reading, [run]), sort="newest", wanted=Filter(marks=frozenset({"right"})))
