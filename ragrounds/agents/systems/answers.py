@@ -53,6 +53,17 @@ class Wiring(Struct, frozen=True, kw_only=True):
     there."""
 
 
+def refuse_settings(wiring: Wiring, kind: str, *names: str) -> None:
+    """Check that nothing is set that has no effect on a system of this kind.
+
+    Raises:
+        UserError: one of the settings `names` is.
+    """
+    for name in names:
+        if getattr(wiring, name):
+            raise UserError(f"{wiring.name} is a {kind}: {name} has no effect on it.")
+
+
 def fed(question: Question) -> dict[str, object]:
     """Every one of :data:`FIELDS` for a question."""
     options = options_block(question.options)

@@ -15,7 +15,16 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Protocol, cast
 
-from ragrounds.agents.systems.answers import Wiring, at_path, check_fields, fed, guessed, passage_of, read_answer
+from ragrounds.agents.systems.answers import (
+    Wiring,
+    at_path,
+    check_fields,
+    fed,
+    guessed,
+    passage_of,
+    read_answer,
+    refuse_settings,
+)
 from ragrounds.agents.systems.function import in_thread
 from ragrounds.contracts import STEP, Observation
 from ragrounds.errors import UserError
@@ -66,13 +75,7 @@ class ModuleSystem:
         Raises:
             UserError: it is not known what it takes, or the card says what no module takes.
         """
-        for said, what in (
-            (wiring.config, "config"),
-            (wiring.context, "context"),
-            (wiring.on_interrupt, "on_interrupt"),
-        ):
-            if said:
-                raise UserError(f"{wiring.name} is a {self.kind}: {what} has no effect on it.")
+        refuse_settings(wiring, self.kind, "config", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
         keys = _inputs(made)
         self.made = made

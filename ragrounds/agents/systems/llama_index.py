@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec.structs import replace
 
-from ragrounds.agents.systems.answers import Wiring, check_fields, fed, guessed, read_answer
+from ragrounds.agents.systems.answers import Wiring, check_fields, fed, guessed, read_answer, refuse_settings
 from ragrounds.agents.systems.function import in_thread
 from ragrounds.agents.systems.langgraph_graph import person
 from ragrounds.agents.systems.llama_index_events import passages_of_nodes, watched
@@ -68,13 +68,7 @@ class EngineSystem:
             UserError: the card says what no engine takes.
         """
         self.kind = "LlamaIndex chat engine" if chats else "LlamaIndex query engine"
-        for said, what in (
-            (wiring.config, "config"),
-            (wiring.context, "context"),
-            (wiring.on_interrupt, "on_interrupt"),
-        ):
-            if said:
-                raise UserError(f"{wiring.name} is a {self.kind}: {what} has no effect on it.")
+        refuse_settings(wiring, self.kind, "config", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
         if len(wiring.input) > 1:
             raise UserError(f'{wiring.name} is a {self.kind}, which takes one text: input = {{ query = "prompt" }}.')
@@ -112,9 +106,7 @@ class WorkflowSystem:
         Raises:
             UserError: it is not known what it takes, or the card says what no workflow takes.
         """
-        for said, what in ((wiring.config, "config"), (wiring.context, "context")):
-            if said:
-                raise UserError(f"{wiring.name} is a {self.kind}: {what} has no effect on it.")
+        refuse_settings(wiring, self.kind, "config", "context")
         check_fields(wiring.name, wiring.input.values())
         self.made = made
         self._wiring = wiring

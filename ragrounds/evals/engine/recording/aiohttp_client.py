@@ -13,7 +13,7 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from ragrounds.evals.engine.recording.wire import PACKED, Grown, passing, watcher
+from ragrounds.evals.engine.recording.wire import Grown, answered, bounded_async, passing, watcher
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
 
@@ -37,13 +37,8 @@ def install() -> Iterator[Callable[[], None]]:
             with passing():
                 response = await request(self, method, str_or_url, **given)  # type: ignore[arg-type]
                 async with response:
-                    parts, size = [], 0
-                    async for part in response.content.iter_any():
-                        parts.append(part)
-                        size += len(part)
-                        grown(size)
-                kept = {name.lower(): value for name, value in response.headers.items() if name.lower() not in PACKED}
-                return WireResponse(response.status, response.headers.get("Content-Type", ""), b"".join(parts), kept)
+                    body = b"".join([part async for part in bounded_async(response.content.iter_any(), grown)])
+                return answered(response.status, response.headers.items(), body)
 
         asked = WireRequest(
             method, str(url), {name.lower(): value for name, value in headers.items()}, _body(self, given)

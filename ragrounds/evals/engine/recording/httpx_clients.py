@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol, cast
 
-from ragrounds.evals.engine.recording.wire import PACKED, Grown, passing, watcher
+from ragrounds.evals.engine.recording.wire import Grown, answered, bounded, bounded_async, passing, watcher
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
 
@@ -82,7 +82,8 @@ def install(name: str) -> Iterator[Callable[[], None]]:
             with passing():
                 response = handle(self, request)
                 try:
-                    return _answer(response, _bounded(response.iter_bytes(), grown))
+                    body = b"".join(bounded(response.iter_bytes(), grown))
+                    return answered(response.status_code, response.headers.items(), body)
                 finally:
                     response.close()
 
@@ -102,7 +103,8 @@ def install(name: str) -> Iterator[Callable[[], None]]:
             with passing():
                 response = await handle_async(self, request)
                 try:
-                    return _answer(response, [part async for part in _bounded_async(response.aiter_bytes(), grown)])
+                    body = b"".join([part async for part in bounded_async(response.aiter_bytes(), grown)])
+                    return answered(response.status_code, response.headers.items(), body)
                 finally:
                     await response.aclose()
 
@@ -127,29 +129,6 @@ def _asked(request: _Request, body: bytes) -> WireRequest:
     return WireRequest(request.method, str(request.url), headers, body)
 
 
-def _answer(response: _Response, parts: Iterable[bytes]) -> WireResponse:
-    body = b"".join(parts)
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    kept = {name: value for name, value in headers.items() if name not in PACKED}
-    return WireResponse(response.status_code, headers.get("content-type", ""), body, kept)
-
-
 def _response(library: _Library, answer: WireResponse) -> _Response:
     headers = {"content-type": answer.content_type, **answer.headers}
     return library.Response(answer.status, headers=headers, content=answer.body)
-
-
-def _bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
-    size = 0
-    for part in parts:
-        size += len(part)
-        grown(size)
-        yield part
-
-
-async def _bounded_async(parts: AsyncIterable[bytes], grown: Grown) -> AsyncIterable[bytes]:
-    size = 0
-    async for part in parts:
-        size += len(part)
-        grown(size)
-        yield part

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Protocol, cast
 
-from ragrounds.evals.engine.recording.wire import PACKED, Grown, passing, watcher
+from ragrounds.evals.engine.recording.wire import Grown, answered, bounded, bounded_async, passing, watcher
 from ragrounds.http import Unpacker
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
@@ -61,7 +61,7 @@ def _install_blocking(module: object) -> Callable[[], None]:
             """Send it, and read the whole answer."""
             with passing():
                 answer = stream(self, request)
-                return _read(answer, list(_bounded(answer, grown)))
+                return _read(answer, list(bounded(answer, grown)))
 
         answer = found.exchange_blocking(_asked(request), send)
         if answer is None:
@@ -92,7 +92,7 @@ def _install_async(module: object) -> Callable[[], None]:
             """Send it, and read the whole answer."""
             with passing():
                 answer = await sent(self, request)
-                return _read(answer, [part async for part in _bounded_async(answer, grown)])
+                return _read(answer, [part async for part in bounded_async(answer, grown)])
 
         answer = await found.exchange(_asked(request), send)
         if answer is None:
@@ -122,26 +122,9 @@ def _read(answer: _Told, parts: Sequence[bytes]) -> WireResponse:
     headers = {name.lower(): value for name, value in answer.headers}
     unpacker = Unpacker(headers.get("content-encoding", ""), _LONGEST)
     body = b"".join(piece for part in parts for piece in unpacker.feed(part))
-    kept = {name: value for name, value in headers.items() if name not in PACKED}
-    return WireResponse(answer.status, kept.get("content-type", ""), body, kept)
+    return answered(answer.status, headers.items(), body)
 
 
 def _given(answer: WireResponse) -> dict[str, object]:
     headers = [*answer.headers.items(), ("content-type", answer.content_type)]
     return {"status": answer.status, "reason": "", "headers": headers, "http_version": "HTTP/1.1"}
-
-
-def _bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
-    size = 0
-    for part in parts:
-        size += len(part)
-        grown(size)
-        yield part
-
-
-async def _bounded_async(parts: AsyncIterable[bytes], grown: Grown) -> AsyncIterator[bytes]:
-    size = 0
-    async for part in parts:
-        size += len(part)
-        grown(size)
-        yield part

@@ -160,9 +160,10 @@ class AttemptRecorder:
         return await self._exchange(request, send, self._journal)
 
     async def _exchange(self, request: WireRequest, send: Send, journal: StoreJournal) -> WireResponse | None:
-        if known_call(request, self._context.recorded) is not None and not self.over and self.stop is None:
+        call = known_call(request, self._context.recorded)
+        if call is not None and not self.over and self.stop is None:
             await self._context.under_cap()
-        started = self._begin(request)
+        started = self._begin(request, call)
         if started is None:
             return None
 
@@ -186,7 +187,7 @@ class AttemptRecorder:
         if not here:
             return self._from_other_thread(request, send)
         # The client blocks the event loop, and with it every other attempt: nothing can be awaited here.
-        started = self._begin(request)
+        started = self._begin(request, known_call(request, self._context.recorded))
         if started is None:
             return None
 
@@ -286,7 +287,7 @@ class AttemptRecorder:
         if not MODEL_CALL.get():  # where a model is asked in a form that is not known, its callback counts it
             self.count_unrecorded(what)
 
-    def _begin(self, request: WireRequest) -> _Started | None:
+    def _begin(self, request: WireRequest, call: ModelCall | None) -> _Started | None:
         """Number a call; ``None``: it is none that is recorded, and passes.
 
         Raises:
@@ -301,7 +302,6 @@ class AttemptRecorder:
                 raise ConnectionError("Nothing is sent in a replay.")
             _LOG.warning("%s was asked for after the attempt it belongs to was over: not recorded", request.url)
             return None
-        call = known_call(request, self._context.recorded)
         if call is None:
             self._other(request)
             return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ragrounds.evals.engine.recording.wire import PACKED, Grown, passing, watcher
+from ragrounds.evals.engine.recording.wire import Grown, answered, bounded, passing, watcher
 from ragrounds.models.wire_forms import WireRequest, WireResponse
 
 if TYPE_CHECKING:
@@ -45,14 +45,9 @@ def install() -> Iterator[Callable[[], None]]:
         def send(grown: Grown) -> WireResponse:
             with passing():
                 response = original(preload_content=False)
-                parts, size = [], 0
-                for part in response.stream(1 << 16, decode_content=True):
-                    parts.append(part)
-                    size += len(part)
-                    grown(size)
+                body = b"".join(bounded(response.stream(1 << 16, decode_content=True), grown))
                 response.release_conn()
-                kept = {name.lower(): value for name, value in response.headers.items() if name.lower() not in PACKED}
-                return WireResponse(response.status, kept.get("content-type", ""), b"".join(parts), kept)
+                return answered(response.status, response.headers.items(), body)
 
         sent = body.encode() if isinstance(body, str) else body if isinstance(body, bytes) else b""
         asked = {name.lower(): str(value) for name, value in dict(headers or {}).items()}

@@ -6,7 +6,7 @@ go their way as before.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
@@ -87,3 +87,28 @@ def passing() -> Iterator[None]:
         yield
     finally:
         PASSING.reset(before)
+
+
+def bounded(parts: Iterable[bytes], grown: Grown) -> Iterator[bytes]:
+    """The parts of an answer, each once `grown` was told of it."""
+    size = 0
+    for part in parts:
+        size += len(part)
+        grown(size)
+        yield part
+
+
+async def bounded_async(parts: AsyncIterable[bytes], grown: Grown) -> AsyncIterator[bytes]:
+    """The same of parts that are waited for."""
+    size = 0
+    async for part in parts:
+        size += len(part)
+        grown(size)
+        yield part
+
+
+def answered(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> WireResponse:
+    """An answer that was read whole, without the headers that are not true of it any more."""
+    named = {name.lower(): value for name, value in headers}
+    kept = {name: value for name, value in named.items() if name not in PACKED}
+    return WireResponse(status, kept.get("content-type", ""), body, kept)
