@@ -362,8 +362,9 @@ class Observation(Protocol):
             ragrounds.errors.StopRun: the run cannot go on; or a replay does not hold the call.
         """
 
-    def entered(self, task: str, node: str) -> int:
-        """A step (a node, a part of a workflow) began: `task` is its own id. Gives its number."""
+    def entered(self, task: str, node: str, inside: str = "") -> int:
+        """A step (a node, a part of a workflow) began: `task` is its own id, `inside` that of the step in which it
+        runs; empty: the step of this context, if any. Gives its number."""
 
     def left(self, task: str, node: str, changes: object, error: str = "") -> None:
         """A step ended; `changes` is what it wrote, as a mapping."""

@@ -210,12 +210,14 @@ class Call(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Entered(Struct, frozen=True, kw_only=True, tag="entered"):
+class Entered(Struct, frozen=True, kw_only=True, tag="entered", omit_defaults=True):
     """A node of the graph begins."""
 
     step: int
     node: str
     at: float
+    parent: int = -1
+    """The step inside which it runs: a graph inside a node is its child. -1: none, or made before this was kept."""
 
 
 class Called(Struct, frozen=True, kw_only=True, tag="called"):
@@ -252,6 +254,8 @@ class Step(Struct, frozen=True, kw_only=True):
     node: str
     at: float
     seconds: float | None
+    parent: int = -1
+    """The step inside which it ran; -1: none."""
     calls: tuple[Call, ...] = ()
     notes: tuple[Noted, ...] = ()
     changes: dict[str, object] = field(default_factory=dict)

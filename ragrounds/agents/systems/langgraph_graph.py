@@ -228,7 +228,7 @@ class GraphSystem:
                 if not space and isinstance(event["result"], dict):
                     written |= event["result"]
             else:
-                seen.entered(event["id"], event["name"])
+                seen.entered(event["id"], event["name"], space[-1].rpartition(":")[2] if space else "")
         return written if self._settled else state, list(asked.items())
 
 

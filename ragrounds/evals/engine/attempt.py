@@ -21,9 +21,11 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.foreign_system import MAX_STEPS, run_system
+from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
+from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.retries import replaced_replies, retry_numbers
@@ -107,12 +109,20 @@ class AttemptRunner:
                 card.guard_near,
             ),
         )
-        attempt = replace(await _attempt(self._systems[run.id], context, run, self._journal), retry=retry)
+        with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
+            attempt = replace(await _attempt(self._systems[run.id], context, run, self._journal), retry=retry)
         finished = _scored(attempt, planned, item, self._scorers)
         on_end(finished)
         number = self._numbers[run.id]
         scores = (*finished.scores, *self._scores_of_before(planned, finished))
-        await self._store.writer.write(lambda: attempt_rows(attempt, number) + score_rows(scores, number))
+        traced = tuple(context.traced)
+        await self._store.writer.write(
+            lambda: [
+                *attempt_rows(attempt, number),
+                *score_rows(scores, number),
+                facts_row(attempt, traced, item.gold, number),
+            ]
+        )
         return finished
 
     def _scores_of_before(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:
@@ -184,12 +194,17 @@ async def _answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterat
     async for event in stream:
         space, task = event if built.nests else ((), event)
         if "result" not in task:
-            context.entered(task["id"], task["name"])
+            context.entered(task["id"], task["name"], task_of(space))
             continue
         changes = task["result"]
         context.left(task["id"], task["name"], changes, str(task["error"] or ""))
         if not space and isinstance(changes, dict) and "answer" in changes:  # not from a nested graph
             yield changes["answer"]
+
+
+def task_of(space: Sequence[str]) -> str:
+    """The task in which a graph runs, from its place (``("node:task", …)``); empty: in none."""
+    return space[-1].rpartition(":")[2] if space else ""
 
 
 async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run: Run, journal: StoreJournal) -> Attempt:

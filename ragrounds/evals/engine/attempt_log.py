@@ -15,8 +15,9 @@ from langchain_core.messages import BaseMessage
 from langgraph.config import get_config
 
 from ragrounds.agents.agent import Limits
-from ragrounds.contracts import STEP
-from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
+from ragrounds.contracts import STEP, Request, SearchRequest, SearchResult
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Reply, Status, Usage
 
 TRACE_SIZE = 16_000_000
 """Characters that the nodes of one attempt may write to its trace, all together. A node that writes its whole state at
@@ -43,7 +44,7 @@ class AttemptEnded(Exception):
 
 
 class StartedCall(NamedTuple):
-    """A call in flight: the step and the node that make it, and when it began."""
+    """A call in flight: the step and the node that make it, when it began, and what is asked."""
 
     step: int
     node: str
@@ -51,6 +52,13 @@ class StartedCall(NamedTuple):
     """Seconds since the epoch."""
     start: float
     """Seconds of the monotonic clock."""
+    number: int = 0
+    """Its own among the calls of the attempt."""
+    kind: str = "model"
+    actor: str = ""
+    """Who is asked: a model's or a searcher's canonical text."""
+    what: str = ""
+    """The query of a search, the role of a model's call."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,6 +78,11 @@ class AttemptLog:
     """Calls that have begun and not ended: they count against the cap of calls, which holds side by side as well."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while figures change: calls of a foreign system end in several threads."""
+    traced: list[TracedCall] = field(default_factory=list)
+    """The calls with what was asked and answered, as long as the attempt lasts: what is kept of an attempt beside its
+    events is made of them."""
+    doing: dict[int, StartedCall] = field(default_factory=dict)
+    """Calls that have begun and not ended, by their numbers."""
     last_reply: str = ""
     last_failure: str = ""
     """What the last call gave that never succeeded: a system that does not look at it fails by something else."""
@@ -79,6 +92,7 @@ class AttemptLog:
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)
     _trace_left: int = TRACE_SIZE
     _trace_full: bool = False
+    _begun: int = 0
 
     def note(self, what: str, text: str) -> None:
         """Leave a remark in the trace, at the step that is running."""
@@ -86,14 +100,17 @@ class AttemptLog:
             text = f"{text[: _NOTE // 2]} … {text[-_NOTE // 2 :]}"
         self.events.append(Noted(step=self._step()[0], what=what, text=text))
 
-    def entered(self, task: str, node: str) -> int:
-        """Record that a node began, once for each of LangGraph's task ids; give its step's number."""
+    def entered(self, task: str, node: str, inside: str = "") -> int:
+        """Record that a node began, once for each of LangGraph's task ids; give its step's number. `inside` is the task
+        in which it runs; empty: the step of this context, where there is one."""
         known = self._steps.get(task)
         if known is not None:
             return known[0]
         number = len(self._steps)
+        around = self._steps.get(inside or STEP.get())
         self._steps[task] = (number, node, time.perf_counter())
-        self.events.append(Entered(step=number, node=node, at=round(time.time(), 3)))
+        parent = around[0] if around else -1
+        self.events.append(Entered(step=number, node=node, at=round(time.time(), 3), parent=parent))
         return number
 
     def left(self, task: str, node: str, changes: object, error: str = "") -> None:
@@ -157,9 +174,14 @@ class AttemptLog:
         with self.lock:
             self.in_flight += change
 
-    def begin_call(self) -> StartedCall:
-        """Note when a call begins, and in which step."""
-        return StartedCall(*self._step(), time.time(), time.perf_counter())
+    def begin_call(self, actor: str = "", what: str = "", kind: str = "model") -> StartedCall:
+        """Note when a call begins, in which step, and what is asked of whom."""
+        step, node = self._step()
+        with self.lock:
+            self._begun += 1
+            begun = StartedCall(step, node, time.time(), time.perf_counter(), self._begun, kind, actor, what)
+            self.doing[begun.number] = begun
+        return begun
 
     def end_call(
         self,
@@ -176,11 +198,13 @@ class AttemptLog:
         passages: tuple[str, ...] = (),
         faults: tuple[Fault, ...] = (),
         error: str = "",
+        asked: object = None,
+        gave: object = None,
     ) -> None:
         """Record a call, and add it to the sums unless it failed.
 
         `price` is in dollars; `model` is the name in the reply; `key` is the call's key in the journal, empty for a
-        call that a foreign graph made by itself.
+        call that a foreign graph made by itself. `asked` and `gave` are what the journal holds of it.
         """
         call = Call(
             key=key,
@@ -199,6 +223,8 @@ class AttemptLog:
             error=error,
         )
         with self.lock:
+            self.doing.pop(begun.number, None)
+            self.traced.append(_traced(call, asked, gave))
             self.calls += 1
             self.events.append(Called(step=begun.step, call=call))
             if not error:
@@ -218,13 +244,23 @@ class AttemptLog:
         except RuntimeError:  # outside of a node
             known = self._steps.get(STEP.get())
             return known[:2] if known else (-1, "")
-        step = -1
+        step, around = -1, ""
         # A call may come before the event that its node began; those around it are entered first.
         for part in str(meta.get("langgraph_checkpoint_ns", "")).split("|"):
             name, colon, task = part.partition(":")
             if colon:
-                step = self.entered(task, name)
+                step, around = self.entered(task, name, around), task
         return step, str(meta.get("langgraph_node", ""))
+
+
+def _traced(call: Call, asked: object, gave: object) -> TracedCall:
+    return TracedCall(
+        call,
+        asked=asked if isinstance(asked, Request) else None,
+        reply=gave if isinstance(gave, Reply) and call.role not in TOKENS_APART else None,
+        searched=asked if isinstance(asked, SearchRequest) else None,
+        passages=gave.passages if isinstance(gave, SearchResult) else (),
+    )
 
 
 def _size(value: object, enough: int) -> int:

@@ -198,7 +198,7 @@ class AttemptContext(AttemptLog):
             key = self.replaced[key]
             self.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")
         entry = Entry(key=key, kind="model", actor=model.spec, request=request, payer=self.payer)
-        begun = self.begin_call()
+        begun = self.begin_call(model.spec, role)
         faults: list[Fault] = []
         try:
             with self.begun():
@@ -206,7 +206,7 @@ class AttemptContext(AttemptLog):
             reply = believed(answered)
         except CallFailed as error:
             failed = error.faults or tuple(faults)
-            self.end_call(begun, model.spec, role=role, key=key, faults=failed, error=error.message)
+            self.end_call(begun, model.spec, role=role, key=key, faults=failed, error=error.message, asked=request)
             raise
         self.end_call(
             begun,
@@ -218,6 +218,8 @@ class AttemptContext(AttemptLog):
             usage=reply.usage,
             price=_price_of(model, reply, prices),
             faults=tuple(faults),
+            asked=request,
+            gave=reply,
         )
         for note in reply.notes:
             self.note("reply", note)
@@ -267,7 +269,7 @@ class AttemptContext(AttemptLog):
         code = searcher_code(searcher)
         key = _digest("search", searcher.spec, *([code] if code else ()), request).hex()
         entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
-        begun = self.begin_call()
+        begun = self.begin_call(searcher.spec, query.text, "search")
 
         async def found() -> SearchResult:
             """Search, and collect what it used."""
@@ -295,6 +297,7 @@ class AttemptContext(AttemptLog):
                 key=key,
                 faults=error.faults,
                 error=error.message,
+                asked=request,
             )
             raise
         self.end_call(
@@ -306,6 +309,8 @@ class AttemptContext(AttemptLog):
             cached=cached,
             price=self._price(result),
             passages=tuple(passage.id for passage in result.passages),
+            asked=request,
+            gave=result,
         )
         if result.withheld:
             self.note("withheld", f"the leak guard left {result.withheld} passages out of what was found")

@@ -61,9 +61,9 @@ class AttemptObservation:
             self._recorder.end(StopRun("The probe is over: nothing is asked."))
         return await self._context.complete(server, request, kind, role=role, prices=self._context.prices)
 
-    def entered(self, task: str, node: str) -> int:
+    def entered(self, task: str, node: str, inside: str = "") -> int:
         """Record that a step began."""
-        return self._context.entered(task, node)
+        return self._context.entered(task, node, inside)
 
     def left(self, task: str, node: str, changes: object, error: str = "") -> None:
         """Record that a step ended."""
@@ -90,7 +90,7 @@ class AttemptObservation:
         )
         request = SearchRequest(corpus="the system's own", query=query, k=len(kept))
         key = hashlib.sha256(msgspec.msgpack.encode(("seen", tool, request, kept))).hexdigest()
-        begun = self._context.begin_call()
+        begun = self._context.begin_call(tool, query, "search")
         at, start = begun.at - seconds, time.perf_counter() - seconds
         begun = begun._replace(at=at, start=start, node=node or begun.node)
         entry = Entry(key=key, kind="search", actor=tool, request=request)
@@ -104,6 +104,8 @@ class AttemptObservation:
             key=key,
             price=0.0,
             passages=tuple(passage.id for passage in kept),
+            asked=request,
+            gave=SearchResult(kept),
         )
 
     def unrecorded(self, what: str) -> None:

@@ -334,6 +334,42 @@ def _to_9(connection: sa.Connection) -> None:
         add_column(connection, table, sa.Column("unrecorded", sa.Integer))
 
 
+def _to_10(connection: sa.Connection) -> None:
+    """Facts of attempts, and what readers write beside them."""
+    frozen = sa.MetaData()
+    sa.Table("runs", frozen, sa.Column("number", sa.Integer, primary_key=True))
+
+    def _of_attempt() -> list[sa.Column[object]]:
+        return [
+            sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+            sa.Column("question_id", sa.Text, primary_key=True),
+            sa.Column("epoch", sa.Integer, primary_key=True),
+        ]
+
+    counts = ("version", "steps", "searches", "repeated", "model_calls", "failed_calls", "failed_searches", "faults")
+    golden = ("gold", "gold_found", "gold_seen", "gold_rank", "gold_hop")
+    facts = sa.Table(
+        "facts",
+        frozen,
+        *_of_attempt(),
+        *(sa.Column(name, sa.Integer, nullable=False) for name in counts),
+        *(sa.Column(name, sa.Integer) for name in golden),
+        sa.Column("notes", sa.Text, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    notes = sa.Table(
+        "notes",
+        frozen,
+        *_of_attempt(),
+        sa.Column("author", sa.Text, primary_key=True),
+        sa.Column("mark", sa.Text, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("at", sa.Float, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    frozen.create_all(connection, [facts, notes])
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(2, _to_2),
     Migration(3, _to_3),
@@ -343,4 +379,5 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(7, _to_7),
     Migration(8, _to_8),
     Migration(9, _to_9),
+    Migration(10, _to_10),
 )

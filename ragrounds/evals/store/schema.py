@@ -12,7 +12,7 @@ import sqlalchemy as sa
 Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""
 
-VERSION = 9
+VERSION = 10
 """Raised by one with every change of a table; an older store is migrated when it is opened, a newer one refused."""
 
 metadata = sa.MetaData()
@@ -131,6 +131,44 @@ earlier_attempts = sa.Table(
     sa.Column("asked_again", sa.LargeBinary, nullable=False, comment="keys of calls whose replies are not taken again"),
     sa.Column("unrecorded", sa.Integer),
     comment="Attempts as they were before they were made again; the one that stands in `attempts` too is to be.",
+    sqlite_with_rowid=False,
+)
+
+facts = sa.Table(
+    "facts",
+    metadata,
+    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("question_id", sa.Text, primary_key=True),
+    sa.Column("epoch", sa.Integer, primary_key=True),
+    sa.Column("version", sa.Integer, nullable=False, comment="of what derives them; an older row is made again"),
+    sa.Column("steps", sa.Integer, nullable=False),
+    sa.Column("searches", sa.Integer, nullable=False, comment="that gave a result"),
+    sa.Column("repeated", sa.Integer, nullable=False, comment="searches for what was searched before"),
+    sa.Column("model_calls", sa.Integer, nullable=False),
+    sa.Column("failed_calls", sa.Integer, nullable=False),
+    sa.Column("failed_searches", sa.Integer, nullable=False),
+    sa.Column("faults", sa.Integer, nullable=False, comment="tries that gave no reply"),
+    sa.Column("gold", sa.Integer, comment="gold documents of the question; null: none are known"),
+    sa.Column("gold_found", sa.Integer, comment="of these, in some search's result"),
+    sa.Column("gold_seen", sa.Integer, comment="of these, whole or cut in some prompt"),
+    sa.Column("gold_rank", sa.Integer, comment="best rank of one, from 1; null: none was found"),
+    sa.Column("gold_hop", sa.Integer, comment="first search that found one, from 1"),
+    sa.Column("notes", sa.Text, nullable=False, comment="kinds of notes, with a space before and after each"),
+    comment="What can be asked of an attempt without reading its steps. Derived: made again where it is missing.",
+    sqlite_with_rowid=False,
+)
+
+notes = sa.Table(
+    "notes",
+    metadata,
+    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
+    sa.Column("question_id", sa.Text, primary_key=True),
+    sa.Column("epoch", sa.Integer, primary_key=True),
+    sa.Column("author", sa.Text, primary_key=True),
+    sa.Column("mark", sa.Text, nullable=False, comment="one word of the reader's own; empty: none"),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    comment="What readers have written beside attempts.",
     sqlite_with_rowid=False,
 )
 

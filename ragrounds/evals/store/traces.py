@@ -39,7 +39,7 @@ def steps(events: Iterable[Event]) -> tuple[Step, ...]:
     built: dict[int, Step] = {}
     for event in events:
         if isinstance(event, Entered):
-            built[event.step] = Step(index=event.step, node=event.node, at=event.at, seconds=None)
+            built[event.step] = Step(index=event.step, node=event.node, at=event.at, seconds=None, parent=event.parent)
             continue
         step = built.get(event.step) or Step(index=event.step, node="", at=0.0, seconds=None)
         match event:

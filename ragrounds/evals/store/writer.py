@@ -33,7 +33,7 @@ _VALUES = re.compile(r"(?<=VALUES )(\([?, ]+\))")
 _VARIABLES = 30_000
 """Values in one statement; SQLite takes 32,766."""
 _TEXTS_REMOVED = f"SELECT value FROM meta WHERE key = '{schema.TEXTS_REMOVED}'"  # noqa: S608 - a constant of ours
-_REPLACED = frozenset({"attempts", "scores", "judgements", "votes"})
+_REPLACED = frozenset({"attempts", "scores", "judgements", "votes", "facts", "notes"})
 """Tables whose rows may be written again (an attempt or a judge call that failed and is tried again, a new scoring, a
 changed vote)."""
 

@@ -108,7 +108,7 @@ class CallbackRecorder(BaseCallbackHandler):
         kind = str((serialized or {}).get("name") or "unknown")
         provider, model = str(known.get("ls_provider") or ""), str(known.get("ls_model_name") or kind)
         actor = f"{provider}:{model}" if provider else model
-        self._asked[run_id] = _Asked(actor, provider, model, kind, self._context.begin_call())
+        self._asked[run_id] = _Asked(actor, provider, model, kind, self._context.begin_call(actor, "answering"))
         MODEL_CALL.set(str(run_id))
 
     def on_llm_start(

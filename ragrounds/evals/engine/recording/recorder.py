@@ -319,7 +319,7 @@ class AttemptRecorder:
             key = self._context.replaced[key]
             self._context.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")
         tried = self._tried.get(first)
-        begun = tried.begun if tried else self._context.begin_call()
+        begun = tried.begun if tried else self._context.begin_call(call.actor, call.form.role)
         redact = self._redactor(request)
         asked = _clean(call, request, redact)
         entry = Entry(
@@ -382,6 +382,8 @@ class AttemptRecorder:
             usage=reply.usage,
             price=self._price(call, started.entry.actor, reply),
             faults=started.faults,
+            asked=started.entry.request,
+            gave=reply,
         )
         for note in reply.notes:
             self._context.note("reply", note)

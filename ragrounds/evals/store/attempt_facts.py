@@ -1,0 +1,50 @@
+"""Facts of an attempt: what can be asked of it without reading its steps (``hops>3 and gold not seen``).
+
+They are derived from its events and from what its calls asked and answered, when it is written. Where they are missing
+(an older store, an imported run) they are made from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.hops import hops_of, is_gold
+from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import Attempt, Entered, Gold, Noted
+
+VERSION = 1
+"""Raised by one with every change of what is derived; rows of an earlier one are made again."""
+
+
+def facts_row(attempt: Attempt, traced: Sequence[TracedCall], gold: Gold, number: int) -> Row:
+    """The row of an attempt's facts; `number` is the run's in this store."""
+    hops = hops_of(traced, gold)
+    golden = set(gold.documents)
+    found = [one for hop in hops for one in hop.found if one.gold]
+    ranks = [one.rank for one in found]
+    names = {name for one in found for name in (one.passage.document, one.passage.id)}
+    seen = {name for one in found if one.fate != "not seen" for name in (one.passage.document, one.passage.id)}
+    kinds = sorted({event.what for event in attempt.events if isinstance(event, Noted)})
+    failed = [call for call in traced if call.call.error]
+    row: dict[str, object] = {
+        "run": number,
+        "question_id": attempt.question_id,
+        "epoch": attempt.epoch,
+        "version": VERSION,
+        "steps": sum(isinstance(event, Entered) for event in attempt.events),
+        "searches": sum(not hop.error for hop in hops),
+        "repeated": sum(hop.repeats is not None for hop in hops),
+        "model_calls": sum(call.call.kind == "model" for call in traced),
+        "failed_calls": len(failed),
+        "failed_searches": sum(bool(hop.error) for hop in hops),
+        "faults": sum(len(call.call.faults) for call in traced),
+        "gold": len(golden) or None,
+        "gold_found": len(golden & names) if golden else None,
+        "gold_seen": len(golden & seen) if golden else None,
+        "gold_rank": min(ranks, default=None),
+        "gold_hop": next((hop.number for hop in hops if any(is_gold(one.passage, golden) for one in hop.found)), None),
+        "notes": f" {' '.join(kinds)} " if kinds else "",
+    }
+    return schema.facts, row
