@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import platform
 import signal
 import subprocess
+import uuid
 from pathlib import Path
 
 from msgspec import Struct
@@ -32,6 +35,27 @@ def process(pid: int) -> Process | None:
     """The process with this id; ``None``: there is none."""
     started = _started(pid)
     return None if started is None else Process(pid, started)
+
+
+@functools.cache
+def this_machine() -> str:
+    """This machine, told from every other by its boot and its name space of process ids too: containers may share a
+    host name, and a host name survives a reboot."""
+    return "/".join((platform.node(), _boot(), _name_space()))
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"{uuid.getnode():x}"
+
+
+def _name_space() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
 
 
 class Activity(Struct, frozen=True):

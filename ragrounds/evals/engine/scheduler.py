@@ -21,6 +21,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkItem
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
+from ragrounds.evals.engine.live_feed import live_feed
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.retries import AttemptKey, settled
@@ -82,7 +83,7 @@ async def replay(
         store, planned_runs, questions, golds, [BudgetStop(budget or Budget()), *stops], listener, wanted
     )
     ends: list[BaseException] = []
-    with interruptible(ends):
+    with interruptible(ends), live_feed(store.home):
         try:
             await run_pool(source, runner, AttemptSemaphore(concurrency), ends)
         except asyncio.CancelledError:

@@ -13,7 +13,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
 
 import sqlalchemy as sa
@@ -22,7 +21,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, writing_failed
 from ragrounds.evals.store.patience import again
-from ragrounds.processes import Process, process
+from ragrounds.processes import Process, process, this_machine
 
 BEAT = 3.0
 """Seconds between two counts of an owner."""
@@ -106,7 +105,7 @@ class Lease:
             self._write(taken.values(**mine))
 
     def _alive(self, run: str, held: sa.Row[tuple[object, ...]]) -> bool:
-        if held.machine == _here()["machine"]:
+        if held.machine == this_machine():
             return Process(held.pid, held.started).alive
         self._say(
             f"The run {run} was begun by process {held.pid} on {held.host}: waiting up to {SILENCE:g} s to see whether "
@@ -157,7 +156,7 @@ class Lease:
 def is_stale(held: sa.Row[tuple[object, ...]]) -> bool:
     """Whether the owner of a lease was a process of this machine that has ended. Of another machine's nothing is
     known."""
-    return held.machine == _here()["machine"] and not Process(held.pid, held.started).alive
+    return held.machine == this_machine() and not Process(held.pid, held.started).alive
 
 
 def worker(engine: sa.Engine, run: str) -> str:
@@ -168,26 +167,11 @@ def worker(engine: sa.Engine, run: str) -> str:
 
 
 def _here() -> dict[str, object]:
-    """This process as a row names it. A machine is known by its boot and its name space of process ids too: containers
-    may share a host name, and a host name survives a reboot."""
+    """This process as a row names it."""
     own = process(os.getpid())
     return {
         "host": platform.node(),
-        "machine": "/".join((platform.node(), _boot(), _name_space())),
+        "machine": this_machine(),
         "pid": os.getpid(),
         "started": own.started if own else "",
     }
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return f"{uuid.getnode():x}"
-
-
-def _name_space() -> str:
-    try:
-        return str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return ""

@@ -36,6 +36,7 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     to_worker,
 )
+from ragrounds.evals.engine.live_feed import live_feed
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents, same_identities
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
@@ -155,7 +156,8 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
         pool = asyncio.ensure_future(run_pool(source, make_attempt, semaphore, ends))
         reader = asyncio.ensure_future(read_messages())
         try:
-            await asyncio.wait({pool, reader}, return_when=asyncio.FIRST_COMPLETED)
+            with live_feed(store.home):
+                await asyncio.wait({pool, reader}, return_when=asyncio.FIRST_COMPLETED)
             if pool.done():
                 pool.result()
         finally:
