@@ -175,7 +175,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
         "paid",
         "uncached",
         *(["judging"] if judged else []),
-        "s",
+        "time",
     ]
     numbers, agents = numbered(comparison), agent_names(comparison)
     told = legend(name for name in used if name in OPEN | {"blocked", "empty"})
@@ -183,7 +183,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
         key="outcomes",
         title="outcomes and cost (in, out: tokens; paid: really paid; uncached: with an empty journal; "
         + ("judging: paid for judges of these answers, in no other column; " if judged else "")
-        + "s: seconds a question)"
+        + "time: a question)"
         + (f"; {told}" if told else ""),
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(
@@ -288,7 +288,7 @@ def _took(row: RunTotals, judged: bool, unseen: bool) -> tuple[str, ...]:
         dollars(row.cost_paid),
         dollars(row.cost_uncached),
         *([dollars(row.cost_judging) if row.judging_calls else UNKNOWN] if judged else []),
-        duration(row.seconds).removesuffix(" s"),
+        duration(row.seconds),
     )
 
 

@@ -5,7 +5,9 @@ What is not known is written as a dash, never as 0. Safe text holds no escape co
 
 from __future__ import annotations
 
+import math
 import unicodedata
+from collections.abc import Sequence
 from typing import Literal
 
 from ragrounds.text import safe as safe
@@ -36,9 +38,15 @@ def figure_text(value: float, form: str) -> str:
 
 
 def number_of(number: int, noun: str) -> str:
-    """How many of something: ``1 call``, ``2,000 calls``; what ends in ``ch`` or ``s`` takes ``es``."""
-    plural = f"{noun}es" if noun.endswith(("ch", "s")) else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
+    """How many of something, with the noun in the right number: ``1 call``, ``2,000 calls``, ``3 queries``."""
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """A regular English noun as its plural: ``matches``, ``queries``, ``days``."""
+    if noun.endswith(("ch", "sh", "s", "x")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
 
 
 def percent(value: float | None, digits: int = 2) -> str:
@@ -57,37 +65,72 @@ def points(value: float | None, digits: int = 2) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """Dollars with their sign; small sums keep two significant digits; ``None`` is *unknown*."""
+    """Dollars with their sign; small sums keep two significant digits, as ``$0.0012``; ``None`` is *unknown*."""
     if value is None:
         return "unknown"
-    if value == 0 or value >= 0.1:
+    if value < 0:
+        return f"-{dollars(-value)}"
+    if value == 0 or value >= 0.0995:
         return f"${value:,.2f}"
-    return f"${value:.2g}" if value >= 1e-4 else f"${value:.1e}"
+    if value < 1e-6:
+        return "<$0.000001"
+    return "$" + f"{value:.{1 - math.floor(math.log10(value))}f}".rstrip("0")
 
 
 def tokens(value: float | None) -> str:
-    """A number of tokens, shortened to thousands, millions or thousand millions (k, M, G)."""
+    """A number of tokens, shortened to thousands, millions or thousand millions: ``831``, ``12.3 k``, ``1.2 M``, ``4.0
+    G``."""
     if value is None:
         return UNKNOWN
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.1f}{unit}"
-    return f"{value:.0f}"
+    return _shortened(value, 1000, ("", "k", "M", "G"))
+
+
+def size(count: float | None) -> str:
+    """A number of bytes: ``831 B``, ``12.3 kB``, ``1.2 MB``, ``4.0 GB``."""
+    return UNKNOWN if count is None else _shortened(count, 1000, ("B", "kB", "MB", "GB"))
+
+
+def _shortened(value: float, step: int, units: Sequence[str]) -> str:
+    place = 0
+    # What would be rounded to 1000.0 of a unit is 1.0 of the next.
+    while place < len(units) - 1 and value >= (step - 0.05 if place else step - 0.5):
+        value, place = value / step, place + 1
+    return f"{value:.{1 if place else 0}f} {units[place]}".rstrip()
+
+
+DURATION_WIDTH = 11
+"""Columns of the longest text of :func:`duration` below 100 days: ``59 min 05 s``."""
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as ``0.25 s``, ``12 s``, ``4:05`` or ``1:02:30``."""
+    """Seconds as people say them: ``5 ms``, ``1.2 s``, ``12 s``, ``2 min 05 s``, ``1 h 02 min``, ``3 d 04 h``."""
     if seconds is None:
         return UNKNOWN
-    if seconds < 10:
-        return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds == 0:
+        return "0 s"
+    if seconds < 0.9995:
+        thousandths = 1000 * seconds
+        return "<1 ms" if 0 < thousandths < 0.5 else f"{thousandths:.0f} ms"
+    if seconds < 59.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes}:{rest:02d}"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}"
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    if hours < 24:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(round(seconds / 3600), 24)
+    return f"{days:,} d {hours:02d} h"
+
+
+def age(seconds: float) -> str:
+    """How long ago something was, in its largest unit: ``now``, ``3 min``, ``5 h``, ``12 d``, ``4 mo``, ``2 y``."""
+    for length, unit in ((31_557_600, "y"), (2_629_800, "mo"), (86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "now"
 
 
 def p_value(value: float | None) -> str:

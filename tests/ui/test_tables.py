@@ -28,7 +28,7 @@ LINE = LedgerLine(
     known=12.34,
 )
 TOTAL = structs.replace(LINE, run="", role="", node="", model="")
-FIGURES = ("12,345", "1,234", "12.3M", "1.2M", "123.5k", "98.8k", "$0.00012", "unknown (at least $12.34)")
+FIGURES = ("12,345", "1,234", "12.3 M", "1.2 M", "123.5 k", "98.8 k", "$0.00012", "unknown (at least $12.34)")
 
 
 def printed(sheet: TextTable, width: int) -> list[str]:
