@@ -13,7 +13,7 @@ from ragrounds.api.workspace import opened_runs
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
-    from ragrounds.api.run_request import RunRequest
+    from ragrounds.api.run_request import Execution, RunRequest
     from ragrounds.evals.engine.plan import Recipe
     from ragrounds.records import Asked, Run
     from ragrounds.settings import Settings
@@ -42,7 +42,7 @@ _FORMER_GROUP = "several"
 """What version 0.1.0 called every group of servers."""
 
 
-def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -> Asked:
+def kept_request(request: RunRequest, recipe: Recipe, execution: Execution) -> Asked:
     """What is kept of a request, apart from its agents, as options of `ragrounds run`. Nothing that looks like a key
     is."""
     from ragrounds.records import Asked
@@ -55,17 +55,17 @@ def kept_request(request: RunRequest, recipe: Recipe, concurrency: int | None) -
         values |= {"model": recipe.model, "base_url": urls, "alias": where["alias"]}
     else:
         values |= {"model": None, "base_url": None, "alias": None}
-    values["concurrency"] = concurrency
+    values |= {"concurrency": execution.concurrency, "scorer": execution.scorers}
     options: list[str] = []
     for name, held in values.items():
-        for value in held if isinstance(held, list) else [held]:
+        for value in held if isinstance(held, list | tuple) else [held]:
             if value is not None:
                 options += [f"--{name.replace('_', '-')}", redacted(_LOGIN.sub("", str(value)))]
     return Asked(str(Path.cwd()), tuple(options))
 
 
 def code_in_options(options: Sequence[str]) -> list[str]:
-    """The agents' files and the import paths that options of `ragrounds run` name."""
+    """The files and the import paths of agents, benchmarks and scorers that options of `ragrounds run` name."""
     from ragrounds.evals.benchmarks.catalogue import family_path
     from ragrounds.specs import parse
     from ragrounds.tools.retriever import code_in
@@ -77,6 +77,8 @@ def code_in_options(options: Sequence[str]) -> list[str]:
             found += [spec.name] if spec.name.endswith(".toml") else code_in(spec)
         elif name == "--benchmark" and (path := family_path(value)):
             found.append(path)
+        elif name == "--scorer" and ":" in value:
+            found.append(value)
     return found
 
 

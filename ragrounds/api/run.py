@@ -327,7 +327,7 @@ class _Replay:
             epochs=self._request.epochs,
             new=execution.new,
             only=execution.only,
-            asked=kept_request(self._request, recipe, execution.concurrency),
+            asked=kept_request(self._request, recipe, execution),
             progress=listener.reading,
             probe=self._probe,
         )

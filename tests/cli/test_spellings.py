@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import typer
 
 import ragrounds.cli
-from ragrounds.api.resume import kept_options
+from ragrounds.api.resume import code_in_options, kept_options
 from ragrounds.cli.commands import FORMER_OPTIONS
 from ragrounds.cli.entry import command_line
 from ragrounds.cli.options import duration, duration_with_unit
@@ -139,3 +140,15 @@ def test_a_new_command_is_one_file(command: Cli, tmp_path: Path, monkeypatch: py
     finally:
         command_line.cache_clear()
         sys.modules.pop("ragrounds.cli.hello", None)
+
+
+def test_a_resumed_run_is_scored_by_what_it_was_asked_for_with(command: Cli, tmp_path: Path) -> None:
+    given = ("run", "--limit", "3", "--agent", "direct", "--display", "none")
+    made = command(*given, "--scorer", "strict", "--json")
+    assert made.returncode == 0, made.stderr
+    [run] = {row["run"] for row in json.loads(made.stdout)["rows"]}
+    resumed = command("runs", "resume", run, "--display", "none")
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.lstrip().startswith("strict: ")
+    (tmp_path / "mine.py").write_text("")
+    assert code_in_options(("--scorer", "./mine.py:own", "--scorer", "strict")) == ["./mine.py:own"]
