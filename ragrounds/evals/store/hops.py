@@ -7,7 +7,9 @@ the model's window, its beginning. Gold is by document or passage id.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal
 
 from msgspec import Struct
@@ -31,6 +33,8 @@ class FoundPassage(Struct, frozen=True, kw_only=True):
     fate: Fate
     prompts: tuple[int, ...] = ()
     """The later model calls whose prompts held it, by their places among the calls of the attempt."""
+    cut_in: tuple[int, ...] = ()
+    """Those of `prompts` that held only its beginning."""
 
 
 class Hop(Struct, frozen=True, kw_only=True):
@@ -63,9 +67,15 @@ _BEGINNING = 80
 """Characters by which a passage that was cut is known again."""
 
 
-def hops_of(calls: Sequence[TracedCall], gold: Gold) -> tuple[Hop, ...]:
-    """The hops among all calls of an attempt, which are given in their order."""
-    prompts = [(place, _prompt(call)) for place, call in enumerate(calls) if call.asked is not None]
+def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) -> tuple[Hop, ...]:
+    """The hops among all calls of an attempt.
+
+    Args:
+        calls: in their order.
+        gold: of the question.
+        only_gold: look into the prompts for gold passages alone: the fate of every other one is left at ``not seen``.
+    """
+    prompts = [(place, _Prompt(call)) for place, call in enumerate(calls) if call.asked is not None]
     golden, known, asked = set(gold.documents), set[str](), dict[str, int]()
     hops: list[Hop] = []
     for place, call in enumerate(calls):
@@ -73,9 +83,12 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold) -> tuple[Hop, ...]:
             continue
         number, query = len(hops) + 1, call.searched.query if call.searched else ""
         later = [(at, prompt) for at, prompt in prompts if at > place]
-        found = tuple(_found(passage, rank, golden, known, later) for rank, passage in enumerate(call.passages, 1))
+        found = tuple(
+            _found(passage, rank, is_gold(passage, golden), passage.id not in known, later, only_gold)
+            for rank, passage in enumerate(call.passages, 1)
+        )
         known.update(passage.id for passage in call.passages)
-        plain = " ".join(query.casefold().split())
+        plain = plain_query(query)
         hops.append(
             Hop(
                 number=number,
@@ -96,23 +109,61 @@ def is_gold(passage: Passage, golden: set[str]) -> bool:
     return passage.document in golden or passage.id in golden
 
 
+def plain_query(query: str) -> str:
+    """A query without what does not make it another one: case and white space."""
+    return " ".join(query.casefold().split())
+
+
 def _found(
-    passage: Passage, rank: int, golden: set[str], known: set[str], later: Sequence[tuple[int, str]]
+    passage: Passage, rank: int, gold: bool, new: bool, later: Sequence[tuple[int, _Prompt]], only_gold: bool
 ) -> FoundPassage:
-    text, beginning = passage.text, passage.text[:_BEGINNING]
-    whole = [at for at, prompt in later if text and text in prompt]
-    cut = [at for at, prompt in later if text and at not in whole and beginning in prompt]
+    whole: list[int] = []
+    cut: list[int] = []
+    if passage.text.strip() and (gold or not only_gold):
+        for at, prompt in later:
+            held = prompt.holds(passage.text)
+            (whole if held == "seen" else cut if held == "cut" else []).append(at)
     return FoundPassage(
         passage=passage,
         rank=rank,
-        gold=is_gold(passage, golden),
-        new=passage.id not in known,
+        gold=gold,
+        new=new,
         fate="seen" if whole else "cut" if cut else "not seen",
         prompts=tuple(sorted((*whole, *cut))),
+        cut_in=tuple(cut),
     )
 
 
-def _prompt(call: TracedCall) -> str:
-    if call.asked is None:
-        return ""
-    return "\n".join(message.content for message in call.asked.messages) + call.asked.prefix
+class _Prompt:
+    """What a model call was asked. A passage may stand in it as it is, with its white space changed, or escaped inside
+    the JSON of a tool's answer."""
+
+    def __init__(self, call: TracedCall) -> None:
+        asked = call.asked
+        self.text = "\n".join([*(message.content for message in asked.messages), asked.prefix]) if asked else ""
+
+    @cached_property
+    def flat(self) -> str:
+        return " ".join(self.text.split())
+
+    @cached_property
+    def escaped(self) -> bool:
+        return "\\n" in self.text or "\\u" in self.text or '\\"' in self.text
+
+    def holds(self, text: str) -> Fate:
+        """Whether a passage's text stands here whole, only its beginning, or not at all."""
+        beginning = text[:_BEGINNING]
+        if beginning in self.text:
+            return "seen" if text in self.text else "seen" if _flat(text) in self.flat else "cut"
+        flat = _flat(text)
+        if flat[:_BEGINNING] in self.flat:
+            return "seen" if flat in self.flat else "cut"
+        for ascii_only in (False, True) if self.escaped else ():
+            written = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+            if written[:_BEGINNING] in self.text:
+                return "seen" if written in self.text else "cut"
+        return "not seen"
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

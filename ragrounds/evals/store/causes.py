@@ -1,0 +1,317 @@
+"""Why an attempt went wrong, as far as what was recorded can tell.
+
+A cause is derived, not known: from the queries, from what they found, from the prompts that followed, and from how the
+answer was read. So each sentence says *likely*, and names what it rests on. The causes are looked at in this order, and
+the first that holds is the attempt's:
+
+how it ended · how the answer was read · whether a search was made · whether gold was found · whether it reached the
+prompt of the answering call · whether the answer follows it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from ragrounds.evals.store.hops import Hop, hops_of
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import Attempt, Gold, Noted, Question, Score
+
+CauseWord = Literal[
+    "not ended",
+    "no score",
+    "misjudged",
+    "misread",
+    "unreadable",
+    "no search",
+    "search failed",
+    "gold unknown",
+    "drifted",
+    "repeated",
+    "never found",
+    "found in part",
+    "not recorded",
+    "cut away",
+    "not shown",
+    "not passed on",
+    "ignored",
+]
+CAUSES: dict[CauseWord, str] = {
+    "not ended": "the attempt failed, or was capped, blocked or paused",
+    "no score": "the scorer gave no score: a judge that failed, or was not asked",
+    "misjudged": "the score and the words of the answer do not agree: a judge's error, perhaps",
+    "misread": "another scorer reads the right option from the same answer",
+    "unreadable": "no answer could be read from the text",
+    "no search": "it answered without a search",
+    "search failed": "a search failed, and no other found gold",
+    "gold unknown": "no gold document is known for the question",
+    "drifted": "gold was never found, and the queries share ever less with the question",
+    "repeated": "gold was never found, and queries were repeated",
+    "never found": "no search found a gold document",
+    "found in part": "some gold documents were found, others never",
+    "not recorded": "gold was found; the prompts that followed are not recorded",
+    "cut away": "gold was found, and what did not fit was cut away with it",
+    "not shown": "gold was found, and stands in no later prompt",
+    "not passed on": "a prompt held gold, and that of the answer did not",
+    "ignored": "the prompt of the answer held gold, and the answer does not follow it",
+}
+"""Every cause with what it means: the legend of screens and docs."""
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """The likely cause of an attempt that is not right."""
+
+    word: CauseWord
+    text: str
+    """A sentence with what it rests on. It may hold texts of models and servers: nothing in it is safe to show yet."""
+    hop: int | None = None
+    """The hop that it points to, from 1."""
+
+
+_DRIFTED = 0.5
+"""A query has drifted when it shares at most this part of what the first one shared with the question."""
+_LEAST_DRIFT = 2
+"""Words that the first query must share with the question before a later one can have drifted."""
+_SHORTEST_REFERENCE = 4
+"""Letters of a reference answer below which finding it in a text says nothing (two for Chinese)."""
+_COMMON = frozenset(
+    "a an and are as at be by can did do does for from had has have how if in into is it its not of on or than that "
+    "the their then there these this to was were what when where which who why will with".split()
+)
+
+
+def cause_of(
+    attempt: Attempt,
+    calls: Sequence[TracedCall],
+    question: Question,
+    gold: Gold,
+    scores: Sequence[Score],
+    scorer: str = "",
+    hops: Sequence[Hop] | None = None,
+) -> Cause | None:
+    """The likely cause why an attempt is not right; ``None``: it is, and nothing speaks against it.
+
+    Args:
+        attempt: with its events.
+        calls: its calls in their order, with what the journal holds of them.
+        question: asked.
+        gold: of the question.
+        scores: of the attempt, by all scorers.
+        scorer: whose score counts; empty: the first's.
+        hops: as :func:`ragrounds.evals.store.hops.hops_of` gives them; ``None``: they are derived here.
+    """
+    score = next((one for one in scores if one.scorer == scorer or not scorer), None)
+    if attempt.status != "completed" and not (score and score.value is not None and score.value >= 1):
+        failed = _failed_search(hops_of(calls, gold, only_gold=True) if hops is None else hops)
+        return failed or Cause(word="not ended", text=f"{attempt.status}: {attempt.reason or 'no reason was given'}")
+    if score is None:
+        return None
+    if (doubted := _doubted(attempt, gold, question, score, scores)) is not None:
+        return doubted
+    if score.value is None:
+        return Cause(word="no score", text=f"{score.scorer} gave no score: {score.reason or 'no reason was given'}")
+    if score.value >= 1:
+        return None
+    if score.answer_status in ("unreadable", "empty"):
+        why = "the text is empty" if score.answer_status == "empty" else f"{score.scorer} could not read an answer"
+        return Cause(word="unreadable", text=f"likely: {why}" + (f" ({score.reason})" if score.reason else ""))
+    made = hops_of(calls, gold, only_gold=True) if hops is None else hops
+    found = _of_searches(attempt, calls, made, question, gold)
+    if score.answer_status in ("abstained", "refused"):
+        return Cause(word=found.word, text=f"it {score.answer_status}; {found.text}", hop=found.hop)
+    return found
+
+
+def _doubted(attempt: Attempt, gold: Gold, question: Question, score: Score, scores: Sequence[Score]) -> Cause | None:
+    """A score that the words of the answer, or another reading of them, speak against."""
+    wrong = score.value is None or score.value < 1
+    if question.options:
+        others = [one for one in scores if one.prediction == gold.answer and one.prediction != score.prediction]
+        if wrong and others:
+            read = f"{score.scorer} reads {score.prediction or 'no option'}, {others[0].scorer} reads {gold.answer}"
+            return Cause(word="misread", text=f"likely the answer is right and was misread: {read}, the gold option")
+        return None
+    wordings = gold.facts or (((gold.answer,),) if _telling(gold.answer) else ())
+    if not wordings or not attempt.text.strip():
+        return None
+    held = [next((one for one in fact if _stands_in(one, attempt.text)), None) for fact in wordings]
+    said = f" It says: {score.reason}" if score.reason else ""
+    # A figure between 0 and 1 says how much of the wording is there: that the reference stands in it is no objection.
+    if all(held) and score.value is not None and score.value <= 0:
+        words = ", ".join(repr(one) for one in held[:3])
+        return Cause(
+            word="misjudged",
+            text=f"likely misjudged: {score.scorer} gives {score.value:g}, and the answer holds {words}, "
+            f"the words of the reference.{said}",
+        )
+    if not wrong and gold.facts and not any(held):
+        return Cause(
+            word="misjudged",
+            text=f"perhaps misjudged: {score.scorer} gives {score.value:g}, and the answer holds none of the "
+            f"required facts.{said}",
+        )
+    return None
+
+
+def _of_searches(
+    attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop], question: Question, gold: Gold
+) -> Cause:
+    if not hops:
+        return Cause(word="no search", text="it answered without a search, from what the model knows")
+    golden = set(gold.documents)
+    failed = _failed_search(hops)
+    if not golden:
+        if failed is not None:
+            return failed
+        return Cause(word="gold unknown", text="no gold document is known: whether it was found cannot be said")
+    found = {name for hop in hops for one in hop.found if one.gold for name in (one.passage.document, one.passage.id)}
+    missing = sorted(golden - found)
+    if len(missing) == len(golden):
+        return _never_found(hops, question, failed)
+    reached = _reached(attempt, calls, hops)
+    if missing and reached.word == "ignored":
+        got = len(golden) - len(missing)
+        return Cause(
+            word="found in part",
+            text=f"likely: {got} of {len(golden)} gold documents were found and shown; never found: "
+            f"{', '.join(missing[:5])}",
+            hop=reached.hop,
+        )
+    return reached
+
+
+def _failed_search(hops: Sequence[Hop]) -> Cause | None:
+    failed = next((hop for hop in hops if hop.error), None)
+    if failed is None or any(hop.gold_ranks for hop in hops):
+        return None
+    asked = f" for {failed.query!r}" if failed.query else ""
+    return Cause(
+        word="search failed",
+        text=f"likely: search {failed.number}{asked} failed ({failed.error}), and no other found gold",
+        hop=failed.number,
+    )
+
+
+def _never_found(hops: Sequence[Hop], question: Question, failed: Cause | None) -> Cause:
+    if failed is not None:
+        return failed
+    made = f"{len(hops)} {'search' if len(hops) == 1 else 'searches'}"
+    shared = words_shared(hops, question)
+    drifting = next((at for at in range(1, len(hops)) if _has_drifted(shared, at)), None)
+    if drifting is not None:
+        steps = ", ".join(str(number) for number in shared)
+        return Cause(
+            word="drifted",
+            text=f"likely: the queries drifted away from the question, and gold was never found in {made}; "
+            f"words that they share with the question: {steps}",
+            hop=drifting + 1,
+        )
+    repeated = [hop for hop in hops if hop.repeats is not None]
+    if repeated:
+        return Cause(
+            word="repeated",
+            text=f"likely: {len(repeated)} of {made} asked what was asked before, and gold was never found",
+            hop=repeated[0].number,
+        )
+    passages = sum(hop.new for hop in hops)
+    return Cause(word="never found", text=f"likely: gold was never found ({made}, {passages} different passages)")
+
+
+def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop]) -> Cause:
+    """What became of gold that was found."""
+    gold = [(hop, one) for hop in hops for one in hop.found if one.gold]
+    best_hop, best = min(gold, key=lambda pair: pair[1].rank)
+    at = f"search {best_hop.number} found gold at rank {best.rank}"
+    models = [place for place, call in enumerate(calls) if call.call.kind == "model" and not call.call.error]
+    answering = [place for place in models if calls[place].call.role == "answering"] or models
+    final = answering[-1] if answering else -1
+    whole = [(hop, one) for hop, one in gold if set(one.prompts) - set(one.cut_in)]
+    for hop, one in whole:
+        # A reader before it may have handed on what it needs: only its own prompt decides what the answer could see.
+        if final in one.prompts and final not in one.cut_in:
+            said = f"search {hop.number} found gold at rank {one.rank}"
+            return Cause(
+                word="ignored",
+                text=f"likely: {said}, it stood whole in the prompt of the answer, and the answer does not follow it",
+                hop=hop.number,
+            )
+    if whole:
+        hop, one = whole[0]
+        place = next(place for place in one.prompts if place not in one.cut_in)
+        where = calls[place].call.node or calls[place].call.role
+        return Cause(
+            word="not passed on",
+            text=f"likely: {at}, {where} read it whole, and the prompt of the answer did not hold it",
+            hop=hop.number,
+        )
+    cut = next(((hop, one) for hop, one in gold if one.cut_in), None)
+    if cut is not None:
+        return Cause(
+            word="cut away",
+            text=f"likely: search {cut[0].number} found gold at rank {cut[1].rank}, and only its beginning stood in "
+            "a prompt: the rest was cut away",
+            hop=cut[0].number,
+        )
+    later = [place for place in models if place > best_hop.call]
+    if any(calls[place].asked is None for place in later) or not later:
+        return Cause(word="not recorded", text=f"{at}; which prompts followed is not recorded", hop=best_hop.number)
+    note = next((one for one in attempt.events if isinstance(one, Noted) and one.what == "cut"), None)
+    if note is not None:
+        return Cause(
+            word="cut away",
+            text=f"likely: {at}, and it was cut away before the prompt ({note.text})",
+            hop=best_hop.number,
+        )
+    return Cause(word="not shown", text=f"likely: {at}, and it stands in no later prompt", hop=best_hop.number)
+
+
+def words_shared(hops: Sequence[Hop], question: Question) -> list[int]:
+    """How many of the question's words the query of each hop holds; common words count for nothing."""
+    asked = _words(question.text)
+    return [len(asked & _words(hop.query)) for hop in hops]
+
+
+def _has_drifted(shared: Sequence[int], at: int) -> bool:
+    """Whether the query at a place and all that follow share little with the question, beside the first."""
+    first = shared[0]
+    return first >= _LEAST_DRIFT and all(later <= _DRIFTED * first for later in shared[at:])
+
+
+def _words(text: str) -> set[str]:
+    return set(_split(unicodedata.normalize("NFKC", text).casefold())) - _COMMON
+
+
+def _split(text: str) -> Iterator[str]:
+    for word in re.findall(r"\w+", text):
+        if any(_chinese(letter) for letter in word):
+            # A script without spaces: pairs of letters stand for words.
+            yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        elif len(word) > 1:
+            yield word
+
+
+def _chinese(letter: str) -> bool:
+    return "\u3040" <= letter <= "\u9fff"
+
+
+def _telling(reference: str) -> bool:
+    """Whether a reference is long enough that finding it in a text says something."""
+    letters = [letter for letter in reference if letter.isalnum()]
+    return len(letters) >= (2 if any(map(_chinese, letters)) else _SHORTEST_REFERENCE)
+
+
+def _stands_in(wording: str, text: str) -> bool:
+    plain, whole = _folded(wording), _folded(text)
+    if not plain:
+        return False
+    if any(map(_chinese, plain)):
+        return plain in whole
+    return re.search(rf"(?<!\w){re.escape(plain)}(?!\w)", whole) is not None
+
+
+def _folded(text: str) -> str:
+    return " ".join(re.sub(r"[-\u2010-\u2015\u2212]", " ", unicodedata.normalize("NFKC", text)).casefold().split())

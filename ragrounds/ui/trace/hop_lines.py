@@ -1,0 +1,318 @@
+"""The hops of attempts as lines, without a terminal: what each search asked, where gold stood, what became of it.
+
+A line has columns of fixed places, so that the hops of one number stand below each other. Where there is room, a hop is
+its query with its signs; where there is less, its signs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.evals.store.causes import CAUSES, Cause
+from ragrounds.evals.store.hop_reading import HopsOfAttempt
+from ragrounds.evals.store.hops import Fate, FoundPassage, Hop
+from ragrounds.evals.store.summaries import AttemptSummary
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.ui.text import number_of, one_line, safe
+from ragrounds.ui.trace.attempt_list import mark
+from ragrounds.ui.trace.layout import Cells, TextBlock, fit
+
+LEGEND = "★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
+NARROW_LEGEND = "★3 gold's rank  ● seen ◐ cut ○ not shown  · no gold  ↻ again  ! failed"
+_FATES: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○"}
+_ORDER: tuple[Fate, ...] = ("seen", "cut", "not seen")
+_LEAST = 7
+"""Columns of a hop that is signs alone: ``↻10★12●`` with a space."""
+_WORDS = 20
+"""Columns from which on a hop shows its query."""
+_WIDEST = 48
+_CAUSE = max(map(len, CAUSES)) + 1
+_SHOWN_QUERY = 400
+"""Characters of a query that a line keeps."""
+
+
+class HopSigns(Struct, frozen=True, kw_only=True):
+    """What a line shows of a hop."""
+
+    query: str
+    found: int
+    gold_rank: int | None
+    """The best rank of a gold passage; ``None``: it found none."""
+    fate: Fate
+    """The best of its gold passages; says nothing where it found none."""
+    new: int
+    repeats: int | None
+    failed: bool
+    place: int
+    """Of its call among the calls of the attempt."""
+
+    @property
+    def signs(self) -> str:
+        """The hop in signs, as :data:`LEGEND` says."""
+        if self.failed:
+            return "!"
+        again = "↻" if self.repeats is not None else ""
+        gold = "·" if self.gold_rank is None else f"★{self.gold_rank}{_FATES[self.fate]}"
+        return again + gold
+
+    @property
+    def style(self) -> str:
+        """The style of its signs."""
+        if self.failed:
+            return "trouble"
+        return "dim" if self.gold_rank is None else "gold" if self.fate == "seen" else "key"
+
+
+class HopLine(Struct, frozen=True, kw_only=True):
+    """What a line shows of an attempt."""
+
+    hops: tuple[HopSigns, ...] = ()
+    answer: str = ""
+    cause: Cause | None = None
+    made: bool = True
+    """Whether there is an attempt."""
+
+
+def hop_line(read: HopsOfAttempt) -> HopLine:
+    """The line of an attempt that was read; it keeps no passage and no prompt."""
+    summary = read.summary
+    answer = summary.prediction if summary.prediction and summary.outcome == "answered" else summary.outcome
+    return HopLine(
+        hops=tuple(_signs(hop) for hop in read.hops),
+        answer=answer[:80].replace("_", " "),
+        cause=read.cause,
+        made=read.attempt is not None,
+    )
+
+
+def _signs(hop: Hop) -> HopSigns:
+    gold = [one for one in hop.found if one.gold]
+    return HopSigns(
+        query=hop.query[:_SHOWN_QUERY],
+        found=len(hop.found),
+        gold_rank=gold[0].rank if gold else None,
+        fate=min((one.fate for one in gold), key=_ORDER.index, default="not seen"),
+        new=hop.new,
+        repeats=hop.repeats,
+        failed=bool(hop.error),
+        place=hop.call,
+    )
+
+
+class HopColumns(Struct, frozen=True):
+    """Where the columns of a line stand, in cells."""
+
+    agent: int
+    question: int
+    hop: int
+    """Of one hop."""
+    shown: int
+    """Hops beside each other."""
+    answer: int
+    cause: int
+    rest: int
+    """Cells that the hops leave."""
+
+
+def hop_columns(width: int, agents: Mapping[str, str], most: int) -> HopColumns:
+    """The columns of a list of `width`, whose attempts have at most so many hops."""
+    agent = min(max(map(len, agents.values())), 8 if width < 100 else 14 if width < 160 else 24) if agents else 0
+    question = 9 if width < 100 else 18 if width < 160 else 34
+    answer, cause = (5, _CAUSE) if width < 100 else (10, _CAUSE + 1)
+    room = width - 2 - question - 1 - (agent + 1 if agent else 0) - answer - cause
+    shown = max(1, min(max(1, most), room // _LEAST))
+    hop = max(_LEAST, min(_WIDEST, room // shown))
+    if most > shown and hop > _LEAST:
+        hop = room // shown
+    return HopColumns(agent, question, hop, shown, answer, cause, max(0, room - shown * hop))
+
+
+def hop_heading(columns: HopColumns, first: int, most: int) -> str:
+    """The headings of the columns; `first` is the first hop that is shown, from 0."""
+    names = [f"search {number}" if columns.hop >= 10 else f"{number}" for number in range(first + 1, most + 1)]
+    shown = "".join(fit(name, columns.hop) for name in names[: columns.shown])
+    head = "  " + (fit("agent", columns.agent) + " " if columns.agent else "") + fit("question", columns.question) + " "
+    hops = fit(shown, columns.shown * columns.hop + columns.rest)
+    return head + hops + fit("answer", columns.answer) + fit("likely", columns.cause)
+
+
+def hop_cells(
+    summary: AttemptSummary | None,
+    line: HopLine | None,
+    columns: HopColumns,
+    agents: Mapping[str, str],
+    first: int = 0,
+    chosen: int | None = None,
+) -> Cells:
+    """The cells of an attempt's line.
+
+    Args:
+        summary: ``None``: not read yet.
+        line: ``None``: not read yet.
+        columns: of the list.
+        agents: run id → short name; empty for one run.
+        first: the first hop that is shown, from 0.
+        chosen: the hop under the cursor, from 0; ``None``: none.
+    """
+    if summary is None:
+        return [("…", "dim")]
+    cells: Cells = [mark(summary)]
+    if columns.agent:
+        cells.append((fit(agents.get(summary.run.id, ""), columns.agent) + " ", "key"))
+    cells.append((fit(_name(summary, columns.question), columns.question) + " ", "plain"))
+    if line is None:
+        return [*cells, ("…", "dim")]
+    for number in range(first, first + columns.shown):
+        if number < len(line.hops):
+            cells += _hop(line.hops[number], columns.hop, number == chosen)
+        else:
+            nothing = "no search" if not line.hops and not number and line.made else ""
+            cells.append((fit(nothing, columns.hop), "dim"))
+    beyond = len(line.hops) - first - columns.shown
+    cells.append((fit(f"+{beyond}" if beyond > 0 else "", columns.rest), "dim"))
+    style = mark(summary)[1]
+    cells.append((fit(one_line(line.answer, columns.answer), columns.answer - 1) + " ", style))
+    cells.append((fit(line.cause.word if line.cause else "", columns.cause), "note"))
+    return cells
+
+
+def _name(summary: AttemptSummary, width: int) -> str:
+    name = safe(summary.question.id.rpartition("/")[2][:80])
+    epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
+    text = f"  {one_line(summary.question.text[: width * 2], width)}" if width >= 18 else ""
+    return epoch + name + text
+
+
+def _hop(hop: HopSigns, width: int, chosen: bool) -> Cells:
+    if width < _WORDS:
+        count = f"{hop.found}" if width >= _LEAST + 3 and not hop.failed else ""
+        cells: Cells = [(fit(count + hop.signs, width - 1), hop.style)]
+    else:
+        signs = hop.signs if hop.failed else f"{hop.found}{hop.signs}"
+        room = width - 2 - len(signs)
+        query = one_line(hop.query, room) if hop.query else "(query not recorded)"
+        cells = [(fit(query, room) + " ", "plain"), (signs, hop.style)]
+    return [*((text, "hit" if chosen else style) for text, style in cells), (" ", "plain")]
+
+
+def hop_blocks(read: HopsOfAttempt, number: int) -> list[TextBlock]:
+    """A hop in full, and what came of the attempt.
+
+    Args:
+        read: with the fates of all passages.
+        number: of the hop, from 0.
+    """
+    return list(_blocks(read, number))
+
+
+def _blocks(read: HopsOfAttempt, number: int) -> Iterator[TextBlock]:
+    summary = read.summary
+    if read.attempt is None:
+        yield TextBlock("Not made yet.", "dim")
+        return
+    yield _outcome(read)
+    if read.cause is not None:
+        yield TextBlock(read.cause.text, "trouble")
+    if not read.hops:
+        yield TextBlock("No search was made.", "dim")
+        return
+    hop = read.hops[min(number, len(read.hops) - 1)]
+    yield TextBlock(f"search {hop.number} of {len(read.hops)}, {_of(hop, read)}", "heading")
+    yield TextBlock(hop.query or "(the query is not recorded)")
+    if hop.error:
+        yield TextBlock(f"failed: {hop.error}", "trouble")
+    for one in hop.found:
+        star = "★ " if one.gold else "  "
+        title = one_line(one.passage.title or one.passage.text[:200], 80)
+        new = "" if one.new else ", found before"
+        yield TextBlock(
+            f"{star}{one.rank}. {title}  [{fate_words(one, read.calls)}{new}]", "gold" if one.gold else "plain"
+        )
+    if summary.gold.documents and not hop.gold_ranks and not hop.error:
+        yield TextBlock(f"gold: {', '.join(summary.gold.documents[:5])}", "dim")
+
+
+def _outcome(read: HopsOfAttempt) -> TextBlock:
+    summary = read.summary
+    sign, style = mark(summary)
+    gold = f", gold {one_line(summary.gold.answer, 60)}" if summary.gold.answer else ""
+    answer = f"read as {one_line(summary.prediction, 60)}" if summary.prediction else summary.outcome.replace("_", " ")
+    scorer = f" by {summary.scorer}" if summary.scorer else ""
+    return TextBlock(f"{sign}{summary.question.id}: {answer}{scorer}{gold}", style if style != "dim" else "plain")
+
+
+def _of(hop: Hop, read: HopsOfAttempt) -> str:
+    parts = [f"in {hop.traced.call.node}"] if hop.traced.call.node else []
+    if hop.repeats is not None:
+        parts.append(f"the same as search {hop.repeats}")
+    if not hop.error:
+        parts.append(f"{number_of(len(hop.found), 'passage')}, {hop.new} new")
+        if hop.gold_ranks:
+            parts.append(f"gold at {', '.join(str(rank) for rank in hop.gold_ranks)}")
+        elif read.summary.gold.documents:
+            parts.append("no gold")
+    return ", ".join(parts)
+
+
+def fate_words(one: FoundPassage, made: Sequence[TracedCall]) -> str:
+    """What became of a passage, in words: which later prompts held it."""
+    if not one.prompts:
+        return "in no later prompt"
+    names: dict[str, None] = {}
+    for place in one.prompts:
+        call = made[place].call
+        names[f"{call.node or call.role}{' (cut)' if place in one.cut_in else ''}"] = None
+    return f"seen by {', '.join(list(names)[:4])}" + (" …" if len(names) > 4 else "")
+
+
+def hop_rows(read: Sequence[HopsOfAttempt]) -> list[list[str]]:
+    """Attempts with their hops as cells of text, the headings first: for tables outside of the viewer."""
+    most = max((len(one.hops) for one in read), default=0)
+    rows = [["", "agent", "question", *(f"search {number}" for number in range(1, most + 1)), "answer", "likely"]]
+    for one in read:
+        line, summary = hop_line(one), one.summary
+        hops = [f"{one_line(hop.query, 40)} {'' if hop.failed else hop.found}{hop.signs}".strip() for hop in line.hops]
+        name = safe(summary.question.id) + (f" #{summary.epoch}" if summary.run.epochs > 1 else "")
+        rows.append(
+            [
+                mark(summary)[0].strip(),
+                safe(summary.run.agent),
+                name,
+                *hops,
+                *([""] * (most - len(hops))),
+                one_line(line.answer, 40),
+                line.cause.word if line.cause else "",
+            ]
+        )
+    return rows
+
+
+def hop_json(read: HopsOfAttempt) -> dict[str, object]:
+    """An attempt with its hops as values that JSON can hold."""
+    cause = read.cause
+    return {
+        "run": read.summary.run.id,
+        "agent": read.summary.run.agent,
+        "question_id": read.summary.question.id,
+        "epoch": read.summary.epoch,
+        "outcome": read.summary.outcome,
+        "value": read.summary.value,
+        "prediction": read.summary.prediction,
+        "hops": [
+            {
+                "number": hop.number,
+                "query": hop.query,
+                "found": len(hop.found),
+                "new": hop.new,
+                "repeats": hop.repeats,
+                "error": hop.error,
+                "gold": [
+                    {"rank": one.rank, "passage": one.passage.id, "fate": one.fate} for one in hop.found if one.gold
+                ],
+            }
+            for hop in read.hops
+        ],
+        "cause": None if cause is None else {"word": cause.word, "text": cause.text, "hop": cause.hop},
+    }

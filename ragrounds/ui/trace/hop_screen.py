@@ -1,0 +1,244 @@
+"""The hop timeline: one line an attempt, its searches from left to right with the ranks of gold.
+
+Only the rows on the screen are read, in a thread; filter and order of the list hold here too.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import ClassVar, cast
+
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
+from ragrounds.evals.store.summaries import AttemptSummary
+from ragrounds.ui.text import safe
+from ragrounds.ui.trace.attempt_list import AttemptList, short_names
+from ragrounds.ui.trace.hop_lines import (
+    LEGEND,
+    NARROW_LEGEND,
+    HopLine,
+    hop_blocks,
+    hop_cells,
+    hop_columns,
+    hop_heading,
+    hop_line,
+)
+from ragrounds.ui.trace.layout import Cells
+from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
+
+_AT_ONCE = 16
+"""Attempts read before those that were read are shown."""
+_KEPT = 4000
+"""Lines kept in memory."""
+_FULL = 16
+"""Attempts kept in full."""
+
+
+class HopScreen(DetailActions, Screen[int | None]):
+    """The hops of the attempts of a list. Dismissed with the place of the row that is to be opened; `chosen_place` is
+    then the place of the search under the cursor among the attempt's calls."""
+
+    DEFAULT_CSS = """
+    HopScreen {
+        & #where { height: 1; background: $panel; color: $foreground; }
+        & Rows, & Pager { border: round $foreground 30%; &:focus { border: round $accent; } }
+        & #hops { height: 3fr; }
+        & #legend { height: 1; color: $foreground; }
+        & #hop { height: 2fr; min-height: 8; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "hop(-1)", "Search before", id="hops.before", show=False),
+        Binding("right,l", "hop(1)", "Next search", id="hops.next", show=False),
+        Binding("w", "seek_wrong(1)", "Next wrong", id="hops.wrong"),
+        Binding("W", "seek_wrong(-1)", "Wrong one before", id="hops.wrong_before", show=False),
+        Binding("escape,2", "back", "Back", id="hops.back"),
+        *DetailActions.BINDINGS,
+    ]
+
+    def __init__(self, attempt_list: AttemptList) -> None:
+        super().__init__()
+        self.attempt_list = attempt_list
+        self.agents = short_names(attempt_list.pages.runs)
+        self.hop = 0
+        """The hop under the cursor, from 0."""
+        self.first = 0
+        """The first hop that is shown."""
+        self.most = 1
+        """Hops of the attempt that has most of those read so far."""
+        self.chosen_place: int | None = None
+        self.lines: dict[int, HopLine] = {}
+        """By the place among the pages."""
+        self.full: dict[int, HopsOfAttempt] = {}
+        self._reader = HopReader(attempt_list.pages)
+        self._lock = threading.Lock()
+        self._wanted: dict[int, AttemptSummary] = {}
+        self._filling = False
+
+    def compose(self) -> ComposeResult:
+        """The lines, their legend, and the hop under the cursor in full."""
+        yield Static(id="where", markup=False)
+        yield Rows(self._row, id="hops", title="searches", head=self._heading)
+        yield Static(id="legend", markup=False)
+        yield Pager(id="hop", title="this search")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Show the list with the cursor where the main screen has it."""
+        self.rows.focus()
+        self.rows.show(len(self.attempt_list), self.attempt_list.row)
+        self.show_hop()
+
+    def on_resize(self) -> None:
+        """The legend has fewer words where there is less room."""
+        width = self.size.width
+        legend = LEGEND if width >= len(LEGEND) + 2 else NARROW_LEGEND
+        self.query_one("#legend", Static).update(Text(f" {legend}", no_wrap=True, overflow="ellipsis"))
+
+    @property
+    def rows(self) -> Rows:
+        """The list."""
+        return self.query_one("#hops", Rows)
+
+    @property
+    def pager(self) -> Pager:
+        """The hop in full."""
+        return self.query_one("#hop", Pager)
+
+    def _heading(self, width: int) -> str:
+        return hop_heading(hop_columns(width, self.agents, self.most), self.first, self.most)
+
+    def _row(self, row: int, width: int) -> Cells:
+        summary = self.attempt_list.at(row)
+        line = self.lines.get(summary.index) if summary else None
+        if summary is not None and line is None:
+            self._want(summary)
+        here = self.hop if row == self.attempt_list.row and line and line.hops else None
+        if here is not None and line is not None:
+            here = min(here, len(line.hops) - 1)
+        columns = hop_columns(width, self.agents, self.most)
+        return hop_cells(summary, line, columns, self.agents, self.first, here)
+
+    # Reading
+
+    def _want(self, summary: AttemptSummary) -> None:
+        self._wanted[summary.index] = summary
+        if not self._filling:
+            self._filling = True
+            self.call_after_refresh(self._fill)
+
+    @work(thread=True, group="hops")
+    def _fill(self) -> None:
+        """Read the lines that were wanted, those wanted last first: what was scrolled past can wait."""
+        while self._wanted and self.is_attached:
+            part = [self._wanted.pop(index) for index in list(self._wanted)[-_AT_ONCE:] if index in self._wanted]
+            with self._lock:
+                read = self._reader.read(part)
+            self.app.call_from_thread(self._read, {one.summary.index: hop_line(one) for one in read})
+        self._filling = False
+
+    def _read(self, lines: dict[int, HopLine]) -> None:
+        self.lines.update(lines)
+        for index in list(self.lines)[: max(0, len(self.lines) - _KEPT)]:
+            del self.lines[index]
+        self.most = max(self.most, *(len(line.hops) for line in lines.values()))
+        self.rows.refresh()
+        self.show_position()
+
+    @work(thread=True, exclusive=True, group="hop")
+    def _read_full(self, summary: AttemptSummary) -> None:
+        with self._lock:
+            read = self._reader.read([summary], only_gold=False)[0]
+        self.app.call_from_thread(self._show_full, read)
+
+    def _show_full(self, read: HopsOfAttempt) -> None:
+        self.full[read.summary.index] = read
+        while len(self.full) > _FULL:
+            del self.full[next(iter(self.full))]
+        current = self.attempt_list.current
+        if current is not None and current.index == read.summary.index:
+            self.pager.show(hop_blocks(read, self.hop))
+
+    # Showing
+
+    def show_hop(self) -> None:
+        """Show the hop under the cursor in full, when it is read."""
+        self.show_position()
+        summary = self.attempt_list.current
+        if summary is None:
+            self.pager.show(())
+        elif (read := self.full.get(summary.index)) is not None and read.summary == summary:
+            self.pager.show(hop_blocks(read, self.hop))
+        else:
+            self._read_full(summary)
+
+    def show_position(self) -> None:
+        """Say above the list where the cursor is and what is listed."""
+        shown, total, current = self.attempt_list, len(self.attempt_list), self.attempt_list.current
+        description = safe(shown.description())
+        place = f"{shown.row + 1 if total else 0:,} of {total:,}"
+        agent = safe(current.run.agent) if current else ""
+        parts = ["searches", place, *([description] if description else []), agent]
+        self.query_one("#where", Static).update(Text(" " + "  |  ".join(parts), no_wrap=True, overflow="ellipsis"))
+
+    @on(Rows.Moved, "#hops")
+    def _moved(self, event: Rows.Moved) -> None:
+        self.attempt_list.move(event.row)
+        self.show_hop()
+
+    @on(Rows.Chosen, "#hops")
+    def _chosen(self) -> None:
+        summary = self.attempt_list.current
+        if summary is None:
+            return
+        line = self.lines.get(summary.index)
+        if line is not None and line.hops:
+            self.chosen_place = line.hops[min(self.hop, len(line.hops) - 1)].place
+        cast("Screen[int | None]", self).dismiss(summary.index)
+
+    def action_hop(self, by: int) -> None:
+        """Go to the next search of the attempt (for -1 the one before)."""
+        summary = self.attempt_list.current
+        line = self.lines.get(summary.index) if summary else None
+        count = len(line.hops) if line else 0
+        here = min(self.hop, max(0, count - 1)) + by
+        self.hop = max(0, min(here, count - 1))
+        columns = hop_columns(self.rows.size.width, self.agents, self.most)
+        self.first = min(max(self.first, self.hop - columns.shown + 1), self.hop)
+        self.rows.refresh()
+        self.show_hop()
+
+    def action_seek_wrong(self, step: int) -> None:
+        """Go to the next attempt that was not right (for `step` -1 the one before)."""
+        self._seek(step)
+
+    @work(thread=True, exclusive=True, group="list")
+    def _seek(self, step: int) -> None:
+        row = self.attempt_list.seek(step, _wrong)
+        self.app.call_from_thread(self._sought, row)
+
+    def _sought(self, row: int | None) -> None:
+        if row is None:
+            self.app.notify("There is no wrong attempt in this list.", markup=False)
+            return
+        self.attempt_list.move(row)
+        self.rows.show(len(self.attempt_list), row)
+        self.show_hop()
+
+    def action_back(self) -> None:
+        """Go back; the cursor of the list stays."""
+        cast("Screen[int | None]", self).dismiss(None)
+
+    def detail_text(self) -> str:
+        """The hop in full, as it was recorded."""
+        return "\n".join(block.text for block in self.pager.blocks)
+
+
+def _wrong(summary: AttemptSummary) -> bool:
+    return summary.wrong

@@ -1,0 +1,181 @@
+"""Why an attempt went wrong: each cause from the calls that make it, and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from ragrounds.contracts import Request, SearchRequest
+from ragrounds.evals.store.causes import CAUSES, Cause, cause_of, words_shared
+from ragrounds.evals.store.hops import hops_of
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import (
+    AnswerStatus,
+    Attempt,
+    Call,
+    Gold,
+    Message,
+    Noted,
+    Passage,
+    Question,
+    Reply,
+    Score,
+    Status,
+)
+
+QUESTION = Question(
+    id="q/1", benchmark="q", text="Which nerve palsy causes wrist drop after a humerus fracture?",
+    options={"A": "radial nerve", "B": "ulnar nerve"},
+)  # fmt: skip
+LONG = Question(id="q/2", benchmark="q", text="Name the nerve that is hurt.", kind="long")
+GOLD = Gold(question_id="q/1", answer="A", documents=("gold",))
+TEXT = (
+    "The radial nerve winds round the humerus; where the shaft breaks, it is hurt, and the hand cannot be lifted. " * 2
+)
+
+
+def passage(document: str, text: str = TEXT) -> Passage:
+    return Passage(id=f"{document}#1", document=document, title=document, text=text, corpus="books@1")
+
+
+def call(kind: str, role: str = "answering", error: str = "", node: str = "node") -> Call:
+    return Call(key="", kind=kind, role=role, node=node, actor="x", at=1.0, seconds=1.0, error=error)  # type: ignore[arg-type]
+
+
+def search(query: str, *found: Passage, error: str = "") -> TracedCall:
+    asked = SearchRequest(corpus="books@1", query=query, k=5)
+    return TracedCall(call("search", "searching", error), searched=asked, passages=found)
+
+
+def model(prompt: str, role: str = "answering", node: str = "answer") -> TracedCall:
+    asked = Request(messages=(Message("user", prompt),))
+    return TracedCall(call("model", role, node=node), asked=asked, reply=Reply(text="B"))
+
+
+@dataclass
+class Case:
+    calls: Sequence[TracedCall]
+    question: Question = QUESTION
+    gold: Gold = GOLD
+    text: str = "The answer is B."
+    status: Status = "completed"
+    notes: Sequence[Noted] = ()
+    scores: Sequence[Score] = field(default_factory=lambda: [score()])
+
+    def cause(self) -> Cause | None:
+        attempt = Attempt(
+            run="r", question_id=self.question.id, epoch=0, status=self.status, text=self.text,
+            reason="" if self.status == "completed" else "no answer in 20 s", events=tuple(self.notes),
+        )  # fmt: skip
+        return cause_of(attempt, self.calls, self.question, self.gold, self.scores, "strict")
+
+
+def score(
+    value: float | None = 0.0,
+    answer_status: AnswerStatus = "answered",
+    prediction: str = "B",
+    scorer: str = "strict",
+    reason: str = "",
+) -> Score:
+    return Score(
+        question_id="q/1", epoch=0, scorer=scorer, value=value, answer_status=answer_status, prediction=prediction,
+        reason=reason,
+    )  # fmt: skip
+
+
+GOOD, BAD = passage("gold"), passage("other", "Tendons of the thumb.")
+CASES = {
+    "never found": Case([search("wrist drop nerve", BAD), model(BAD.text)]),
+    "search failed": Case([search("wrist drop nerve", error="timeout"), search("nerve", BAD), model(BAD.text)]),
+    "drifted": Case([search("wrist drop humerus fracture", BAD), search("history of plaster", BAD), model("?")]),
+    "repeated": Case([search("wrist drop", BAD), search("Wrist  drop", BAD), model(BAD.text)]),
+    "cut away": Case([search("wrist drop", BAD, GOOD), model(f"Read: {TEXT[:100]}")]),
+    "not shown": Case([search("wrist drop", BAD, GOOD), model(BAD.text)]),
+    "not passed on": Case([search("wrist drop", GOOD), model(GOOD.text, "reading", "read"), model("kept: nothing")]),
+    "ignored": Case([search("wrist drop", BAD, GOOD), model(f"Read: {GOOD.text} Now answer.")]),
+    "no search": Case([model("What is it?")]),
+    "gold unknown": Case([search("x", BAD), model("?")], gold=Gold(question_id="q/1", answer="A")),
+    "found in part": Case(
+        [search("x", GOOD), model(GOOD.text)], gold=Gold(question_id="q/1", answer="A", documents=("gold", "second"))
+    ),
+    "not recorded": Case([search("x", GOOD), TracedCall(call("model"))]),
+    "not ended": Case([search("x", GOOD)], status="failed", scores=[score(answer_status="empty")]),
+    "unreadable": Case([search("x", GOOD), model(GOOD.text)], scores=[score(0.0, "unreadable", "")]),
+    "misread": Case([model("?")], scores=[score(), score(1.0, prediction="A", scorer="robust")]),
+    "no score": Case(
+        [model("?")], question=LONG, scores=[score(None, prediction="", reason="the judge gave no label")]
+    ),
+    "misjudged": Case(
+        [model("?")],
+        question=LONG,
+        gold=Gold(question_id="q/2", answer="the radial nerve"),
+        text="It is **the Radial Nerve**, at the humerus.",
+        scores=[score(0.0, prediction="", reason="it names no nerve")],
+    ),
+}
+
+
+@pytest.mark.parametrize("word", CASES)
+def test_each_cause_from_its_own_calls(word: str) -> None:
+    cause = CASES[word].cause()
+    assert cause is not None
+    assert cause.word == word
+    assert cause.text
+
+
+def test_every_cause_has_a_case_and_a_meaning() -> None:
+    assert set(CASES) == set(CAUSES)
+
+
+def test_a_right_attempt_has_no_cause() -> None:
+    assert Case([search("x", BAD), model("?")], scores=[score(1.0, prediction="A")]).cause() is None
+
+
+def test_a_right_long_answer_without_any_required_fact_is_doubted() -> None:
+    gold = Gold(question_id="q/2", answer="the radial nerve", facts=(("radial nerve",),))
+    doubted = Case([model("?")], question=LONG, gold=gold, text="The ulnar nerve.", scores=[score(1.0)]).cause()
+    assert doubted is not None
+    assert doubted.word == "misjudged"
+    assert Case([model("?")], question=LONG, gold=gold, text="The radial nerve.", scores=[score(1.0)]).cause() is None
+
+
+def test_the_cause_names_the_hop_and_what_it_rests_on() -> None:
+    failed = CASES["search failed"].cause()
+    assert failed is not None
+    assert failed.hop == 1
+    assert "timeout" in failed.text
+    ignored = CASES["ignored"].cause()
+    assert ignored is not None
+    assert ignored.hop == 1
+    assert "rank 2" in ignored.text
+
+
+def test_a_note_says_that_what_did_not_fit_was_cut_away() -> None:
+    note = Noted(step=1, what="cut", text="the context was full after 1 of 2 passages; 1 dropped")
+    cause = Case([search("wrist drop", BAD, GOOD), model(BAD.text)], notes=[note]).cause()
+    assert cause is not None
+    assert cause.word == "cut away"
+    assert "the context was full" in cause.text
+
+
+def test_an_abstention_says_so_and_keeps_the_cause_below() -> None:
+    cause = Case([search("wrist drop", BAD), model(BAD.text)], scores=[score(0.0, "abstained", "")]).cause()
+    assert cause is not None
+    assert cause.word == "never found"
+    assert cause.text.startswith("it abstained; ")
+
+
+def test_queries_that_gain_words_have_not_drifted() -> None:
+    hops = hops_of([search("wrist drop fracture"), search("wrist drop fracture of the humerus shaft")], GOLD)
+    assert words_shared(hops, QUESTION) == [3, 4]
+    cause = Case([search("wrist drop", BAD), search("wrist drop of the hand, nerve", BAD), model("?")]).cause()
+    assert cause is not None
+    assert cause.word == "never found"
+
+
+def test_chinese_words_are_shared_by_pairs_of_letters() -> None:
+    asked = Question(id="q/3", benchmark="q", text="桡神经损伤的表现是什么")
+    hops = hops_of([search("桡神经损伤"), search("天气")], GOLD)
+    assert words_shared(hops, asked) == [4, 0]
