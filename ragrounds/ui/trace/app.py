@@ -17,9 +17,11 @@ from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.compare import CompareScreen
 from ragrounds.ui.trace.dialogs import FilterScreen, FindBar, HelpScreen, key_help
+from ragrounds.ui.trace.menu import MenuScreen
+from ragrounds.ui.trace.themes import DARK as DARK
+from ragrounds.ui.trace.themes import LIGHT, THEMES
+from ragrounds.ui.trace.views import known_views, view_screen
 from ragrounds.ui.trace.widgets import Pager, Rows
-
-DARK, LIGHT = "textual-dark", "textual-light"
 
 
 class TraceApp(App[None]):
@@ -27,6 +29,10 @@ class TraceApp(App[None]):
 
     TITLE = "ragrounds trace"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "view('attempts')", "Attempts and their steps", id="view.attempts", show=False),
+        Binding("2", "view('hops')", "Hops of each attempt", id="view.hops", show=False),
+        Binding("3", "view('grid')", "Grid: questions × agents", id="view.grid", show=False),
+        Binding("4", "view('compare')", "Compare two answers", id="view.compare", show=False),
         Binding("question_mark", "help", "Keys", id="help", key_display="?"),
         Binding("t", "light", "Light or dark", id="theme", show=False),
         Binding("q", "quit", "Quit", id="quit"),
@@ -41,19 +47,42 @@ class TraceApp(App[None]):
         row: int = 0,
         theme: str = DARK,
         keymap: Mapping[str, str] | None = None,
+        view: str = "attempts",
     ) -> None:
         super().__init__()
+        for each in THEMES:
+            self.register_theme(each)
         self.attempt_list = AttemptList(pages)
         order = self.attempt_list.make_order(wanted or Filter(), sort)
         self.attempt_list.arrange(order, wanted or Filter(), sort)
         self.attempt_list.move(row)
         self.theme = theme
+        self._view = view
         if keymap:
             self.set_keymap(dict(keymap))
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen over the attempt list."""
         return BrowseScreen(self.attempt_list)
+
+    def on_mount(self) -> None:
+        """Open the view that was asked for."""
+        if self._view != "attempts":
+            self.call_after_refresh(self.action_view, self._view)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether an action can be taken now: a view that is not there is not offered."""
+        return action != "view" or parameters[:1] == () or parameters[0] in known_views()
+
+    def action_view(self, name: str) -> None:
+        """Show the same attempts in another view."""
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, BrowseScreen):
+            self.pop_screen()
+        browse = self.screen
+        if isinstance(browse, BrowseScreen) and name != "attempts":
+            opened = browse.compare_screen() if name == "compare" else view_screen(name, self.attempt_list)
+            if opened is not None:
+                self.push_screen(opened, lambda index: browse.open_place(index, getattr(opened, "chosen_step", "")))
 
     def action_help(self) -> None:
         """Show the keys of this screen."""
@@ -104,5 +133,5 @@ def read_keymap(file: Path) -> dict[str, str]:
 
 def bindings() -> list[Binding]:
     """Every key of the viewer, on all its screens."""
-    owners = (TraceApp, BrowseScreen, CompareScreen, FilterScreen, FindBar, HelpScreen, Rows, Pager)
+    owners = (TraceApp, BrowseScreen, CompareScreen, FilterScreen, FindBar, HelpScreen, MenuScreen, Rows, Pager)
     return [binding for owner in owners for binding in owner.BINDINGS if isinstance(binding, Binding)]

@@ -80,6 +80,12 @@ class AttemptList:
         """Put the cursor on a row, or on the nearest that exists."""
         self.row = max(0, min(row, len(self) - 1))
 
+    def row_of(self, index: int) -> int | None:
+        """The row that shows a place of the pages; ``None``: it is not listed."""
+        if self.order is None:
+            return index if 0 <= index < len(self) else None
+        return self.order.index(index) if index in self.order else None
+
     def forget(self) -> None:
         """Drop the rows that were read; they are read again when they are shown."""
         self._near.clear()

@@ -11,27 +11,37 @@ from array import array
 from operator import attrgetter
 from typing import ClassVar
 
-from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
-from textual.widgets import Footer, Static
 
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.summaries import SORTS, Filter, SortBy
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, short_names
+from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.compare import CompareScreen
 from ragrounds.ui.trace.dialogs import FilterScreen, FindBar
 from ragrounds.ui.trace.layout import Cells
+from ragrounds.ui.trace.menu import MenuLine, MenuScreen, letters
 from ragrounds.ui.trace.tree import MEASURES, LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
+from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
 _LOOK = 1.0
 """Seconds between looks at the store."""
+SORT_WORDS = {
+    "asked": "as the questions were asked",
+    "cost": "cost uncached",
+    "calls": "calls of models and searches",
+    "time": "from the first step to the last",
+    "tokens": "in and out",
+    "score": "by the scorer above the list",
+    "newest": "when it ended",
+}
 _REPORT_EVERY = 25
 """Attempts after which a search through all of them says how far it is."""
 
@@ -39,16 +49,24 @@ _REPORT_EVERY = 25
 class BrowseScreen(DetailActions, Screen[None]):
     """Three panes over an :class:`AttemptList` and the :class:`TreeState` of the attempt under the cursor."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide"), (190, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (180, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
     DEFAULT_CSS = """
     BrowseScreen {
-        & #where { height: 1; background: $panel; color: $foreground; }
-        & #panes { height: 1fr; layout: grid; grid-size: 2 2; grid-columns: 3fr 2fr; grid-rows: 2fr 3fr; }
-        & Rows, & Pager { border: round $foreground 30%; &:focus { border: round $accent; } }
-        & #detail { column-span: 2; }
-        &.-wide #panes { grid-size: 3 1; grid-columns: 3fr 4fr 5fr; grid-rows: 1fr; }
-        &.-wide #detail { column-span: 1; }
-        &.-very-wide #panes { grid-columns: 4fr 4fr 7fr; }
+        & #panes { height: 1fr; layout: vertical; }
+        & #lists { height: 2fr; layout: horizontal; }
+        & #attempts { width: 3fr; }
+        & #tree { width: 2fr; }
+        & #detail { height: 3fr; }
+        & Rows, & Pager { border: round $border-blurred; }
+        & Rows:focus, & Pager:focus { border: round $accent; }
+        &.-wide #panes { layout: horizontal; }
+        &.-wide #lists { width: 5fr; height: 1fr; layout: vertical; }
+        &.-wide #attempts, &.-wide #tree { width: 1fr; height: 1fr; }
+        &.-wide #detail { width: 6fr; height: 1fr; }
+        &.-very-wide #panes { layout: horizontal; }
+        &.-very-wide #lists { width: 8fr; height: 1fr; layout: horizontal; }
+        &.-very-wide #attempts, &.-very-wide #tree { width: 1fr; height: 1fr; }
+        &.-very-wide #detail { width: 7fr; height: 1fr; }
     }
     """
 
@@ -62,9 +80,9 @@ class BrowseScreen(DetailActions, Screen[None]):
         Binding("e", "seek_error(1)", "Next error", id="error.next"),
         Binding("E", "seek_error(-1)", "Error before", id="error.previous", show=False),
         Binding("f", "filter", "Filter", id="filter"),
-        Binding("s", "sort", "Sort", id="sort"),
+        Binding("s", "sort", "Sort by …", id="sort"),
         Binding("S", "reverse", "Sort the other way", id="sort.reverse", show=False),
-        Binding("c", "compare", "Compare", id="compare"),
+        Binding("c", "app.view('compare')", "Compare two answers", id="compare"),
         Binding("space", "fold", "Fold, unfold", id="fold", show=False),
         Binding("left,h", "fold(True)", "Fold, or go up", id="fold.close", show=False),
         Binding("right,l", "fold(False)", "Unfold", id="fold.open", show=False),
@@ -77,6 +95,42 @@ class BrowseScreen(DetailActions, Screen[None]):
         Binding("escape", "clear", "Clear search and filter", id="clear", show=False),
         *DetailActions.BINDINGS,
     ]
+    KEYS_SHOWN: ClassVar[KeysShown] = {
+        "attempts": (
+            ("rows.open", "steps"),
+            ("find", "find"),
+            ("filter", "filter"),
+            ("sort", "sort"),
+            ("wrong.next", "next wrong"),
+            ("error.next", "next error"),
+            ("find.everywhere", "full text"),
+            ("compare", "compare"),
+            ("zoom", "zoom"),
+            ("theme", "theme"),
+            ("quit", "quit"),
+        ),
+        "tree": (
+            ("fold", "fold"),
+            ("fold.all", "fold all"),
+            ("find", "find"),
+            ("match.next", "next match"),
+            ("bars", "bars"),
+            ("zoom", "zoom"),
+            ("copy", "copy"),
+            ("wrong.next", "next wrong"),
+            ("compare", "compare"),
+        ),
+        "detail": (
+            ("detail.page_down", "further"),
+            ("find", "find"),
+            ("match.next", "next match"),
+            ("markdown", "markdown"),
+            ("copy", "copy"),
+            ("editor", "editor"),
+            ("zoom", "zoom"),
+        ),
+        "find-text": (("submit", "search"), ("find.leave", "leave")),
+    }
 
     def __init__(self, attempt_list: AttemptList) -> None:
         super().__init__()
@@ -88,13 +142,14 @@ class BrowseScreen(DetailActions, Screen[None]):
 
     def compose(self) -> ComposeResult:
         """The panes, with a line above that says where the cursor is, and the keys below."""
-        yield Static(id="where", markup=False)
+        yield TopLine("attempts", known_views())
         with Container(id="panes"):
-            yield Rows(self._attempt_row, id="attempts", title="attempts", head=self._heading)
-            yield Rows(self._tree_row, id="tree", title="steps", head=figure_heading)
+            with Container(id="lists"):
+                yield Rows(self._attempt_row, id="attempts", title="attempts", head=self._heading)
+                yield Rows(self._tree_row, id="tree", title="steps", head=figure_heading)
             yield Pager(id="detail", title="detail")
         yield FindBar()
-        yield Footer()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Show the list and its first attempt, and look at the store every second from now on."""
@@ -140,14 +195,16 @@ class BrowseScreen(DetailActions, Screen[None]):
 
     def show_position(self, doing: str = "") -> None:
         """Say above the panes where the cursor is, what is listed and by which scorer, or what is being done."""
-        attempt_list, total = self.attempt_list, len(self.attempt_list)
+        line, attempt_list, total = self.query_one(TopLine), self.attempt_list, len(self.attempt_list)
+        if doing:
+            line.tell(doing)
+            return
         current = attempt_list.current
-        place = f"{attempt_list.row + 1 if total else 0:,} of {total:,}"
-        agent = safe(current.run.agent) if current else ""
+        every = len(attempt_list.pages)
+        of = f"{total:,}" if total == every else f"{total:,} (all: {every:,})"
+        place = f"{attempt_list.row + 1 if total else 0:,} of {of}"
         scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
-        description = safe(attempt_list.description())
-        parts = [doing] if doing else [place, *([description] if description else []), scorer, agent]
-        self.query_one("#where", Static).update(Text(" " + "  |  ".join(parts), no_wrap=True, overflow="ellipsis"))
+        line.tell(place, safe(attempt_list.description()), scorer, safe(current.run.agent) if current else "")
 
     def open(self) -> None:
         """Open the attempt under the cursor."""
@@ -353,9 +410,22 @@ class BrowseScreen(DetailActions, Screen[None]):
         self.open()
 
     def action_sort(self) -> None:
-        """Sort by the next measure."""
-        after = SORTS[(SORTS.index(self.attempt_list.sort) + 1) % len(SORTS)]
-        self.rearrange(self.attempt_list.filter, after, self.attempt_list.descending)
+        """Choose what to sort by; the order that is there already is turned round."""
+        here, arrow = self.attempt_list.sort, "▼" if self.attempt_list.descending else "▲"
+        lines = [
+            MenuLine(name, name, SORT_WORDS.get(name, ""), letter, f"{arrow} " if name == here else "  ")
+            for name, letter in zip(SORTS, letters(SORTS, taken="qjkgG"), strict=True)
+        ]
+
+        def chosen(name: str | None) -> None:
+            """Sort by it."""
+            if name == here and name != "asked":
+                self.action_reverse()
+            elif name is not None:
+                self.rearrange(self.attempt_list.filter, name, self.attempt_list.descending)
+
+        title = "sort by (the same again: the other way)"
+        self.app.push_screen(MenuScreen(title, lines, SORTS.index(here)), chosen)
 
     def action_reverse(self) -> None:
         """Sort the other way round."""
@@ -371,13 +441,26 @@ class BrowseScreen(DetailActions, Screen[None]):
 
         self.app.push_screen(FilterScreen(self.attempt_list), chosen)
 
-    def action_compare(self) -> None:
-        """Open the compare screen at the question under the cursor; needs two runs."""
+    def compare_screen(self) -> CompareScreen | None:
+        """The compare screen at the question under the cursor; ``None``, with the reason said: there are not two
+        runs."""
         current = self.attempt_list.current
         if len(self.attempt_list.pages.runs) < 2 or current is None:
             self.app.notify("Comparing needs two runs: name them, ragrounds trace RUN RUN.", markup=False)
+            return None
+        return CompareScreen(self.attempt_list.pages, current)
+
+    def open_place(self, index: int | None, node: str = "") -> None:
+        """Open the attempt at a place of the pages, and the step with this key, as another screen asks for it."""
+        row = None if index is None else self.attempt_list.row_of(index)
+        if row is None:
             return
-        self.app.push_screen(CompareScreen(self.attempt_list.pages, current))
+        self.attempt_list.move(row)
+        self.list_changed()
+        self.open()
+        if node and self.tree_state is not None and self.tree_state.go_to(node):
+            self.tree_changed()
+            self.tree_pane.focus()
 
     # Following runs that are being made
 

@@ -251,7 +251,7 @@ class FindBar(Horizontal):
     def compose(self) -> ComposeResult:
         """A name of what is searched, and the line to type in."""
         yield Label("", markup=False)
-        yield Input(select_on_focus=True)
+        yield Input(select_on_focus=True, id="find-text")
 
     def ask(self, title: str, before: str, back: Widget | None, found: Callable[[str], None]) -> None:
         """Ask for a text; `found` is called with it, then `back` is focused again."""

@@ -77,6 +77,17 @@ class TreeState:
         lines = self.lines()
         self.cursor = lines[max(0, min(row, len(lines) - 1))].node.key
 
+    def go_to(self, key: str) -> bool:
+        """Put the cursor on a node by its key, unfolding what hides it; return whether there is such a node."""
+        if key not in self._nodes:
+            return False
+        above = self._parents.get(key)
+        while above is not None:
+            self.folded.discard(above)
+            above = self._parents.get(above)
+        self.cursor = key
+        return True
+
     def toggle(self, folded: bool | None = None) -> None:
         """Fold or unfold the node under the cursor; folding what has nothing below goes to its parent."""
         node = self.node

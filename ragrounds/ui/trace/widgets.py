@@ -40,6 +40,9 @@ STYLES = (
     "bar",
     "hit",
     "strong",
+    "term",
+    "new",
+    "mark",
     "cursor",
 )
 """Names of the styles that text may have; what they look like stands in the style sheet."""
@@ -54,8 +57,11 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         overflow-x: hidden;
         overflow-y: auto;
         scrollbar-size-vertical: 1;
+        scrollbar-gutter: stable;
         background: $background;
-        & > .lines--dim { text-style: dim; }
+        border-title-color: $quiet;
+        &:focus { border-title-color: $text-accent; }
+        & > .lines--dim { color: $quiet; }
         & > .lines--heading { color: $text-accent; text-style: bold; }
         & > .lines--key { color: $text-secondary; }
         & > .lines--note { text-style: italic; }
@@ -66,14 +72,20 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         & > .lines--bar { color: $text-primary; }
         & > .lines--hit { text-style: reverse; }
         & > .lines--strong { text-style: bold; }
-        & > .lines--cursor { background: $panel; text-style: bold; }
-        &:focus > .lines--cursor {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
-        }
+        & > .lines--term { text-style: bold underline; }
+        & > .lines--new { color: $text-primary; }
+        & > .lines--mark { color: $text-warning; }
+        & > .lines--cursor { background: $cursor-resting; text-style: bold; }
+        &:focus > .lines--cursor { background: $cursor-line; text-style: bold; }
         &:nocolor > .lines--cursor { text-style: underline; }
         &:nocolor:focus > .lines--cursor { text-style: reverse; }
     }
     """
+
+    @property
+    def columns(self) -> int:
+        """Cells that a line has: the pane without its border and without the scrollbar, shown or not."""
+        return self.scrollable_content_region.width
 
     def style_of(self, name: str) -> Style:
         """How a style of :data:`STYLES` looks in this theme."""
@@ -133,7 +145,7 @@ class Rows(Lines):
     def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
         """Show `count` rows with the cursor on `row`."""
         self.count, self.row = count, row
-        self.virtual_size = Size(self.size.width, count + self._top)
+        self.virtual_size = Size(self.columns, count + self._top)
         if not keep_scroll and self.size.height:
             self._reveal()
         self.refresh()
@@ -141,7 +153,7 @@ class Rows(Lines):
     def render_line(self, y: int) -> Strip:
         """A line of the screen: the heading, a row as `draw` makes it, or nothing."""
         row = y - self._top + self.scroll_offset.y
-        width = self.size.width
+        width = self.columns
         if y < self._top and self._head is not None:
             return self.strip([(self._head(width), "dim")], width)
         if row >= self.count:
@@ -151,7 +163,7 @@ class Rows(Lines):
 
     def on_resize(self, _: events.Resize) -> None:
         """Keep the row under the cursor on the screen."""
-        self.virtual_size = Size(self.size.width, self.count + self._top)
+        self.virtual_size = Size(self.columns, self.count + self._top)
         self._reveal()
 
     def on_click(self, event: events.Click) -> None:
@@ -249,7 +261,7 @@ class Pager(Lines):
 
     def render_line(self, y: int) -> Strip:
         """A line of the screen: text with what is searched for and what is selected marked."""
-        width, number = self.size.width, y + self.scroll_offset.y
+        width, number = self.columns, y + self.scroll_offset.y
         if number >= len(self._page.lines):
             return Strip.blank(width, self.rich_style)
         strip = self.strip(self._cells(self._page.lines[number]), width)
@@ -271,12 +283,12 @@ class Pager(Lines):
 
     def on_resize(self, _: events.Resize) -> None:
         """Lay the text out again where the width changed."""
-        if self.size.width != self._width:
+        if self.columns != self._width:
             self._lay_out()
 
     def _lay_out(self) -> None:
-        self._width = self.size.width
-        self._page = TextLayout(self.blocks, max(10, self._width - 1), self.markdown)
+        self._width = self.columns
+        self._page = TextLayout(self.blocks, max(10, self._width), self.markdown)
         self.virtual_size = Size(self._width, len(self._page.lines))
         self.refresh()
 

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.ui.trace.app import TraceApp, bindings
+from ragrounds.ui.trace.app import LIGHT, TraceApp, bindings
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.compare import CompareScreen
 from tests.ui.trace.seeing import matches, press, screen, settle
@@ -54,7 +54,7 @@ async def test_light_shows_the_same_text(viewer: Open) -> None:
     async with viewer() as pilot:
         dark = shown(pilot)
         await press(pilot, "t")
-        assert pilot.app.theme == "textual-light"
+        assert pilot.app.theme == LIGHT
         assert shown(pilot) == dark
 
 
@@ -148,7 +148,7 @@ async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
 
 async def test_sorting(viewer: Open) -> None:
     async with viewer() as pilot:
-        await press(pilot, "s")
+        await press(pilot, "s", "down", "enter")
         first = browse(pilot).attempt_list.at(0)
         assert first is not None
         assert first.cost_uncached == pytest.approx(0.04)
