@@ -121,9 +121,9 @@ class KeyBar(_Line):
     def keys(self) -> list[tuple[str, str, str]]:
         """Key, how it is written, and its word, for what applies now, the most wanted first."""
         known: dict[str, Binding] = {}
-        for active in self.screen.active_bindings.values():
-            if active.enabled:
-                known.setdefault(active.binding.id or active.binding.action, active.binding)
+        active = [one.binding for one in self.screen.active_bindings.values() if one.enabled]
+        for binding in sorted(active, key=lambda one: not one.id):
+            known.setdefault(binding.id or binding.action, binding)
         shown: KeysShown = getattr(self.screen, "KEYS_SHOWN", {})
         focused = self.screen.focused
         chosen = list(shown.get(focused.id or "" if focused else "", shown.get("", ())))
