@@ -19,7 +19,8 @@ from ragrounds.ui.trace.compare import CompareScreen
 from ragrounds.ui.trace.dialogs import FilterScreen, FindBar, HelpScreen, key_help
 from ragrounds.ui.trace.menu import MenuScreen
 from ragrounds.ui.trace.themes import DARK as DARK
-from ragrounds.ui.trace.themes import LIGHT, THEMES
+from ragrounds.ui.trace.themes import LIGHT as LIGHT
+from ragrounds.ui.trace.themes import THEMES
 from ragrounds.ui.trace.views import known_views, view_screen
 from ragrounds.ui.trace.widgets import Pager, Rows
 
