@@ -64,15 +64,16 @@ def print_comparison(
 ) -> None:
     """Print the tables of a comparison and its notes; with `frontier` also cost against score, with a picture."""
     console = console or results_console()
+    told: set[str] = set()
     for table in comparison_tables(comparison, scorers):
-        print_table(table, console)
+        print_table(table, console, told)
     if frontier and len(comparison.rows) > 1:
-        _print_frontiers(comparison, scorers, console)
+        _print_frontiers(comparison, scorers, console, told)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
 
 
-def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console) -> None:
+def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console, told: set[str]) -> None:
     from ragrounds.ui.chart_text import draw
     from ragrounds.ui.frontier import frontier_picture
 
@@ -81,7 +82,7 @@ def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Co
         if table.frontier is None:
             continue
         for costs in frontier_tables(table.frontier, table.scorer, numbers, agents):
-            print_table(costs, console)
+            print_table(costs, console, told)
         console.print()
         picture = frontier_picture(table.frontier, table.scorer, numbers, agents)
         console.print(draw(picture, min(console.width, 100), legend=False))
@@ -115,11 +116,12 @@ def score_table(
     headings = [other.scorer if other.unit == table.unit else f"{other.scorer} ({other.unit})" for other in beside]
     lower = ", lower is better" if table.direction == "lower" else ""
     plain = any("±" in cell for row in rows for cell in row[2:])
-    named = " (±: MIRAGE's sqrt(p(1-p)/n), no interval)" if plain else ""
+    named = "; ±: MIRAGE's sqrt(p(1-p)/n), no interval" if plain else ""
     return TextTable(
         key="scores",
         scorer=table.scorer,
-        title=f"{table.scorer}: {described(table.scorer).summary}, {table.unit}{lower}{named}",
+        title=f"{table.scorer}, {table.unit}{lower}",
+        about=f"{described(table.scorer).summary}{named}",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in (*names, *headings))),
         rows=tuple(rows),
     )
@@ -147,7 +149,8 @@ def class_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     return TextTable(
         key="classes",
         scorer=table.scorer,
-        title=f"{table.scorer} by type, percent (to find, given, right: triplets)",
+        title=f"{table.scorer} by type, percent",
+        about="to find, given, right: triplets",
         columns=(*(Column(name, right=False) for name in leading), Column("#"), *(Column(name) for name in names)),
         rows=tuple(rows),
     )
@@ -181,9 +184,10 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     told = legend(name for name in used if name in OPEN | {"blocked", "empty"})
     return TextTable(
         key="outcomes",
-        title="outcomes and cost (in, out: tokens; paid: really paid; uncached: with an empty journal; "
+        title="outcomes and cost",
+        about="in, out: tokens; paid: really paid; uncached: with an empty journal; "
         + ("judging: paid for judges of these answers, in no other column; " if judged else "")
-        + "time: a question)"
+        + "time: a question"
         + (f"; {told}" if told else ""),
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(
@@ -220,8 +224,8 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
     return TextTable(
         key="pairs",
         scorer=table.scorer,
-        title=f"paired differences under {table.scorer}, {unit}"
-        + (" (with an always-valid p, 95 % is a confidence sequence)" if watched else ""),
+        title=f"paired differences under {table.scorer}, {unit}",
+        about="with an always-valid p, 95 % is a confidence sequence" if watched else "",
         columns=(Column("2nd - 1st", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )

@@ -76,8 +76,9 @@ def frontier_tables(
     runs = TextTable(
         key="frontier",
         scorer=scorer,
-        title=f"cost and {figure} under {scorer} (cost: {UNITS[measure]} a question; resamples: share of "
-        "bootstrap resamples in which the run is on the frontier)",
+        title=f"cost and {figure} under {scorer}",
+        about=f"cost: {UNITS[measure]} a question; resamples: share of bootstrap resamples in which the run is on the "
+        "frontier",
         columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )

@@ -123,7 +123,8 @@ def print_raters(found: RaterAgreement) -> None:
         console.print(Text(line), soft_wrap=True)
     table = TextTable(
         key="raters",
-        title="every two raters (Cohen's kappa: 1 perfect, 0 as by chance)",
+        title="every two raters",
+        about="Cohen's kappa: 1 perfect, 0 as by chance",
         columns=(Column("one", right=False), Column("other", right=False), *map(Column, ("items", "same %", "kappa"))),
         rows=tuple(
             (safe(pair.one), safe(pair.other), f"{pair.items:,}", percent(pair.same, 1), _number(pair.kappa))

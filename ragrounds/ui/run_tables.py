@@ -29,6 +29,7 @@ def runs_table(
     return TextTable(
         key="runs",
         title="",
+        turns=False,
         columns=(
             Column("run", right=False, whole=True),
             Column("agent", right=False),
@@ -153,7 +154,8 @@ def ledger_table(ledger: Ledger) -> TextTable:
     words = f"paid: really paid; uncached: with an empty journal{replaced if ledger.total.replaced else ''}"
     return TextTable(
         key="ledger",
-        title=f"costs{split} ({words})",
+        title=f"costs{split}",
+        about=words,
         columns=(
             *(Column(key, right=False, whole=key == "run") for key in ledger.by),
             *(Column(name) for name in shown),

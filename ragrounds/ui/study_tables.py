@@ -44,7 +44,8 @@ def _main(table: StudyTable) -> TextTable:
             if any(cell.deviation is not None for cell in row.cells):
                 rows.append(("  deviation", *(_signed(table, cell.deviation) for cell in row.cells)))
     columns = (Column("", right=False), *(Column(safe(name)) for name in table.columns))
-    return TextTable(key=f"study-{table.study.lower()}", title=_title(table), columns=columns, rows=tuple(rows))
+    key = f"study-{table.study.lower()}"
+    return TextTable(key=key, title=_title(table), columns=columns, rows=tuple(rows), turns=False)
 
 
 def _title(table: StudyTable) -> str:
@@ -60,6 +61,7 @@ def _differences(table: StudyTable) -> TextTable:
             rows.append(("  95 % interval", *(_ends(table, cell) for cell in row.cells)))
     return TextTable(
         key=f"study-{table.study.lower()}-differences",
+        turns=False,
         title=f"Against {safe(table.baseline)}, on the same questions",
         columns=(Column("", right=False), *(Column(safe(name)) for name in table.columns)),
         rows=tuple(rows),

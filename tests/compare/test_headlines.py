@@ -113,7 +113,7 @@ def test_reference_answers_without_facts_have_a_figure(command, tmp_path):
     for words in (("run", *asked), ("compare", "direct"), ("score", "direct")):
         told = command(*words)
         assert told.returncode == 0, told.stderr
-        assert "rouge-l: " in told.stdout
+        assert "rouge-l, " in told.stdout
         assert "facts: " not in told.stdout
         assert "missing" not in told.stdout
     claimed = command("compare", "direct", "--assert", "score(direct) < 0.5", "--json")

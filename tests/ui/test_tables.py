@@ -10,6 +10,7 @@ from rich.console import Console
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.records import Run, Usage
 from ragrounds.ui.run_tables import ledger_table, runs_table
+from ragrounds.ui.table_layout import folded, laid_out
 from ragrounds.ui.tables import Column, TextTable, latex, markdown, print_table
 
 MODEL = "openai:organisation/a-model-with-a-long-name[max_tokens=4096,temperature=0]"
@@ -45,9 +46,21 @@ def test_no_figure_of_the_ledger_is_cut(width):
     assert "…" not in text
     for figure in FIGURES:
         assert text.count(figure) == 3, figure  # two lines and their sum
-    assert sum("vanilla_rag-top_k-1-4aa705" in line for line in lines) == 2
-    assert ("calls: 12,345" in text) == (width <= 120)
-    if width != 180:  # there the model is folded between other columns
+    assert text.count("vanilla_rag-top_k-1-4aa705") == 2
+    assert all(cell_len(line.rstrip()) <= max(width, cell_len(MODEL) + 2) for line in lines[3:])
+    bands = laid_out(sheet, width)
+    assert len(bands) == (0 if width < 120 else 1)
+    if width == 120:  # its rows stand as columns: the figures, one below the other, can be compared
+        assert [line.split()[0] for line in lines[-9:]] == [
+            "calls", "reused", "failed", "in", "cached", "out", "reasoning", "paid", "uncached"
+        ]  # fmt: skip
+        assert [MODEL in column.name.replace("\n", "") for column in bands[0].table.columns] == [
+            False,
+            True,
+            True,
+            False,
+        ]
+    elif width != 180:  # there the model is folded between other columns
         assert text.count(MODEL) == 2
 
 
@@ -100,3 +113,93 @@ def test_notes_stand_beneath_exported_tables() -> None:
     written = "\\noindent Note: 5 of 9 were made again: \\textless{}b\\textgreater{} \\& 50 \\%\\par\n"
     assert latex([table], [note]).endswith(written)
     assert "Note" not in markdown([table]) + latex([table])
+
+
+def agents(count: int) -> TextTable:
+    """A table as comparisons have it: a number, an agent, and figures."""
+    names = ["sample", "95 %", "n", "answered", "abstained", "calls", "in", "out", "paid", "uncached", "time"]
+    cells = (
+        "64.04 ±5.09",
+        "53.7-73.3",
+        "1,089",
+        "1,107",
+        "18",
+        "2,140",
+        "92.0 k",
+        "6.9 k",
+        "$0.012",
+        "$12.01",
+        "94 ms",
+    )
+    rows = tuple((f"{number}", f"vanilla_rag[top_k={number}]", *cells) for number in range(1, count + 1))
+    columns = (Column("#"), Column("agent", right=False), *map(Column, names))
+    return TextTable(key="x", title="figures", about="what they mean, in words", columns=columns, rows=rows)
+
+
+def test_four_agents_are_columns_where_the_terminal_is_narrow():
+    lines = printed(agents(4), 80)
+    assert all(cell_len(line) <= 80 for line in lines)
+    sheet = lines[2:]
+    assert [line.split() for line in sheet[:3]] == [
+        ["#1", "#2", "#3", "#4"],
+        ["vanilla_rag"] * 4,
+        [f"[top_k={number}]" for number in range(1, 5)],
+    ]
+    figures = {line[:12].strip(): line[12:].split() for line in sheet[3:]}
+    assert len(figures) == 11  # each in one line, so that four agents stand beside each other
+    assert figures["uncached"] == ["$12.01"] * 4
+    assert figures["95 %"] == ["53.7-73.3"] * 4
+    assert len(printed(agents(4), 160)) == 2 + 1 + 4  # where there is room agents are rows
+
+
+def test_twelve_agents_stand_in_bands_and_an_interval_stays_with_its_figure():
+    lines = printed(agents(12), 80)
+    assert all(cell_len(line) <= 80 for line in lines)
+    heads = [line.split() for line in lines if line.split()[:2] == ["#", "agent"]]
+    assert [name for head in heads for name in head if name not in ("#", "agent", "%")][:4] == [
+        "sample",
+        "95",
+        "n",
+        "answered",
+    ]
+    assert all(head[2] != "95" for head in heads)
+    for number in range(1, 13):
+        assert sum(line.split()[:2] == [f"{number}", f"vanilla_rag[top_k={number}]"] for line in lines if line) == len(
+            heads
+        )
+    assert len(lines) < 2 + len(heads) * 14
+
+
+def test_long_names_are_shortened_in_bands_and_stand_whole_once_below():
+    sheet = agents(12)
+    long = 'vanilla_rag[retriever="bm25[k1=0.9,b=0.4]",top_k=16]'
+    rows = (("1", long, *sheet.rows[0][2:]), *sheet.rows[1:])
+    console = Console(width=80, file=io.StringIO(), record=True)
+    told: set[str] = set()
+    print_table(structs.replace(sheet, rows=rows), console, told)
+    print_table(structs.replace(sheet, rows=rows), console, told)
+    text = console.export_text()
+    assert text.count(f"#1  {long}") == 1
+    assert 'vanilla_…0.4]",top_k=16]' in text
+
+
+def test_words_are_broken_where_they_have_parts():
+    assert folded("vanilla_rag[top_k=8]", 12) == ["vanilla_rag", "[top_k=8]"]
+    assert folded("i_medrag[rounds=4,queries=3]", 16) == ["i_medrag", "[rounds=4,", "queries=3]"]
+    assert folded("eine lange Zeile", 10) == ["eine lange", "Zeile"]
+    assert folded("肺栓塞肺栓塞肺", 6) == ["肺栓塞", "肺栓塞", "肺"]
+    assert "".join(folded("x" * 95, 9)) == "x" * 95
+    assert folded("", 5) == [""]
+
+
+def test_what_can_be_spared_is_left_out_before_a_table_is_given_up():
+    columns = (Column("run", right=False, whole=True), Column("score"), Column("created", spare=True))
+    sheet = TextTable(key="x", title="", columns=columns, rows=(("direct-f39b35", "30.34", "2026-11-22 10:00"),))
+    assert "created" in printed(sheet, 60)[0]
+    assert printed(sheet, 30) == ["run            score", "direct-f39b35  30.34"]
+
+
+def test_a_title_is_broken_between_words_and_says_what_headings_mean():
+    lines = printed(agents(2), 30)
+    assert lines[1:3] == ["figures  what they mean, in ", "words"]
+    assert markdown([agents(2)]).startswith("**figures (what they mean, in words)**\n")

@@ -54,7 +54,7 @@ def html_table(table: TextTable) -> str:
         for row in table.rows
     )
     return (
-        f'<figure class="sheet"><figcaption>{text(table.title)}</figcaption><div class="scroll"><table>'
+        f'<figure class="sheet"><figcaption>{text(table.caption)}</figcaption><div class="scroll"><table>'
         f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>"
     )
 
