@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from ragrounds.contracts import FinishedAttempt
     from ragrounds.evals.engine.progress import Projection, ReplayProgress
     from ragrounds.records import Run
-    from ragrounds.ui.progress import Display
+    from ragrounds.ui.progress.displays import Display
+    from ragrounds.ui.progress.facts import ProgressGatherer
 
+_SAID = 40
+"""Lines said before a screen covers them that it shows again."""
 _EVERY = 0.5
 """Seconds between two pictures in a notebook: each is a message to the browser."""
 
@@ -65,9 +69,11 @@ class TerminalListener(RunListener):
 
     def __init__(self, display: Display | None = None, corpus: str = "") -> None:
         self._display, self._corpus = display, corpus
+        self._said: deque[str] = deque(maxlen=_SAID)
 
     def message(self, text: str) -> None:
-        """Say it."""
+        """Say it. A screen that covers it shows it too."""
+        self._said.extend(text.splitlines())
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     def reading(self, what: str, count: int) -> None:
@@ -84,15 +90,15 @@ class TerminalListener(RunListener):
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """The display that was asked for; by default by the terminal. A pilot does not open the trace viewer."""
-        from ragrounds.ui.progress import open_progress
+        from ragrounds.ui.progress.displays import open_progress
 
         display = "plain" if pilot and self._display == "viewer" else self._display
-        with open_progress(display, progress) as shown:
+        with open_progress(display, progress, said=list(self._said)) as shown:
             yield shown.observe
 
     def projected(self, projection: Projection) -> None:
         """Say it."""
-        from ragrounds.ui.progress import projection_text
+        from ragrounds.ui.progress.words import projection_text
 
         self.message(projection_text(projection))
 
@@ -103,7 +109,7 @@ class NotebookListener(RunListener):
     def __init__(self) -> None:
         self._cell = NotebookCell()
         self._said: list[str] = []
-        self._counts: ReplayProgress | None = None
+        self._facts: ProgressGatherer | None = None
 
     def message(self, text: str) -> None:
         """Show it below the table."""
@@ -119,7 +125,10 @@ class NotebookListener(RunListener):
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """Count and show."""
-        self._counts = progress
+        from ragrounds.ui.progress.facts import ProgressGatherer
+
+        progress.begin()
+        self._facts = ProgressGatherer(progress)
 
         def hear(finished: FinishedAttempt) -> None:
             """Count an attempt that ended; draw anew where the last picture is old enough."""
@@ -134,19 +143,20 @@ class NotebookListener(RunListener):
 
     def projected(self, projection: Projection) -> None:
         """Show it below the table."""
-        from ragrounds.ui.progress import projection_text
+        from ragrounds.ui.progress.words import projection_text
 
         self.message(projection_text(projection))
 
     def _show(self, at_once: bool = False) -> None:
         from rich.text import Text
 
-        from ragrounds.ui.progress import progress_line, progress_parts
+        from ragrounds.ui.progress.frame import table_parts
+        from ragrounds.ui.progress.lines import progress_line
 
-        counts = self._counts
+        facts = self._facts.gather(last=at_once) if self._facts is not None else None
         said = [Text(line) for line in self._said[-10:]]
-        line = progress_line(counts) if counts is not None else ""
-        parts = [*progress_parts(counts), Text(line)] if counts is not None else []
+        line = progress_line(facts) if facts is not None else ""
+        parts = [*table_parts(facts), Text(line)] if facts is not None else []
         self._cell.show([*parts, *said], "\n".join([*([line] if line else []), *self._said[-10:]]), at_once)
 
 

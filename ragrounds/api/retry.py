@@ -182,7 +182,7 @@ def _check_cost(
     plan: RetryPlan, settings: Settings, max_cost: float | None, confirmed: bool, listener: RunListener
 ) -> None:
     """Raise a UserError where the projected cost is above the settings' threshold, and nobody confirms it."""
-    from ragrounds.ui.progress import dollars_span
+    from ragrounds.ui.progress.words import dollars_span
 
     above = settings.project_above_dollars
     if confirmed or max_cost is not None or above is None or plan.cost is None:

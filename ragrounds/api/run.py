@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ragrounds.contracts import FinishedAttempt, Stop
     from ragrounds.evals.benchmarks import Benchmark
     from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
+    from ragrounds.evals.engine.budget import BudgetStop
     from ragrounds.evals.engine.plan import PlannedRun, Recipe
     from ragrounds.evals.engine.recording.recorder import ProbedCall
     from ragrounds.evals.store.journal import StoreJournal
@@ -313,7 +314,7 @@ class _Replay:
         from ragrounds.evals.judges.stale import refresh_scores
         from ragrounds.evals.store.leases import Lease
         from ragrounds.evals.store.unrecorded import check_replayable
-        from ragrounds.ui.progress import live_claim_text
+        from ragrounds.ui.progress.words import live_claim_text
 
         store, execution, listener = self._store, self._execution, self._listener
         recipe = self._met(self._fitting(_recipe(self._request, self._loaded, self._settings)))
@@ -437,6 +438,19 @@ class _Replay:
         self._wanted = frozenset(attempts)
         self._counts = ReplayProgress(self._store, self.planned_runs, self._wanted, self._scorers.first)
 
+    def _show(self, spent: BudgetStop) -> None:
+        """Give the counts what a display shows beside them."""
+        from ragrounds.evals.engine.live_feed import Watcher
+        from ragrounds.evals.store.shown_names import kept_names
+
+        counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
+        counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
+        counts.benchmark, counts.budget = self._loaded.name, spent
+        if self._execution.engine == "local" and (self._execution.workers or 1) == 1:
+            counts.journal = lambda: (journal.made, journal.reused)
+        else:  # workers tell of their attempts in flight, and of their calls at the end
+            counts.in_flight = Watcher(self._settings.home).attempts
+
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
         last question; empty: it did not."""
@@ -457,9 +471,11 @@ class _Replay:
             listener=self._listener,
         )
         execution = self._execution
-        budget = Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
-        breaker = CircuitBreaker(failure_limit(execution.fail_after))
-        stops = [BudgetStop(budget), breaker, *self._stops]
+        spent = BudgetStop(
+            Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
+        )
+        stops = [spent, CircuitBreaker(failure_limit(execution.fail_after)), *self._stops]
+        self._show(spent)
 
         async def ask(questions: Sequence[Question], first: bool) -> str:
             with self._listener.progress(self._counts, pilot=first) as heard:

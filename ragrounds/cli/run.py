@@ -233,7 +233,7 @@ def _say_retry(result: RunResult) -> None:
 
 def _say_claim(result: RunResult) -> None:
     if result.stopping is not None:
-        from ragrounds.ui.progress import stop_text
+        from ragrounds.ui.progress.words import stop_text
 
         say(stop_text(result.stopping))
 

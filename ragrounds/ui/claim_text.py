@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.compare.claim_questions import ConditionAgainst, GivenAnswer
-from ragrounds.ui.progress import claimed_text, score_words
+from ragrounds.ui.progress.words import claimed_text, score_words
 from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, safe
 

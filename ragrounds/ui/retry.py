@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ragrounds.evals.engine.retry import RetryPlan
 from ragrounds.evals.store.retries import ANSWER_STATUS
-from ragrounds.ui.progress import dollars_span
+from ragrounds.ui.progress.words import dollars_span
 from ragrounds.ui.text import dollars, number_of
 
 

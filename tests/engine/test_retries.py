@@ -7,13 +7,14 @@ import pytest
 from ragrounds.contracts import Entry, Request
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.progress import attempts_left
-from ragrounds.evals.engine.retry import RetryChoice, calls_asked_again, fault_of, plan_retry
+from ragrounds.evals.engine.retry import RetryChoice, calls_asked_again, plan_retry
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.ledger import unfinished
 from ragrounds.evals.store.retries import (
     AskedAgain,
     begin_retry,
+    fault_of,
     following_key,
     paid_before_retries,
     replaced_replies,

@@ -34,6 +34,17 @@ class BudgetStop:
         self._cost: float | None = 0.0
         self._tokens: int | None = 0
 
+    @property
+    def parts(self) -> tuple[tuple[str, float | None, float], ...]:
+        """Of each limit: dollars, tokens or seconds; how much is used (``None``: not known), and the limit."""
+        budget, spent = self._budget, time.monotonic() - self._started
+        all_ = (("dollars", self._cost, budget.cost), ("tokens", self._tokens, budget.tokens))
+        return tuple(
+            (unit, used, limit)
+            for unit, used, limit in (*all_, ("seconds", spent, budget.seconds))
+            if limit is not None
+        )
+
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
         self.count(finished.attempt.cost_paid, finished.tokens_made)

@@ -56,19 +56,33 @@ stop_requests: ContextVar[StopRequests | None] = ContextVar("stop_requests", def
 """Where the work of this context hears requests to stop; ``None``: by the signal."""
 
 
+FINISHES = "Finishing what is in flight; Ctrl-C once more stops at once."
+"""What the first Ctrl-C says."""
+_asked: list[list[int]] = []
+"""How often each work at hand was asked to stop."""
+
+
+def times_asked() -> int:
+    """How often the work that goes on in this process was asked to stop: 0, 1 (what is in flight is finished), 2 or
+    more (it stops at once)."""
+    return max((count for (count,) in list(_asked)), default=0)
+
+
 @contextlib.contextmanager
 def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: None) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM lets what is in flight finish, and says so on stderr; the second stops at once. Both
     put an end into `ends`, and call `then`."""
     task = asyncio.current_task()
     cancelled = 0
+    asked = [0]
 
     def stop() -> None:
         """Act on a Ctrl-C."""
         nonlocal cancelled
+        asked[0] += 1
         if not any(isinstance(end, Interrupted) for end in ends):
             # Here, not where the run ends: who sees nothing happen presses again, and what is in flight is lost.
-            print("Finishing what is in flight; Ctrl-C once more stops at once.", file=sys.stderr, flush=True)  # noqa: T201
+            print(FINISHES, file=sys.stderr, flush=True)  # noqa: T201
         elif task is not None:
             cancelled += 1
             task.cancel()
@@ -76,10 +90,12 @@ def interruptible(ends: list[BaseException], then: Callable[[], None] = lambda: 
         then()
 
     requests = stop_requests.get()
+    _asked.append(asked)
     try:
         with requests.heard_by(stop) if requests is not None else _heard_as_signal(stop):
             yield
     finally:
+        _asked[:] = [one for one in _asked if one is not asked]
         if task is not None:
             for _ in range(cancelled):  # who called this in a task of its own was not cancelled
                 task.uncancel()

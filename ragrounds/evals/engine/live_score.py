@@ -77,6 +77,22 @@ class LiveScore:
             for place, number in enumerate((above, below, 1.0)):
                 sums[place] += sign * number
 
+    def made(self) -> list[tuple[Question, tuple[Parts | None, ...]]]:
+        """The questions so far in the order of the run, each with the parts of its score in the epochs that ended.
+        ``None``: a score is missing."""
+        made = {id: tuple(parts for _, parts in sorted(epochs.items())) for id, epochs in list(self._made.items())}
+        return [(question, made[id]) for id, question in self._asked.items() if made.get(id)]
+
+    @property
+    def dataset_names(self) -> list[str]:
+        """The datasets that the table has a column for, whether or not they have a score by now."""
+        return list(dict.fromkeys(self._datasets.values()))
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether the score is a ratio of sums over questions."""
+        return self._ratio
+
     @property
     def datasets(self) -> int:
         """How many datasets have a score."""

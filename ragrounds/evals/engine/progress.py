@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.engine.budget import BudgetStop
+from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.retries import AttemptKey, paid_before_retries, settled
+from ragrounds.evals.store.retries import AttemptKey, fault_of, paid_before_retries, settled
 from ragrounds.evals.store.store import Store
 from ragrounds.records import FINAL, Attempt, Gold, Question, Reply, Run, Score, Usage, outcome
+
+_RECENT = 500
+"""Attempts whose ends make the rate."""
 
 
 @dataclass
@@ -32,23 +37,28 @@ class RunProgress:
     total: int
     """Attempts that the run has in all."""
     score: LiveScore
+    epochs: int = 1
     before: int = 0
     """Attempts that were done before this process began."""
     done: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     cost_paid: float | None = 0.0
+    cost_uncached: float | None = 0.0
     tokens: int = 0
 
     def count(self, attempt: Attempt, scores: Sequence[Score]) -> None:
         """Count an attempt with its scores."""
-        self.cost_paid = (
-            None if self.cost_paid is None or attempt.cost_paid is None else self.cost_paid + attempt.cost_paid
-        )
+        self.cost_paid = _plus(self.cost_paid, attempt.cost_paid)
+        self.cost_uncached = _plus(self.cost_uncached, attempt.cost_uncached)
         self.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
         found = next((one for one in scores if one.scorer == self.score.scorer), None)
         read = found or next(iter(scores), None)
         self.outcomes[outcome(attempt.status, read.answer_status if read else None)] += 1
         self.score.add(attempt, found)
+
+
+def _plus(sum_: float | None, cost: float | None) -> float | None:
+    return None if sum_ is None or cost is None else sum_ + cost
 
 
 class ReplayProgress:
@@ -72,12 +82,27 @@ class ReplayProgress:
         self.runs: dict[str, RunProgress] = {}
         self.live_claim: Callable[[], str] = str
         """Says how the claim that may end the runs stands; empty: there is none."""
+        self.names: Mapping[str, str] = {}
+        """Run id → what it is called in tables, where that is not its agent."""
+        self.benchmark = ""
+        self.in_flight: Callable[[], Sequence[LiveAttempt]] = IN_FLIGHT.attempts
+        """Gives the attempts in flight, of these runs and of others."""
+        self.journal: Callable[[], tuple[int, int]] | None = None
+        """Gives the calls that were made and those that were answered from the journal; ``None``: not known here."""
+        self.budget: BudgetStop | None = None
+        """What this command may use, with what it has used."""
+        self.faults: Counter[str] = Counter()
+        """Attempts that failed in this process, by the kind of their fault."""
+        self.last_fault: tuple[float, str] | None = None
+        """When an attempt failed last, in seconds of the monotonic clock, and why."""
+        self._ends: deque[float] = deque(maxlen=_RECENT)
         questions: dict[str, tuple[list[Question], dict[str, Gold]]] = {}
         for planned in planned_runs:
             run = planned.run
             if run.questions not in questions:
                 questions[run.questions] = store.questions(run)
             counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(*questions[run.questions], scorer))
+            counts.epochs = run.epochs
             done = settled(store, run) if wanted is None else {}
             made = [((one.question_id, one.epoch), one) for one in store.summaries(run)]
             kept = [one for key, one in made if (key in done if wanted is None else key not in wanted)]
@@ -95,6 +120,15 @@ class ReplayProgress:
         counts = self.runs[finished.run.id]
         counts.done += 1
         counts.count(finished.attempt, finished.scores)
+        self._ends.append(time.monotonic())
+        if finished.attempt.status == "failed":
+            self.faults[fault_of(finished.attempt)] += 1
+            self.last_fault = (time.monotonic(), finished.attempt.reason)
+
+    def begin(self) -> None:
+        """Count the time from now on: what was planned and opened before is no work at attempts."""
+        if not self._ends:
+            self.started = time.monotonic()
 
     @property
     def done(self) -> int:
@@ -108,12 +142,17 @@ class ReplayProgress:
 
     @property
     def rate(self) -> float:
-        """Attempts a second since the start."""
-        return self.done / max(time.monotonic() - self.started, 1e-6)
+        """Attempts a second, of the last ones that ended: a server that gets slower is seen."""
+        ends = list(self._ends)
+        if not ends:
+            return 0.0
+        # The moment since the last end counts, so that the rate of a run that stands still falls.
+        since = ends[0] if len(ends) == _RECENT else self.started
+        return (len(ends) - (len(ends) == _RECENT)) / max(time.monotonic() - since, 1e-6)
 
     @property
     def seconds_left(self) -> float | None:
-        """At the mean rate so far; ``None`` before the first attempt."""
+        """At the rate of the last attempts; ``None`` before the first."""
         return self.left / self.rate if self.done else None
 
 

@@ -17,12 +17,11 @@ from ragrounds.contracts import Request
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.engine.progress import ProjectedSum, project
 from ragrounds.evals.scorers import scorers_for
-from ragrounds.evals.store.retries import ANSWER_STATUS, AskedAgain, AttemptKey, to_make_again
+from ragrounds.evals.store.retries import ANSWER_STATUS, AskedAgain, AttemptKey, fault_of, to_make_again
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import (
     FINAL,
-    NO_CHOICES,
     OUTCOMES,
     AnswerStatus,
     Attempt,
@@ -127,15 +126,6 @@ def made_again(store: Store, run: Run, plan: RetryPlan) -> tuple[dict[str, int],
     made = {(one.question_id, one.epoch): one for one in store.summaries(run)}
     counted = Counter(outcome(made[key].status, read.get(key)) for key in keys)
     return {name: counted[name] for name in OUTCOMES if counted[name]}, [made[key].cost_paid for key in keys]
-
-
-def fault_of(attempt: Attempt) -> str:
-    """The kind of fault that an attempt failed by: that of its call (``rate_limit``), the name of an error of its graph
-    (``ValueError``), or ``other``."""
-    kind = attempt.reason.partition(":")[0]
-    if kind == "the provider gave a response without choices":  # as it was said before version 8
-        return NO_CHOICES
-    return kind if kind.isidentifier() else "other"
 
 
 def calls_asked_again(store: Store, attempt: Attempt) -> tuple[str, ...]:

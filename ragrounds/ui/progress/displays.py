@@ -1,0 +1,150 @@
+"""A run while it is made, on standard error: a screen that redraws, plain lines, JSON lines, the viewer, or nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
+
+from rich.console import RenderableType
+
+from ragrounds.evals.engine.interrupts import FINISHES
+from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.ui.progress.facts import ProgressGatherer
+from ragrounds.ui.progress.frame import frame
+from ragrounds.ui.progress.lines import progress_json, progress_line
+from ragrounds.ui.progress.terminal import TerminalScreen, can_redraw
+
+if TYPE_CHECKING:
+    from ragrounds.contracts import FinishedAttempt
+
+Display = Literal["full", "plain", "json", "none", "viewer"]
+_PLAIN_EVERY = 10.0
+"""Seconds between two plain or JSON lines."""
+
+
+class Progress(Protocol):
+    """A display of a run's counts, as a context manager."""
+
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended, and show it."""
+
+    def __enter__(self) -> Progress: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def open_progress(
+    display: Display | None, tally: ReplayProgress, stream: TextIO | None = None, said: Sequence[str] = ()
+) -> Progress:
+    """The display that was asked for, on stderr; by default `full` on a terminal and `plain` elsewhere. A terminal
+    whose cursor cannot be moved gets plain lines.
+
+    Args:
+        display: which one.
+        tally: the counts.
+        stream: where to, in place of stderr.
+        said: what was told before, for a screen that covers it.
+    """
+    stream = stream or sys.stderr
+    tally.begin()
+    kind = display or "full"
+    if kind == "full":
+        return FullProgress(tally, stream, said) if can_redraw(stream) else LineProgress(tally, stream, as_json=False)
+    if kind == "none":
+        return SilentProgress(tally)
+    if kind == "viewer":
+        return ViewerProgress(tally, stream, as_json=False)
+    return LineProgress(tally, stream, as_json=kind == "json")
+
+
+class SilentProgress:
+    """Counts, and shows nothing."""
+
+    def __init__(self, tally: ReplayProgress) -> None:
+        self._tally = tally
+
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended."""
+        self._tally.observe(finished)
+
+    def __enter__(self) -> SilentProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+
+class LineProgress:
+    """A line every few seconds, and one at the end."""
+
+    def __init__(self, tally: ReplayProgress, stream: TextIO, as_json: bool) -> None:
+        self._tally = tally
+        self._stream = stream
+        self._as_json = as_json
+        self._facts = ProgressGatherer(tally)
+        self._last = time.monotonic()
+
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended; write a line where the last one is old enough."""
+        self._tally.observe(finished)
+        if time.monotonic() - self._last >= _PLAIN_EVERY:
+            self._write()
+
+    def __enter__(self) -> LineProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write(last=True)
+
+    def _write(self, last: bool = False) -> None:
+        self._last = time.monotonic()
+        facts = self._facts.gather(last)
+        print(progress_json(facts) if self._as_json else progress_line(facts), file=self._stream, flush=True)
+
+
+class ViewerProgress(LineProgress):
+    """Lines, behind `ragrounds trace` on the runs. The viewer is a process of its own and has the terminal until the
+    user closes it; still open at the end, the results wait for it."""
+
+    def __enter__(self) -> ViewerProgress:
+        command = [sys.executable, "-m", "ragrounds", "trace", *self._tally.runs]
+        self._viewer = subprocess.Popen(command)  # noqa: S603 - our own program, and ids of our own making
+        return self
+
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended; while the viewer has the terminal nothing is written."""
+        if self._viewer.poll() is None:
+            self._tally.observe(finished)
+        else:
+            super().observe(finished)
+
+    def __exit__(self, *_: object) -> None:
+        self._viewer.wait()
+        super().__exit__()
+
+
+class FullProgress:
+    """One screen that redraws until the run ends; then the terminal is as it was, with a line of what came of it."""
+
+    def __init__(self, tally: ReplayProgress, stream: TextIO, said: Sequence[str] = ()) -> None:
+        self._tally, self._stream = tally, stream
+        self._facts = ProgressGatherer(tally)
+        self._screen = TerminalScreen(stream, self._frame, said, skip=(FINISHES,))
+
+    def observe(self, finished: FinishedAttempt) -> None:
+        """Count an attempt that ended."""
+        self._tally.observe(finished)
+
+    def __enter__(self) -> FullProgress:
+        self._screen.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._screen.__exit__(*error)
+        print(progress_line(self._facts.gather(last=True)), file=self._stream, flush=True)
+
+    def _frame(self, width: int, height: int, said: Sequence[str]) -> list[RenderableType]:
+        return frame(self._facts.gather(), width, height, [line for line in said if line != FINISHES])

@@ -1,0 +1,234 @@
+"""What is known of a run while it is made, gathered once for every display: screen, plain line, JSON, notebook."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from ragrounds.evals.compare.figure_so_far import figure_so_far
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.engine.in_flight import LiveAttempt
+from ragrounds.evals.engine.interrupts import times_asked
+from ragrounds.evals.engine.progress import ReplayProgress, RunProgress
+from ragrounds.models.traffic import ServerTraffic, flows
+from ragrounds.records import OUTCOMES
+from ragrounds.ui.text import one_line
+
+_REST = 25.0
+"""Times that computing the figures takes, until they are computed again: they cost a twenty-fifth of one core."""
+_LONGEST_REASON = 300
+"""Characters of an error's message."""
+
+
+class AgentProgress(Struct, frozen=True, kw_only=True):
+    """How far the run of one agent is."""
+
+    run: str
+    agent: str
+    """The agent's text."""
+    name: str
+    """What it is called."""
+    total: int
+    done: int
+    in_flight: int
+    outcomes: dict[str, int]
+    scorer: str
+    average: float | None
+    """The score so far: what the table calls `average`, or by the name of the one dataset."""
+    pooled: float | None
+    figure: Figure
+    """The same with its interval, over the questions scored so far; computed a moment ago where a run is large."""
+    dataset: str
+    """The one dataset; empty: there are several."""
+    tokens: int
+    cost_paid: float | None
+    cost_uncached: float | None
+
+
+class BudgetUse(Struct, frozen=True):
+    """A part of the budget: ``dollars``, ``tokens`` or ``seconds``."""
+
+    unit: str
+    used: float | None
+    """``None``: not known."""
+    limit: float
+
+
+class ProgressFacts(Struct, frozen=True, kw_only=True):
+    """Everything that a display shows of some runs at one moment."""
+
+    benchmark: str
+    seconds: float
+    """Since the first question of this command could be asked."""
+    rate: float
+    """Attempts a second, of the last ones."""
+    seconds_left: float | None
+    agents: tuple[AgentProgress, ...]
+    flying: tuple[LiveAttempt, ...]
+    """Attempts of these runs in flight, in the order in which they began."""
+    nodes: dict[str, int]
+    """Node → attempts in flight that are there, most first."""
+    faults: dict[str, int]
+    """Kind of fault → attempts that failed by it in this process, most first."""
+    last_fault: str
+    """Why the last one failed, in one line; empty: none has."""
+    last_fault_age: float | None
+    servers: tuple[ServerTraffic, ...]
+    calls_made: int | None
+    calls_reused: int | None
+    """Calls answered from the journal; ``None``: not known here."""
+    budget: tuple[BudgetUse, ...]
+    until: str
+    """How the claim stands that may end the runs; empty: there is none."""
+    asked_to_stop: int
+    """0; 1: what is in flight is finished and nothing else begun; 2 or more: it stops at once."""
+
+    @property
+    def done(self) -> int:
+        """Attempts that are made, of all agents."""
+        return sum(agent.done for agent in self.agents)
+
+    @property
+    def total(self) -> int:
+        """Attempts that there are to make, of all agents."""
+        return sum(agent.total for agent in self.agents)
+
+    @property
+    def cost_paid(self) -> float | None:
+        """Dollars really paid, of all agents; ``None``: not known."""
+        return _sum([agent.cost_paid for agent in self.agents])
+
+    @property
+    def cost_uncached(self) -> float | None:
+        """Dollars as if nothing were in the journal, of all agents; ``None``: not known."""
+        return _sum([agent.cost_uncached for agent in self.agents])
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """How attempts ended, of all agents."""
+        counted: Counter[str] = Counter()
+        for agent in self.agents:
+            counted.update(agent.outcomes)
+        return counted
+
+
+def _sum(costs: list[float | None]) -> float | None:
+    return None if None in costs else sum(cost or 0.0 for cost in costs)
+
+
+class ProgressGatherer:
+    """Gathers the facts of some runs as often as a display wants them; safe to use from the display's own thread.
+
+    Args:
+        progress: the counts.
+        clock: gives seconds, of the monotonic clock.
+    """
+
+    def __init__(self, progress: ReplayProgress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._progress, self._clock = progress, clock
+        self._figures: dict[str, tuple[int, Figure]] = {}
+        self._next_figures = 0.0
+
+    def gather(self, last: bool = False) -> ProgressFacts:
+        """The facts now; the `last` ones have figures of this moment, however long they take."""
+        progress, now = self._progress, self._clock()
+        flying = [one for one in progress.in_flight() if one.run in progress.runs]
+        self._compute_figures(now, last)
+        by_run = Counter(one.run for one in flying)
+        journal = progress.journal() if progress.journal is not None else (None, None)
+        at, reason = progress.last_fault or (None, "")
+        return ProgressFacts(
+            benchmark=progress.benchmark,
+            seconds=max(0.0, now - progress.started),
+            rate=progress.rate,
+            seconds_left=progress.seconds_left,
+            agents=tuple(self._agent(id, run, by_run[id]) for id, run in progress.runs.items()),
+            flying=tuple(flying),
+            nodes=dict(Counter(one.node or "-" for one in flying).most_common()),
+            faults=dict(Counter(dict(progress.faults)).most_common()),
+            last_fault=one_line(reason, _LONGEST_REASON),
+            last_fault_age=None if at is None else max(0.0, now - at),
+            servers=tuple(flows()),
+            calls_made=journal[0],
+            calls_reused=journal[1],
+            budget=tuple(BudgetUse(*part) for part in (progress.budget.parts if progress.budget else ())),
+            until=progress.live_claim(),
+            asked_to_stop=times_asked(),
+        )
+
+    def _compute_figures(self, now: float, last: bool) -> None:
+        """Compute the figures that have changed, unless they were computed a moment ago."""
+        if now < self._next_figures and not last:
+            return
+        began = time.perf_counter()
+        for id, run in self._progress.runs.items():
+            counted = run.before + run.done
+            if id not in self._figures or self._figures[id][0] != counted:
+                self._figures[id] = counted, figure_so_far(run.score, run.epochs)
+        self._next_figures = now + _REST * (time.perf_counter() - began)
+
+    def _agent(self, id: str, run: RunProgress, in_flight: int) -> AgentProgress:
+        outcomes = dict(run.outcomes)
+        datasets = run.score.dataset_names
+        return AgentProgress(
+            run=id,
+            agent=run.agent,
+            name=self._progress.names.get(id) or run.agent,
+            total=run.total,
+            done=run.before + run.done,
+            in_flight=in_flight,
+            outcomes={name: outcomes[name] for name in OUTCOMES if outcomes.get(name)},
+            scorer=run.score.scorer,
+            average=run.score.average,
+            pooled=run.score.pooled,
+            figure=self._figures[id][1],
+            dataset=datasets[0] if len(datasets) == 1 else "",
+            tokens=run.tokens,
+            cost_paid=run.cost_paid,
+            cost_uncached=run.cost_uncached,
+        )
+
+
+def facts_json(facts: ProgressFacts) -> dict[str, object]:
+    """The facts as values that JSON can hold, without what each attempt in flight is at."""
+    runs = {
+        agent.run: {
+            "agent": agent.agent,
+            "name": agent.name,
+            "total": agent.total,
+            "done": agent.done,
+            "in_flight": agent.in_flight,
+            "outcomes": agent.outcomes,
+            "scorer": agent.scorer,
+            "average": agent.average,
+            "pooled": agent.pooled,
+            "low": agent.figure.low,
+            "high": agent.figure.high,
+            "n": agent.figure.n,
+            "tokens": agent.tokens,
+            "cost_paid": agent.cost_paid,
+            "cost_uncached": agent.cost_uncached,
+        }
+        for agent in facts.agents
+    }
+    told: dict[str, object] = {
+        "seconds": round(facts.seconds, 3),
+        "rate": round(facts.rate, 3),
+        "seconds_left": facts.seconds_left,
+        "runs": runs,
+        "in_flight": len(facts.flying),
+        "nodes": facts.nodes,
+        "longest": max((time.time() - one.at for one in facts.flying), default=None),
+        "faults": facts.faults,
+        "last_fault": facts.last_fault,
+        "servers": [asdict(flow) for flow in facts.servers],
+        "calls_made": facts.calls_made,
+        "calls_reused": facts.calls_reused,
+        "budget": [asdict(part) for part in facts.budget],
+        "asked_to_stop": facts.asked_to_stop,
+    }
+    return {**told, "until": facts.until} if facts.until else told

@@ -1,0 +1,122 @@
+"""A run's facts in lines, for logs and for a pipe: one of words, or one of JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+from ragrounds.evals.scorers import described
+from ragrounds.ui.comparison_tables import interval
+from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, facts_json
+from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, one_line, tokens
+
+_FEW = 4
+"""Runs whose scores stand in a line."""
+_NAME = 40
+_NODES = 4
+"""Nodes that are named."""
+
+
+def progress_line(facts: ProgressFacts) -> str:
+    """The counts of all runs in a line."""
+    outcomes = facts.outcomes
+    empty = f"{outcomes['empty']:,} empty, " if outcomes["empty"] else ""
+    first = (
+        f"{facts.done:,} of {facts.total:,} attempts, {facts.rate:.1f}/s, {outcomes['failed']:,} failed, {empty}"
+        f"{dollars(facts.cost_paid)} paid, {duration(facts.seconds_left)} left"
+    )
+    rest = (_scores(facts), flying_words(facts), fault_words(facts), *server_lines(facts), journal_words(facts),
+            budget_words(facts), one_line(facts.until, 1000), stop_words(facts))  # fmt: skip
+    return "; ".join((first, *(said for said in rest if said)))
+
+
+def progress_json(facts: ProgressFacts) -> str:
+    """All facts as a line of JSON."""
+    return json.dumps(facts_json(facts))
+
+
+def score_words(agent: AgentProgress) -> str:
+    """The score so far with its interval and its scorer, as the run's table will have it."""
+    if agent.figure.value is None:
+        return UNKNOWN
+    unit = described(agent.scorer).unit
+    return f"{in_scale(agent.figure.value, unit)} ({agent.scorer}) {interval(agent.figure, unit)}"
+
+
+def flying_words(facts: ProgressFacts) -> str:
+    """How many attempts are in flight, at which nodes, and for how long the longest has been."""
+    if not facts.flying:
+        return ""
+    return f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
+
+
+def node_words(facts: ProgressFacts, most: int = _NODES) -> str:
+    """At which nodes the attempts in flight are."""
+    named = [f"{one_line(node, 24)} {count:,}" for node, count in facts.nodes.items()]
+    left = sum(list(facts.nodes.values())[most:])
+    return ", ".join([*named[:most], *([f"elsewhere {left:,}"] if left else [])])
+
+
+def longest(facts: ProgressFacts) -> float:
+    """Seconds for which the attempt that began first is in flight."""
+    return max((time.time() - one.at for one in facts.flying), default=0.0)
+
+
+def fault_words(facts: ProgressFacts) -> str:
+    """Failed attempts by the kind of fault, and why the last one failed."""
+    if not facts.faults:
+        return ""
+    kinds = ", ".join(f"{count:,} {one_line(kind, 40)}" for kind, count in facts.faults.items())
+    ago = "" if facts.last_fault_age is None else f", last {duration(facts.last_fault_age)} ago"
+    return f"failed: {kinds}{ago}: {one_line(facts.last_fault, 300)}"
+
+
+def server_lines(facts: ProgressFacts) -> Iterator[str]:
+    """What the calls to each server are doing."""
+    for flow in facts.servers:
+        waiting = f", {flow.waiting:,} waiting" if flow.waiting else ""
+        yield (
+            f"{one_line(flow.place, 60)}: {flow.flying:,} calls in flight of {flow.allowed:,} at most{waiting}, "
+            f"{flow.limited:,} x 429"
+        )
+
+
+def journal_words(facts: ProgressFacts) -> str:
+    """How many calls the journal answered."""
+    if facts.calls_made is None or facts.calls_reused is None:
+        return ""
+    calls = facts.calls_made + facts.calls_reused
+    if not calls:
+        return ""
+    return f"{facts.calls_reused:,} of {calls:,} calls from the journal ({100 * facts.calls_reused / calls:.0f} %)"
+
+
+def budget_words(facts: ProgressFacts) -> str:
+    """What is left of the budget of this command."""
+    return ", ".join(map(_budget_part, facts.budget))
+
+
+def _budget_part(part: BudgetUse) -> str:
+    written = {"dollars": dollars, "seconds": duration}.get(part.unit, tokens)
+    left = None if part.used is None else max(0.0, part.limit - part.used)
+    unit = " tokens" if part.unit == "tokens" else ""
+    return f"{'unknown' if left is None else written(left)} of {written(part.limit)}{unit} of the budget left"
+
+
+def stop_words(facts: ProgressFacts) -> str:
+    """What a Ctrl-C has done; empty: nobody has pressed it."""
+    waiting = len(facts.flying)
+    if facts.asked_to_stop == 1:
+        what = f"finishing the {waiting:,} in flight" if waiting else "writing what has ended"
+        return f"stopping: {what}, nothing else begins; Ctrl-C once more stops at once"
+    return "stopping at once: what is in flight is cut off, what ended is kept" if facts.asked_to_stop else ""
+
+
+def _scores(facts: ProgressFacts) -> str:
+    """The score of each agent, where they are few."""
+    agents = facts.agents
+    if len(agents) > _FEW or not any(agent.figure.value is not None for agent in agents):
+        return ""
+    named = ", ".join(f"{one_line(agent.name, _NAME)} {score_words(agent)}" for agent in agents)
+    return f"{'score' if all(agent.dataset for agent in agents) else 'average'} so far: {named}"

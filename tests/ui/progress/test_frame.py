@@ -1,0 +1,187 @@
+"""The screen of a run at any size: it fits, it says what is there, and nothing in it is interpreted."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from rich.cells import cell_len
+
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
+from ragrounds.models.traffic import ServerTraffic
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts
+from ragrounds.ui.progress.frame import frame, table_parts
+from ragrounds.ui.progress.lines import progress_line
+from ragrounds.ui.progress.terminal import drawn_lines
+
+SIZES = [(80, 24), (120, 40), (200, 60), (60, 15), (40, 10), (20, 6)]
+
+
+def agent(number: int = 1, **changed: Any) -> AgentProgress:
+    made = {
+        "run": f"run-{number}",
+        "agent": f"vanilla_rag[top_k={number}]",
+        "name": f"RAG of {number} passages",
+        "total": 500,
+        "done": 120 + number,
+        "in_flight": 21,
+        "outcomes": {"answered": 110, "abstained": 3, "failed": 7 + number},
+        "scorer": "strict",
+        "average": 0.5,
+        "pooled": 0.5,
+        "figure": Figure(value=0.6125, low=0.5012, high=0.7034, n=120 + number, missing=0),
+        "dataset": "mirage/pubmedqa",
+        "tokens": 123_456,
+        "cost_paid": 1.25,
+        "cost_uncached": 2.5,
+    }
+    return AgentProgress(**{**made, **changed})
+
+
+def flight(number: int, ago: float, **changed: Any) -> LiveAttempt:
+    call = LiveCall(
+        kind="search", actor="bm25", what=f"query {number}", node="search", step=1, at=time.time() - ago / 2
+    )
+    made = {
+        "run": "run-1",
+        "agent": "a",
+        "question_id": f"q/{number:03}",
+        "epoch": 0,
+        "at": time.time() - ago,
+        "node": "search",
+        "steps": 2,
+        "calls": 1,
+        "tokens": None,
+        "cost_uncached": None,
+        "doing": (call,),
+        "events": 3,
+    }
+    return LiveAttempt(**{**made, **changed})
+
+
+def facts(agents: int = 3, flying: int = 64, **changed: Any) -> ProgressFacts:
+    made = {
+        "benchmark": "mirage/pubmedqa",
+        "seconds": 125.0,
+        "rate": 4.2,
+        "seconds_left": 283.0,
+        "agents": tuple(agent(number) for number in range(1, agents + 1)),
+        "flying": tuple(flight(number, 1.0 + number) for number in range(flying)),
+        "nodes": {"search": flying},
+        "faults": {"rate_limit": 12, "timeout": 3},
+        "last_fault": "rate_limit: 429 after 3 tries",
+        "last_fault_age": 4.0,
+        "servers": (ServerTraffic("http://127.0.0.1:8000/v1", 60, 64, 3, 12),),
+        "calls_made": 300,
+        "calls_reused": 100,
+        "budget": (BudgetUse("dollars", 3.75, 5.0),),
+        "until": "",
+        "asked_to_stop": 0,
+    }
+    return ProgressFacts(**{**made, **changed})
+
+
+def drawn(found: ProgressFacts, width: int, height: int, said: tuple[str, ...] = ()) -> list[str]:
+    console = SafeConsole(file=io.StringIO(), force_terminal=True, no_color=True, color_system=None)
+    return drawn_lines(console, frame(found, width, height, said), width, height)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("agents", [1, 3, 12])
+@pytest.mark.parametrize("flying", [0, 3, 64])
+def test_it_fits_and_its_foot_stands_at_the_end(width: int, height: int, agents: int, flying: int) -> None:
+    lines = drawn(facts(agents, flying), width, height, ("something was said",) * 3)
+    assert len(lines) == height
+    assert max(map(cell_len, lines)) <= width
+    assert "Ctrl-C" in lines[-1]
+    assert not any("\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES[:3])
+def test_it_says_what_is_there(width: int, height: int) -> None:
+    screen = "\n".join(drawn(facts(), width, height))
+    for text in (
+        "366 of 1,500",
+        "4.2/s",
+        "121/500",
+        "61.25",
+        "50.1-70.3",
+        "pubmedqa",
+        "12 rate_limit, 3 timeout",
+        "127.0.0.1:8000",
+        "$3.75 paid",
+        "$1.25 of $5.00 of the budget left",
+        "100 of 400 calls from the journal (25 %)",
+        "in flight 64: search 64",
+        "q/063",
+        "query 63",
+    ):
+        assert text in screen, text
+    # The longest first.
+    assert screen.index("q/063") < screen.index("q/062")
+    assert "and " in screen
+    assert " more" in screen
+
+
+def test_the_columns_are_those_of_the_table() -> None:
+    width = 200
+    headings = next(line for line in drawn(facts(), width, 60) if line.startswith("agent"))
+    assert headings.split("  ")[0] == "agent"
+    for name in ("done", "pubmedqa", "95 %", "n", "answered", "abstained", "failed", "paid", "uncached"):
+        assert f" {name}" in headings
+    two = facts(agents=1)
+    several = replace(two, agents=(replace(two.agents[0], dataset=""),))
+    headings = next(line for line in drawn(several, width, 60) if line.startswith("agent"))
+    assert "average" in headings
+    assert "pooled" in headings
+
+
+def test_agents_that_have_no_room_are_counted() -> None:
+    lines = drawn(facts(agents=30), 80, 24)
+    (rest,) = [line for line in lines if "more agents:" in line]
+    shown = sum("/500" in line for line in lines)
+    assert rest.startswith(f"and {30 - shown} more agents")
+
+
+def test_a_stop_says_how_many_are_awaited() -> None:
+    assert "finishing the 64 in flight" in drawn(facts(asked_to_stop=1), 120, 40)[-1]
+    assert "64 in flight awaited; Ctrl-C again stops at once." in drawn(facts(asked_to_stop=1), 80, 24)[-1]
+    assert "cut off" in drawn(facts(asked_to_stop=2), 120, 40)[-1]
+    assert "stopping: finishing the 64 in flight" in progress_line(facts(asked_to_stop=1))
+
+
+def test_nothing_is_interpreted() -> None:
+    evil = "\x1b[2J[bold]{x}\u202e<script>\n"
+    call = LiveCall(kind="search", actor=evil, what=evil, node=evil, step=0, at=time.time())
+    hostile = replace(
+        facts(agents=1, flying=1, last_fault=evil.strip(), benchmark=evil, until=evil),
+        agents=(agent(1, name=evil),),
+        flying=(flight(1, 1.0, question_id=evil, node=evil, doing=(call,)),),
+        nodes={evil: 1},
+        faults={evil: 1},
+        servers=(ServerTraffic(evil, 1, 1, 0, 0),),
+    )
+    for width, height in SIZES:
+        lines = drawn(hostile, width, height, (evil,))
+        assert len(lines) == height
+        assert all(line.isprintable() for line in lines)
+    assert progress_line(hostile).isprintable()
+
+
+def test_wide_letters_are_two_columns() -> None:
+    wide = facts(agents=1, flying=0)
+    lines = drawn(replace(wide, agents=(agent(1, name="検索と推論" * 8),), benchmark="問題" * 30), 80, 24)
+    assert max(map(cell_len, lines)) <= 80
+
+
+def test_a_notebook_gets_all_agents() -> None:
+    console = SafeConsole(file=io.StringIO(), width=160)
+    with console.capture() as captured:
+        for part in table_parts(facts(agents=12)):
+            console.print(part)
+    assert captured.get().count("/500") == 12
