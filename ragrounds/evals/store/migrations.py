@@ -335,7 +335,7 @@ def _to_9(connection: sa.Connection) -> None:
 
 
 def _to_10(connection: sa.Connection) -> None:
-    """Facts of attempts, and what readers write beside them."""
+    """Facts of attempts, what readers write beside them, and the full-text index."""
     frozen = sa.MetaData()
     sa.Table("runs", frozen, sa.Column("number", sa.Integer, primary_key=True))
 
@@ -368,6 +368,42 @@ def _to_10(connection: sa.Connection) -> None:
         sqlite_with_rowid=False,
     )
     frozen.create_all(connection, [facts, notes])
+    _add_text_index(connection, frozen, _of_attempt())
+
+
+def _add_text_index(connection: sa.Connection, frozen: sa.MetaData, of_attempt: list[sa.Column[object]]) -> None:
+    """The full-text index. It is empty: who looks for something first has it filled."""
+    attempts = sa.Table(
+        "text_attempts",
+        frozen,
+        *of_attempt,
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("doc", sa.Integer, nullable=False, index=True),
+        sa.Column("question", sa.Integer),
+        sa.Column("passages", sa.LargeBinary, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    shared = sa.Table(
+        "text_shared",
+        frozen,
+        sa.Column("hash", sa.LargeBinary, primary_key=True),
+        sa.Column("doc", sa.Integer, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    frozen.create_all(connection, [attempts, shared])
+    if connection.dialect.name != "sqlite":
+        for statement in (
+            "CREATE TABLE text_words (doc integer, field smallint, part smallint, words tsvector NOT NULL, "
+            "PRIMARY KEY (doc, field, part))",
+            "CREATE INDEX ix_text_words_words ON text_words USING gin (words)",
+            "CREATE SEQUENCE text_documents AS integer",
+        ):
+            connection.exec_driver_sql(statement)
+    elif connection.exec_driver_sql("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").scalar():
+        connection.exec_driver_sql(
+            "CREATE VIRTUAL TABLE text_words USING fts5(question, query, passage, reply, tool, prompt, answer, reason, "
+            "note, content='', tokenize='ascii')"
+        )
 
 
 MIGRATIONS: tuple[Migration, ...] = (

@@ -21,6 +21,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert, writing_failed
 from ragrounds.evals.store.patience import again
 from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.text_index import TextIndexWriter
 
 Prepare = Callable[[], list[Row]]
 Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, object]]]]
@@ -62,6 +63,7 @@ class Writer:
         self._engine = engine
         self._statements: dict[str, tuple[str, list[str] | None]] = {}
         self._texts = _StoredTexts()
+        self._index = TextIndexWriter()
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._connection: sa.Connection | None = None
@@ -152,7 +154,9 @@ class Writer:
                 keys = sorted(keyed)
                 if name == "blobs":
                     keys = self._texts.missing(connection, keys, first=len(rows) == 1)
-                if keys:
+                if name == "text_attempts":
+                    self._index.write(connection, [keyed[key] for key in keys])
+                elif keys:
                     count = self._insert(connection, name, table, [keyed[key] for key in keys])
                     known |= name == "calls" and count < len(keyed)
             connection.commit()
@@ -162,6 +166,7 @@ class Writer:
             self._connection = None
             raise
         self._texts.committed()
+        self._index.committed()
         return known
 
     def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, object]]) -> int:

@@ -1,0 +1,195 @@
+"""What is said in attempts is found: words, phrases, any language, as soon as an attempt is written."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.text_folding import TextQueryError, fold, spans_of, terms_of, words_of
+from ragrounds.evals.store.text_index import find_attempts
+from ragrounds.records import Reply, Usage
+from tests.engine.conftest import planned, replayed
+from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
+
+PASSAGES = (
+    "Lymphedema of the upper limb after axillary dissection; the left limb stays free.",
+    "急性左心衰竭患者常有双下肢水肿和呼吸困难。",
+    "L’œdème aigu du poumon exige un traitement rapide.",
+    "Über das Ödem an der Straße: größere Fälle.",
+)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    url = request.getfixturevalue("url") if request.param == "postgresql" else None
+    with Store(tmp_path / "store", url) as opened:
+        yield opened
+
+
+async def filled(store: Store, reply: str = '{"answer_choice": "B"} I think it is \x00 lymphangitis.') -> int:
+    """A run of three attempts with searches, and one of two without; gives the number of the first."""
+    asked, golds = questions(3)
+    model = ScriptedModel(say=lambda request: Reply(text=reply, usage=Usage(1, 1), reasoning="Perhaps erysipelas"))
+    one = planned(store, "vanilla_rag", asked, golds, model, ScriptedSearcher(texts=PASSAGES))
+    await replayed(store, [one], asked, golds)
+    two = planned(store, "direct", asked[:2], golds, ScriptedModel(say=always('{"answer_choice": "A"}')))
+    await replayed(store, [two], asked[:2], golds)
+    return store.number(one.run)
+
+
+def found(store: Store, text: str, *fields: str) -> list[tuple[str, str]]:
+    numbers = [store.number(run) for run in store.runs()]
+    names = {store.number(run): run.agent for run in store.runs()}
+    return sorted((names[run], id) for run, id, _ in find_attempts(store.engine, numbers, text, fields))
+
+
+ALL = [("vanilla_rag", f"t/{n}") for n in range(3)]
+CASES = [
+    ("lymphedema", ALL),
+    ("LYMPHEDEMA limb", ALL),
+    ("limb upper", ALL),
+    ('"upper limb"', ALL),
+    ('"limb upper"', []),
+    ('"upper limb', ALL),
+    ("„upper limb“", ALL),
+    ("lymphed*", ALL),
+    ('"upper lim"*', ALL),
+    ("lymphed", []),
+    ("水肿", ALL),
+    ("下肢", ALL),
+    ("左心衰", ALL),
+    ("肿水", []),
+    ("心水", []),
+    ("oedeme", ALL),
+    ("œdème", ALL),
+    ("ŒDEME", ALL),
+    ("odem", ALL),
+    ("strasse", ALL),
+    ("grossere", ALL),
+    ("lymphangitis", ALL),
+    ("erysipelas", ALL),
+    ('"number 1"', [("direct", "t/1"), ("vanilla_rag", "t/1")]),
+    ("lymphangitis upper", ALL),
+    ("nowhere", []),
+    ("lymphedema nowhere", []),
+    ('lymphedema" OR "nowhere', []),
+    ("lymphedema OR nowhere", []),
+    ("{reply} : lymphedema", []),
+    ("NOT lymphedema", []),
+    ("limb -left", ALL),
+    ("^lymphedema", ALL),
+    ("'; DROP TABLE attempts; --lymphedema", []),
+]
+
+
+ELSEWHERE = ('"number 1"', "lymphangitis", "erysipelas", "lymphangitis upper")
+"""In other fields than the passages."""
+
+
+@pytest.mark.parametrize(("text", "places"), [case for case in CASES if case[0] not in ELSEWHERE])
+def test_folding_finds_what_the_table_says_in_a_text_too(text: str, places: list[object]) -> None:
+    hit = all(any(spans_of(passage, [term]) for passage in PASSAGES) for term in terms_of(text))
+    assert hit == bool(places)
+
+
+async def test_what_is_found(store: Store) -> None:
+    await filled(store)
+    assert {text: found(store, text) for text, _ in CASES} == dict(CASES)
+
+
+async def test_fields_say_where(store: Store) -> None:
+    await filled(store)
+    assert found(store, "lymphedema", "passage") == ALL
+    assert found(store, "lymphedema", "reply", "answer", "query", "question") == []
+    assert found(store, "lymphangitis", "reply") == found(store, "lymphangitis", "answer") == ALL
+    assert found(store, "erysipelas", "reply") == ALL
+    assert found(store, "erysipelas", "answer") == []
+    assert found(store, "number 2", "query") == [("vanilla_rag", "t/2")]
+    assert found(store, "three", "question") == sorted([*ALL, ("direct", "t/0"), ("direct", "t/1")])
+
+
+def test_no_word_is_an_error_that_teaches() -> None:
+    for text in ("", "   ", '""', "*", "- . !"):
+        with pytest.raises(TextQueryError, match="lymph"):
+            terms_of(text)
+
+
+def test_folding() -> None:
+    assert words_of("Größe, naïve_œuvre e\u0301tude ﬁbrosis CO₂ Łódź") == [
+        "grosse", "naive", "oeuvre", "etude", "fibrosis", "co2", "lodz"
+    ]  # fmt: skip
+    assert words_of("水肿edema") == ["水", "肿", "edema"]
+    assert fold("plain Text, as it is") == "plain Text, as it is"
+    assert words_of("\ud800 lone") == ["lone"]
+    text = "The Ödeme of the UPPER  limb, upper limbs."
+    spans = spans_of(text, terms_of('"upper limb" ode*'))
+    assert [text[begin:end] for begin, end in spans] == ["Ödeme", "UPPER  limb"]
+    assert [("双下肢水肿和"[a:b]) for a, b in spans_of("双下肢水肿和", terms_of("肢水肿"))] == ["肢水肿"]
+    assert spans_of("e\u0301tude", terms_of("etude")) == [(0, 6)]
+
+
+async def test_a_retry_replaces_and_a_removed_run_is_gone(store: Store) -> None:
+    number = await filled(store)
+    [run] = [one for one in store.runs() if store.number(one) == number]
+    asked, golds = questions(3)
+    with store.engine.begin() as connection:
+        connection.execute(
+            sa.update(schema.attempts).values(status="failed").where(schema.attempts.c.question_id == "t/1")
+        )
+    again = planned(
+        store, "vanilla_rag", asked, golds, ScriptedModel(say=always("nothing")), ScriptedSearcher(texts=())
+    )
+    await replayed(store, [again], asked, golds, mode="fresh")
+    assert found(store, "lymphangitis") == found(store, "lymphedema") == [ALL[0], ALL[2]]
+    assert found(store, "nothing") == [ALL[1]]
+    store.remove(run)
+    assert found(store, "lymphedema") == found(store, "nothing") == []
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from ragrounds.evals.store.store import Store
+from tests.engine.conftest import planned, replayed
+from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
+async def main():
+    with Store(Path(sys.argv[1])) as store:
+        asked, golds = questions(400)
+        model = ScriptedModel(say=always("some words"), delay=0.01)
+        one = planned(store, "vanilla_rag", asked, golds, model, ScriptedSearcher())
+        print("begun", flush=True)
+        await replayed(store, [one], asked, golds, concurrency=8)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_writer_leaves_no_attempt_without_its_words(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[2])
+    running = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), root], stdout=subprocess.PIPE, cwd=root)
+    assert running.stdout is not None
+    running.stdout.readline()
+    with Store(tmp_path) as store:
+        table, until = schema.attempts, time.monotonic() + 60
+        while time.monotonic() < until:
+            with store.engine.connect() as connection:
+                if (connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() or 0) > 20:
+                    break
+            time.sleep(0.01)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        with store.engine.connect() as connection:
+            made = {row.question_id for row in connection.execute(sa.select(table.c.question_id))}
+            facts = {row.question_id for row in connection.execute(sa.select(schema.facts.c.question_id))}
+        assert 20 < len(made) < 400
+        assert made == facts == {id for _, id in found(store, "some words")}
