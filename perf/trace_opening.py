@@ -25,7 +25,7 @@ from ragrounds.contracts import Request
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, pack
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Filter, Pages
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import (
     Attempt,
     Call,
@@ -150,9 +150,9 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
     with Store(folder) as store:
         pages = Pages(store, [store.run(large)])
         slow = {
-            "sort_by_cost": cost_paid(lambda: pages.order(Filter(), "cost")),
-            "filter_wrong": cost_paid(lambda: pages.order(Filter(marks=frozenset({"wrong"})))),
-            "filter_text": cost_paid(lambda: pages.order(Filter(text="question 9"))),
+            "sort_by_cost": cost_paid(lambda: pages.order("", "cost")),
+            "filter_wrong": cost_paid(lambda: pages.order("wrong")),
+            "filter_text": cost_paid(lambda: pages.order('about:"question 9"')),
         }
         long = Pages(store, [store.run("run-long")])
         kept: list[TreeState] = []

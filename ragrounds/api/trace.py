@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ragrounds.evals.store.store import Store
-    from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
+    from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy
     from ragrounds.evals.store.traces import Trace
     from ragrounds.records import Run
     from ragrounds.settings import Settings
@@ -34,6 +34,11 @@ class AttemptQuery(Struct, frozen=True, kw_only=True):
 
     runs: Sequence[str] = ()
     """Ids, beginnings of ids, or agents' texts; none: those on the newest questions."""
+    where: str = ""
+    """An expression: ``wrong and hops>3 and gold not seen``; :mod:`ragrounds.evals.store.attempt_filter` has the words.
+    What else is named below has to fit too."""
+    questions: Sequence[str] = ()
+    """Ids, or what follows the last slash of one: any of these."""
     find: str = ""
     """In the question's id, its text, or its subject."""
     outcomes: Sequence[str] = ()
@@ -42,7 +47,8 @@ class AttemptQuery(Struct, frozen=True, kw_only=True):
     """``right``, ``wrong``, ``unscored``."""
     subjects: Sequence[str] = ()
     sort: str = "asked"
-    """``asked``, ``cost``, ``calls``, ``time``, ``tokens``, ``score`` or ``newest``."""
+    """``asked``, ``cost``, ``calls``, ``time``, ``tokens``, ``score``, ``newest``, ``hops``, ``gold_rank`` …:
+    :data:`ragrounds.evals.store.summaries.SORTS`."""
     ascending: bool = False
     """Lowest first."""
     limit: int | None = None
@@ -65,13 +71,14 @@ def list_attempts(
     """The attempts that are wanted, without text and steps; questions that no attempt was made at are among them.
 
     Raises:
+        FilterError: `where` cannot be understood; says where and what was expected.
         UserError: an unknown run, outcome, mark, subject or order; no run at all.
     """
     from ragrounds.ui.trace.headless import listed
 
     asked = query or AttemptQuery()
-    with _opened(asked, None, chosen_settings(settings, home)) as pages:
-        return listed(pages, _wanted(asked, pages), _sort(asked), not asked.ascending, asked.limit)
+    with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
+        return listed(pages, listed_where(asked, pages), listed_sort(asked), not asked.ascending, asked.limit)
 
 
 def run_differences(
@@ -92,7 +99,7 @@ def run_differences(
     """
     from ragrounds.ui.trace.attempt_list import differences
 
-    with _opened(AttemptQuery(runs=runs, scorers=scorers), None, chosen_settings(settings, home)) as pages:
+    with opened_pages(AttemptQuery(runs=runs, scorers=scorers), None, chosen_settings(settings, home)) as pages:
         if len(pages.runs) != 2:
             raise UserError(f"--differing compares two runs; {len(pages.runs)} were named. See `ragrounds runs ls`.")
         return RunDifferences(*pages.runs, tuple(differences(pages, 0, 1)))
@@ -127,7 +134,7 @@ def attempt_markdown(
     from ragrounds.ui.trace import headless
     from ragrounds.ui.trace.tree import LoadedAttempt
 
-    with _opened(AttemptQuery(), place, chosen_settings(settings, home)) as pages:
+    with opened_pages(AttemptQuery(), place, chosen_settings(settings, home)) as pages:
         run, question = _place(pages.store, place)
         row = pages.row_of(pages.runs.index(run), trace(pages.store, run, question, epoch).question.id, epoch)
         assert row is not None, "the attempt was found above"
@@ -157,8 +164,8 @@ def view(
     from ragrounds.evals.store.traces import trace
 
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
-    with _opened(asked, attempt, chosen) as pages:
-        wanted, sort, row = _wanted(asked, pages), _sort(asked), 0
+    with opened_pages(asked, attempt, chosen) as pages:
+        where, sort, row = listed_where(asked, pages), listed_sort(asked), 0
         if attempt is not None:
             run, question = _place(pages.store, attempt)
             found = trace(pages.store, run, question, epoch)
@@ -166,11 +173,11 @@ def view(
         from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp, read_keymap
 
         theme, keymap = LIGHT if light else DARK, read_keymap(chosen.home / "keys.toml")
-        TraceApp(pages, wanted=wanted, sort=sort, row=row, theme=theme, keymap=keymap).run()
+        TraceApp(pages, where=where, sort=sort, row=row, theme=theme, keymap=keymap).run()
 
 
 @contextmanager
-def _opened(query: AttemptQuery, attempt: str | None, settings: Settings) -> Iterator[Pages]:
+def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -> Iterator[Pages]:
     """The rows of the runs that are named, while the block lasts."""
     from ragrounds.evals.judges.stale import refresh_scores
     from ragrounds.evals.scorers import headline_of
@@ -211,8 +218,15 @@ def _place(store: Store, text: str) -> tuple[Run, str]:
     raise error
 
 
-def _wanted(query: AttemptQuery, pages: Pages) -> Filter:
-    from ragrounds.evals.store.summaries import MARKS, Filter
+def listed_where(query: AttemptQuery, pages: Pages) -> str:
+    """All that a query asks for as one expression.
+
+    Raises:
+        FilterError: `where` cannot be understood.
+        UserError: an unknown outcome, mark or subject.
+    """
+    from ragrounds.evals.store.attempt_filter import joined, parse, quoted
+    from ragrounds.evals.store.summaries import MARKS
     from ragrounds.records import OUTCOMES
 
     for name in query.outcomes:
@@ -222,15 +236,23 @@ def _wanted(query: AttemptQuery, pages: Pages) -> Filter:
     known = tuple(pages.subjects()) if query.subjects else ()
     for name in query.subjects:
         one_of("--subject", name, known)
-    return Filter(
-        outcomes=frozenset(query.outcomes),
-        subjects=frozenset(query.subjects),
-        marks=frozenset(query.marks),
-        text=query.find,
+    parse(query.where)
+    return joined(
+        query.where,
+        " or ".join(f"question:{quoted(name)}" for name in query.questions),
+        " or ".join(query.outcomes),
+        " or ".join(query.marks),
+        " or ".join(f"subject={quoted(name)}" for name in query.subjects),
+        f"about:{quoted(query.find)}" if query.find else "",
     )
 
 
-def _sort(query: AttemptQuery) -> SortBy:
+def listed_sort(query: AttemptQuery) -> SortBy:
+    """What a query's attempts are sorted by.
+
+    Raises:
+        UserError: nothing is sorted by this.
+    """
     from ragrounds.evals.store.summaries import SORTS
 
-    return cast("SortBy", one_of("--sort", query.sort, SORTS))
+    return one_of("--sort", query.sort, SORTS)

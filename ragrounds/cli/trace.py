@@ -21,15 +21,24 @@ app = typer.Typer()
 class WhichOptions(Options, frozen=True, kw_only=True):
     """Which attempts, in which order."""
 
-    find: Annotated[str, typer.Option(help="Only questions with this text.")] = ""
+    where: Annotated[
+        str, typer.Option("--where", "-w", metavar="FILTER", help="Only these: 'wrong and hops>3 and gold not seen'.")
+    ] = ""
+    question: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Only this question (repeatable): c01, mmlu/anatomy-7.")
+    ] = None
+    find: Annotated[str, typer.Option(metavar="TEXT", help="Only questions with this text.")] = ""
     outcome: Annotated[
         list[str] | None, typer.Option(help="Only this outcome: answered, empty, failed, … (repeatable).")
     ] = None
     mark: Annotated[list[str] | None, typer.Option(help="Only right, wrong or unscored ones (repeatable).")] = None
     subject: Annotated[list[str] | None, typer.Option(help="Only this subject (repeatable).")] = None
-    sort: Annotated[str, typer.Option(help="asked, cost, calls, time, tokens, score or newest; highest first.")] = (
-        "asked"
-    )
+    sort: Annotated[
+        str,
+        typer.Option(
+            metavar="BY", help="asked, cost, calls, time, tokens, score, newest, hops, gold_rank …; highest first."
+        ),
+    ] = "asked"
     ascending: Annotated[bool, typer.Option("--ascending", help="Lowest first.")] = False
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows (printed).")] = None
     scorer: Annotated[
@@ -91,6 +100,8 @@ def _query(which: WhichOptions, runs: list[str]) -> AttemptQuery:
 
     return AttemptQuery(
         runs=runs,
+        where=which.where,
+        questions=which.question or (),
         find=which.find,
         outcomes=which.outcome or (),
         marks=which.mark or (),

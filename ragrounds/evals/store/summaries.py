@@ -12,24 +12,100 @@ from __future__ import annotations
 import bisect
 import itertools
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse
 from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
+from ragrounds.evals.store.filter_fields import FACTS, GOLD
+from ragrounds.evals.store.row_names import RowNames
+from ragrounds.evals.store.run_rows import TROUBLED, Column, RunRows
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Gold, Question, Run, Score
 
-SortBy = Literal["asked", "cost", "calls", "time", "tokens", "score", "newest"]
-SORTS: tuple[SortBy, ...] = ("asked", "cost", "calls", "time", "tokens", "score", "newest")
+Key = float | str | None
+"""What a row is sorted by."""
+
+SortBy = str
+SORT_WORDS: dict[str, str] = {
+    "asked": "as the questions were asked",
+    "cost": "dollars without any cache",
+    "calls": "calls to models and tools",
+    "time": "how long it took",
+    "tokens": "tokens in and out",
+    "score": "by the scorer above the list",
+    "newest": "when it was made",
+    "paid": "dollars really paid",
+    "input": "tokens in",
+    "output": "tokens out",
+    "steps": "nodes entered",
+    "hops": "searches that gave a result",
+    "repeated": "searches repeated",
+    "faults": "tries that gave no reply",
+    "gold_found": "gold documents found",
+    "gold_seen": "gold documents in a prompt",
+    "gold_rank": "best rank of a gold document",
+    "gold_hop": "search that found gold first",
+    "retry": "how often made again",
+    "subject": "the question's group",
+    "question": "question's id",
+    "agent": "the agent's text",
+    "status": "how it ended",
+}
+"""What attempts can be sorted by, in words."""
+SORTS: tuple[SortBy, ...] = tuple(SORT_WORDS)
+_BY_NAME = frozenset({"subject", "question", "agent", "status"})
+"""Sorted by names, from A on where figures are highest first; all others are sorted by figures."""
+
+
+def order_words(sort: SortBy, descending: bool) -> str:
+    """An order in words; empty for the order asked."""
+    if sort == "asked":
+        return ""
+    ends = ("A", "Z") if sort in _BY_NAME else ("newest", "oldest") if sort == "newest" else ("highest", "lowest")
+    return f"by {'time made' if sort == 'newest' else sort.replace('_', ' ')}, {ends[0 if descending else 1]} first"
 
 
 MARKS = ("right", "wrong", "unscored")
+"""What a score makes of an attempt, as flags of the filter language."""
+
+
+class AttemptFacts(Struct, frozen=True, kw_only=True):
+    """What was derived of an attempt when it was written; see the table `facts`."""
+
+    steps: int
+    searches: int
+    repeated: int
+    model_calls: int
+    failed_calls: int
+    failed_searches: int
+    faults: int
+    gold: int | None
+    gold_found: int | None
+    gold_seen: int | None
+    gold_rank: int | None
+    gold_hop: int | None
+    notes: str
+    """Kinds of notes, with a space before and after each."""
+
+
+class UnknownFacts(Struct, frozen=True, kw_only=True):
+    """Attempts of which the conditions of a filter can say nothing."""
+
+    no_gold: int = 0
+    """The question's gold documents are not known."""
+    no_facts: int = 0
+    """Made by an earlier version, or imported: their facts are still to be derived."""
+
+    def __bool__(self) -> bool:
+        return bool(self.no_gold or self.no_facts)
 
 
 class AttemptSummary(Struct, frozen=True, kw_only=True):
@@ -53,6 +129,8 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     calls: int | None
     seconds: float | None
     at: float | None
+    facts: AttemptFacts | None = None
+    """``None``: not made yet, or not derived yet."""
 
     @property
     def wrong(self) -> bool:
@@ -62,45 +140,13 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     @property
     def troubled(self) -> bool:
         """Whether the attempt failed, was capped or blocked, or paused, or its text is empty."""
-        return self.outcome in ("failed", "capped", "blocked", "paused", "empty")
-
-
-class Filter(Struct, frozen=True):
-    """Which rows are wanted; empty fields want all."""
-
-    runs: frozenset[str] = frozenset()
-    outcomes: frozenset[str] = frozenset()
-    subjects: frozenset[str] = frozenset()
-    """Groups of questions, or the benchmark's name where a question has no group."""
-    marks: frozenset[str] = frozenset()
-    """``right``, ``wrong``, ``unscored``."""
-    text: str = ""
-    """In the question's id, its text, or its subject."""
-
-    def __bool__(self) -> bool:
-        return bool(self.runs or self.outcomes or self.subjects or self.marks or self.text)
-
-
-def subject(question: Question) -> str:
-    """What tables group a question by: its group, or else the benchmark it is from."""
-    return question.group or question.benchmark
-
-
-def matches(item: StoredQuestion, wanted: Filter) -> bool:
-    """Whether a question's subject and text are wanted."""
-    question = item.question
-    if wanted.subjects and subject(question) not in wanted.subjects:
-        return False
-    if not wanted.text:
-        return True
-    lines = (question.id, subject(question), question.text, *question.options.values())
-    return wanted.text.casefold() in "\n".join(lines).casefold()
+        return self.outcome in TROUBLED
 
 
 PREFERRED = ("strict", "facts", "mirage", "robust")
 """Scorers whose score the list shows: the first that an attempt has."""
 _CHUNK = 400
-_Q, _A, _S = schema.questions, schema.attempts, schema.scores
+_Q, _S = schema.questions, schema.scores
 
 
 class Pages:
@@ -113,6 +159,7 @@ class Pages:
         self._numbers = [store.number(run) for run in runs]
         sizes = [run.count * run.epochs for run in runs]
         self._starts = [0, *itertools.accumulate(sizes)]
+        self.names = RowNames(store, self.runs, self._numbers)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -128,60 +175,118 @@ class Pages:
             by_run.setdefault(number, []).append((position, epoch))
         with self.connect() as connection:
             for number, places in by_run.items():
-                view = self._view(number)
+                rows = self._rows(connection, number)
+                statement = rows.select(*_shown(rows))
                 asked = sorted({position for position, _ in places})
                 for start in range(0, len(asked), _CHUNK):
                     chunk = asked[start : start + _CHUNK]
-                    for row in connection.execute(sa.select(view).where(view.c.position.in_(chunk))):
+                    for row in connection.execute(statement.where(_Q.c.position.in_(chunk))):
                         summary = self._summary(number, row)
                         found[summary.index] = summary
         return [found[index] for index in wanted if index in found]
 
-    def order(self, wanted: Filter, sort: SortBy = "asked", descending: bool = True) -> array[int]:
-        """The places of the wanted rows, sorted; rows without a figure to sort by are last in either direction."""
-        keyed: list[tuple[bool, float, int]] = []
-        plain: array[int] = array("Q")
-        looks = bool(wanted.text or wanted.subjects)
+    def order(self, where: str = "", sort: SortBy = "asked", descending: bool = True) -> array[int]:
+        """The places of the attempts that `where` chooses (:mod:`ragrounds.evals.store.attempt_filter`), sorted; those
+        without a figure to sort by are last in either direction.
+
+        Raises:
+            FilterError: the expression cannot be understood, or names what is not there.
+        """
+        wanted = parse(where)
+        places: array[int] = array("Q")
+        keys: list[Key] = []
         with self.connect() as connection:
-            for number, run in enumerate(self.runs):
-                if wanted.runs and run.id not in wanted.runs:
+            for number in range(len(self.runs)):
+                rows = self._rows(connection, number)
+                condition = sa.true() if wanted is None else wanted.sql(rows)
+                if isinstance(condition, sa.False_):
                     continue
-                view = self._view(number)
-                columns: list[Any] = [view.c.position, view.c.epoch]
-                columns += [view.c[_COLUMNS[sort]].label("key")] if sort != "asked" else []
-                columns += [view.c.body] if looks else []
-                statement = sa.select(*columns).where(*_conditions(view, wanted))
-                for row in connection.execute(statement.order_by(view.c.position, view.c.epoch)):
-                    if looks and not matches(msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion), wanted):
-                        continue
-                    index = self._starts[number] + row.position * run.epochs + row.epoch
-                    if sort == "asked":
-                        plain.append(index)
-                    else:
-                        value = 0.0 if row.key is None else float(row.key)
-                        keyed.append((row.key is None, -value if descending else value, index))
-        if sort == "asked":
-            return plain
-        return array("Q", (index for _, _, index in sorted(keyed)))
+                key = self._sort_key(rows, number, sort)
+                chosen = rows.select(rows.place, *([] if key is None else [key])).where(condition)
+                start = self._starts[number]
+                if key is None:
+                    ordered = chosen.order_by(*rows.in_order())
+                    places.extend(start + place for place in connection.execute(ordered).scalars())
+                else:
+                    found = connection.execute(chosen).all()
+                    places.extend(start + row[0] for row in found)
+                    keys.extend(row[1] for row in found)
+        return places if sort == "asked" else self._sorted(places, keys, sort, descending)
+
+    def seek(self, where: str, row: int, step: int, order: Sequence[int] | None = None) -> int | None:
+        """The next row behind `row` whose attempt `where` chooses (for `step` -1 the one before), round the end; at
+        last `row` itself. ``None``: there is none.
+
+        Args:
+            where: an expression, such as ``wrong``.
+            row: a place in `order`, or among all rows.
+            step: 1 or -1.
+            order: places in the order shown; ``None``: all rows as they were asked.
+
+        Raises:
+            FilterError: as :meth:`order`.
+        """
+        wanted = parse(where)
+        if wanted is None:
+            return None
+        if order is None:
+            return self._seek_asked(wanted, row, step)
+        total, size, ahead = len(order), _FIRST_LOOK, 1
+        while ahead <= total:
+            # Few rows at first: the next one is near where there are many.
+            rows = [(row + step * each) % total for each in range(ahead, min(ahead + size, total + 1))]
+            fitting = self._fitting(wanted, {order[each] for each in rows})
+            for each in rows:
+                if order[each] in fitting:
+                    return each
+            ahead, size = ahead + size, size * 8
+        return None
+
+    def values(self, field: str) -> list[tuple[str, int]]:
+        """The values that a field of the filter language has here, and how many rows have each, the most frequent
+        first; empty for a field that is not one of names. Of questions the first 200."""
+        return self.names.values(field)
+
+    def unknown(self, where: str) -> UnknownFacts:
+        """How many attempts the conditions of `where` can say nothing of.
+
+        Raises:
+            FilterError: as :meth:`order`.
+        """
+        wanted = parse(where)
+        fields = {test.field for test in wanted.tests() if not isinstance(test, TextTest)} if wanted else set()
+        no_gold = no_facts = 0
+        if not fields & FACTS:
+            return UnknownFacts()
+        with self.connect() as connection:
+            for number in range(len(self.runs)):
+                rows = self._rows(connection, number)
+                lacking = rows.without_facts()
+                unasked = sa.and_(sa.not_(lacking), rows.of_facts("version").is_not(None), rows.without_gold())
+                counted = [sa.func.sum(sa.case((each, 1), else_=0)) for each in (lacking, unasked)]
+                found = connection.execute(rows.select(*counted)).one()
+                no_facts += int(found[0] or 0)
+                no_gold += int(found[1] or 0) if fields & GOLD else 0
+        return UnknownFacts(no_gold=no_gold, no_facts=no_facts)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Run id → outcome → number of attempts. Passes over the whole runs."""
         counted: dict[str, dict[str, int]] = {}
         with self.connect() as connection:
             for number, run in enumerate(self.runs):
-                view = self._view(number)
-                statement = sa.select(view.c.outcome, sa.func.count()).group_by(view.c.outcome)
+                rows = self._rows(connection, number)
+                outcome = rows.outcome()
+                statement = rows.select(outcome, sa.func.count()).group_by(outcome)
                 counted[run.id] = {str(name): int(count) for name, count in connection.execute(statement)}
         return counted
 
     def subjects(self) -> dict[str, int]:
-        """Subject → number of questions. Passes over all questions."""
+        """Subject → number of questions."""
         counted: dict[str, int] = {}
-        with self.connect() as connection:
-            for name in dict.fromkeys(run.questions for run in self.runs):
-                for row in connection.execute(sa.select(_Q.c.body).where(_Q.c.set == name)):
-                    group = subject(msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion).question)
-                    counted[group] = counted.get(group, 0) + 1
+        for name in dict.fromkeys(run.questions for run in self.runs):
+            known = self.names.subjects_of(name)
+            for code, count in Counter(known.by_position).items():
+                counted[known.names[code]] = counted.get(known.names[code], 0) + count
         return counted
 
     def differing(self, first: int, second: int) -> Iterator[tuple[str, int, int, float, float]]:
@@ -193,14 +298,13 @@ class Pages:
         epochs, start = self.runs[first].epochs, self._starts[first]
         with self.connect() as connection:
             # Read one after the other: the database has no index to join two runs' views by.
-            view = self._view(second)
+            rows = self._rows(connection, second)
             known = {
                 (row.question_id, row.epoch, row.scorer): row.value
-                for row in connection.execute(sa.select(*(view.c[name] for name in _PAIRED)))
+                for row in connection.execute(rows.select(*_paired(rows)))
             }
-            view = self._view(first)
-            statement = sa.select(view.c.position, *(view.c[name] for name in _PAIRED))
-            for row in connection.execute(statement.order_by(view.c.position, view.c.epoch)):
+            rows = self._rows(connection, first)
+            for row in connection.execute(rows.select(*_paired(rows)).order_by(*rows.in_order())):
                 against = known.get((row.question_id, row.epoch, row.scorer))
                 if row.value is not None and against is not None and row.value != against:
                     yield row.question_id, row.epoch, start + row.position * epochs + row.epoch, row.value, against
@@ -239,53 +343,98 @@ class Pages:
         """A connection of which every read sees what is committed by then."""
         return autocommit(self.store.engine)
 
-    def _view(self, number: int) -> sa.Subquery:
-        """Question × epoch of a run, with its attempt and score where there are any."""
+    def _rows(self, connection: sa.Connection, number: int) -> RunRows:
+        """The rows of a run as SQL; scorers that have scored nothing in it are left out."""
         run, key = self.runs[number], self._numbers[number]
-        epochs = sa.union_all(*(sa.select(sa.literal(epoch).label("epoch")) for epoch in range(run.epochs))).subquery()
-        attempt = sa.and_(_A.c.run == key, _A.c.question_id == _Q.c.question_id, _A.c.epoch == epochs.c.epoch)
-        joined: sa.FromClause = sa.join(_Q, epochs, sa.true()).outerjoin(_A, attempt)
-        scores = []
-        for scorer in self.scorers:
-            score = _S.alias()
-            scores.append(score)
-            joined = joined.outerjoin(
-                score,
-                sa.and_(
-                    score.c.run == key,
-                    score.c.scorer == scorer,
-                    score.c.question_id == _Q.c.question_id,
-                    score.c.epoch == epochs.c.epoch,
-                ),
-            )
+        there = [
+            scorer
+            for scorer in self.scorers
+            if connection.execute(sa.select(_S.c.run).where(_S.c.run == key, _S.c.scorer == scorer).limit(1)).first()
+        ]
+        engine = self.store.engine
+        return RunRows(engine, number, key, run.questions, run.epochs, there, self.names)
 
-        def _chosen(name: str) -> sa.ColumnElement[Any]:
-            # The first scorer that has scored the attempt, even where its value is missing.
-            cases = [(score.c.scorer.is_not(None), score.c[name]) for score in scores]
-            return sa.case(*cases, else_=sa.null()) if cases else sa.null()
+    def _sort_key(self, rows: RunRows, number: int, sort: SortBy) -> Column | None:
+        if sort == "asked":
+            return None
+        if sort == "agent":
+            return sa.literal(self.runs[number].agent)
+        if sort == "status":
+            return rows.outcome()
+        if sort == "question":
+            return _Q.c.question_id
+        return _Q.c.position if sort == "subject" else rows.number(sort)
 
-        # As `ragrounds.records.outcome` decides it; a test compares both.
-        outcome = sa.case(
-            (_A.c.status.is_(None), "not_run"),
-            (_A.c.status != "completed", _A.c.status),
-            else_=sa.func.coalesce(_chosen("answer_status"), "answered"),
-        )
-        columns = [_A.c.cost_uncached, _A.c.cost_paid, _A.c.calls, _A.c.seconds, _A.c.at]
-        return (
-            sa.select(
-                _Q.c.position,
-                _Q.c.question_id,
-                _Q.c.body,
-                epochs.c.epoch,
-                *columns,
-                (_A.c.input + _A.c.output).label("tokens"),
-                outcome.label("outcome"),
-                *(_chosen(name).label(name) for name in _OF_SCORES),
-            )
-            .select_from(joined)
-            .where(_Q.c.set == run.questions)
-            .subquery()
-        )
+    def _sorted(self, places: array[int], keys: list[Key], sort: SortBy, descending: bool) -> array[int]:
+        """Places by their keys, by their own order where these are equal."""
+        import numpy as np
+
+        if sort == "subject":
+            keys = [self._subject_at(place, key) for place, key in zip(places, keys, strict=True)]
+        if sort in _BY_NAME:
+            named = sorted(range(len(places)), key=lambda each: str(keys[each]), reverse=not descending)
+            return array("Q", (places[each] for each in named))
+        figures = np.array([np.nan if key is None else float(key) for key in keys], dtype=float)
+        order = np.argsort(-figures if descending else figures, kind="stable")  # what is not a number is last
+        return array("Q", np.frombuffer(places, dtype=np.uint64)[order].tobytes()) if len(places) else places
+
+    def _subject_at(self, place: int, position: Key) -> str:
+        number = bisect.bisect_right(self._starts, place) - 1
+        known = self.names.subjects_of(self.runs[number].questions)
+        return known.names[known.by_position[int(position or 0)]]
+
+    def _seek_asked(self, wanted: Wanted, row: int, step: int) -> int | None:
+        """As :meth:`seek`, in the order asked: each run's part is read as far as the first that fits."""
+        total = len(self)
+        if not total:
+            return None
+        # Behind the row to the end, then from the other end up to the row itself.
+        parts = [(row + 1, total), (0, row + 1)] if step > 0 else [(0, row), (row, total)]
+        numbers = range(len(self.runs)) if step > 0 else range(len(self.runs) - 1, -1, -1)
+        with self.connect() as connection:
+            for low, high in parts:
+                for number in numbers:
+                    start, end = self._starts[number], self._starts[number + 1]
+                    found = self._first(connection, wanted, number, max(low, start), min(high, end), step)
+                    if found is not None:
+                        return found
+        return None
+
+    def _first(
+        self, connection: sa.Connection, wanted: Wanted, number: int, low: int, high: int, step: int
+    ) -> int | None:
+        """The first place (for `step` -1 the last) from `low` to before `high` in one run that fits."""
+        if low >= high:
+            return None
+        start, epochs = self._starts[number], self.runs[number].epochs
+        rows = self._rows(connection, number)
+        condition = wanted.sql(rows)
+        if isinstance(condition, sa.False_):
+            return None
+        low, high = low - start, high - start
+        within = sa.and_(_Q.c.position.between(low // epochs, (high - 1) // epochs), rows.place.between(low, high - 1))
+        ordered = [each if step > 0 else each.desc() for each in rows.in_order()]
+        statement = rows.select(rows.place).where(within, condition).order_by(*ordered).limit(1)
+        found = connection.execute(statement).scalar()
+        return None if found is None else start + int(found)
+
+    def _fitting(self, wanted: Wanted, places: set[int]) -> set[int]:
+        """Those of some places that fit."""
+        by_run: dict[int, list[int]] = {}
+        for place in sorted(places):
+            by_run.setdefault(bisect.bisect_right(self._starts, place) - 1, []).append(place)
+        found: set[int] = set()
+        with self.connect() as connection:
+            for number, mine in by_run.items():
+                start, epochs = self._starts[number], self.runs[number].epochs
+                rows = self._rows(connection, number)
+                condition = wanted.sql(rows)
+                if isinstance(condition, sa.False_):
+                    continue
+                positions = rows.among(_Q.c.position, sorted({(place - start) // epochs for place in mine}))
+                statement = rows.select(rows.place).where(positions, condition)
+                found |= {start + int(place) for place in connection.execute(statement).scalars()} & places
+        return found
 
     def _summary(self, number: int, row: Any) -> AttemptSummary:
         run = self.runs[number]
@@ -307,27 +456,39 @@ class Pages:
             calls=row.calls,
             seconds=row.seconds if row.seconds or row.at else None,  # imported: never measured
             at=row.at,
+            facts=None if row.version is None else AttemptFacts(**{name: getattr(row, name) for name in _FACTS}),
         )
 
 
 _OF_SCORES = ("scorer", "value", "answer_status", "prediction", "reason", "checksum")
 _DAMAGED = "the score is damaged: ragrounds doctor --store"
-_PAIRED = ("question_id", "epoch", "scorer", "value")
-_COLUMNS = {
-    "cost": "cost_uncached",
-    "calls": "calls",
-    "time": "seconds",
-    "tokens": "tokens",
-    "score": "value",
-    "newest": "at",
-}
+_FACTS = AttemptFacts.__struct_fields__
+_FIRST_LOOK = 64
+"""Rows that are looked at first for the next that fits."""
 
 
-def _conditions(view: sa.Subquery, wanted: Filter) -> list[sa.ColumnElement[bool]]:
-    conditions: list[sa.ColumnElement[bool]] = []
-    if wanted.outcomes:
-        conditions.append(view.c.outcome.in_(sorted(wanted.outcomes)))
-    if wanted.marks:
-        marks = {"right": view.c.value >= 1, "wrong": view.c.value < 1, "unscored": view.c.value.is_(None)}
-        conditions.append(sa.or_(*(marks[name] for name in sorted(wanted.marks))))
-    return conditions
+def _shown(rows: RunRows) -> list[Column]:
+    """The columns of a row of the list."""
+    of_attempt = ("cost_uncached", "cost_paid", "calls", "seconds", "at")
+    return [
+        _Q.c.position,
+        _Q.c.body,
+        rows.epoch.label("epoch"),
+        *(rows.of_attempt(name) for name in of_attempt),
+        rows.number("tokens").label("tokens"),
+        rows.outcome().label("outcome"),
+        *(rows.of_score(name).label(name) for name in _OF_SCORES),
+        *(rows.of_facts(name) for name in ("version", *_FACTS)),
+        _Q.c.question_id,
+    ]
+
+
+def _paired(rows: RunRows) -> list[Column]:
+    """The columns by which two runs are compared."""
+    return [
+        _Q.c.position,
+        _Q.c.question_id,
+        rows.epoch.label("epoch"),
+        rows.of_score("scorer").label("scorer"),
+        rows.of_score("value").label("value"),
+    ]

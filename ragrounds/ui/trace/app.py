@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.store.summaries import Filter, Pages, SortBy
+from ragrounds.evals.store.summaries import Pages, SortBy
 from ragrounds.text import parse_toml
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
@@ -43,7 +43,7 @@ class TraceApp(App[None]):
         self,
         pages: Pages,
         *,
-        wanted: Filter | None = None,
+        where: str = "",
         sort: SortBy = "asked",
         row: int = 0,
         theme: str = DARK,
@@ -54,8 +54,8 @@ class TraceApp(App[None]):
         for each in THEMES:
             self.register_theme(each)
         self.attempt_list = AttemptList(pages)
-        order = self.attempt_list.make_order(wanted or Filter(), sort)
-        self.attempt_list.arrange(order, wanted or Filter(), sort)
+        order = self.attempt_list.make_order(where, sort)
+        self.attempt_list.arrange(order, where, sort)
         self.attempt_list.move(row)
         self.theme = theme
         self._view = view

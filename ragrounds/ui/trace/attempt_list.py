@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
+from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy, order_words
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
 from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
@@ -24,8 +24,6 @@ WHICH: tuple[Which, ...] = ("differ", "first", "second")
 
 _AROUND = 60
 """Rows read at a time: about a screenful."""
-_SEEK = 400
-"""Rows passed over at a time when the next wrong one is looked for."""
 _COMMON = 6
 """Characters that names must have in common to be left out."""
 _OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "uncached", 8))
@@ -47,7 +45,8 @@ class AttemptList:
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
-        self.filter = Filter()
+        self.where = ""
+        """The filter, as it is typed; empty: all."""
         self.sort: SortBy = "asked"
         self.descending = True
         self.row = 0
@@ -90,43 +89,28 @@ class AttemptList:
         """Drop the rows that were read; they are read again when they are shown."""
         self._near.clear()
 
-    def arrange(self, order: array[int] | None, wanted: Filter, sort: SortBy, descending: bool = True) -> None:
+    def arrange(self, order: array[int] | None, where: str, sort: SortBy, descending: bool = True) -> None:
         """Take an order that :meth:`make_order` made; the cursor stays on its row where that is still shown."""
         here = self._index(self.row) if len(self) else 0
-        self.order, self.filter, self.sort, self.descending = order, wanted, sort, descending
+        self.order, self.where, self.sort, self.descending = order, where, sort, descending
         self._near.clear()
         if order is None:
             self.move(here)
         else:
             self.move(order.index(here) if here in order else 0)
 
-    def make_order(self, wanted: Filter, sort: SortBy, descending: bool = True) -> array[int] | None:
+    def make_order(self, where: str, sort: SortBy, descending: bool = True) -> array[int] | None:
         """The order for :meth:`arrange`: the slow part, for another thread."""
-        return self.pages.order(wanted, sort, descending) if wanted or sort != "asked" else None
+        return self.pages.order(where, sort, descending) if where or sort != "asked" else None
 
-    def seek(self, step: int, wanted: Callable[[AttemptSummary], bool]) -> int | None:
-        """The next row that is wanted (for `step` -1 the one before), round the end; ``None``: there is none. For
+    def seek(self, step: int, where: str) -> int | None:
+        """The next row that `where` chooses (for `step` -1 the one before), round the end; ``None``: there is none. For
         another thread."""
-        total, order = len(self), self.order
-        rows = ((self.row + step * ahead) % total for ahead in range(1, total + 1))
-        while chunk := list(itertools.islice(rows, _SEEK)):
-            indices = [order[row] if order is not None else row for row in chunk]
-            known = {summary.index: summary for summary in self.pages.read(indices)}
-            for row, index in zip(chunk, indices, strict=True):
-                if index in known and wanted(known[index]):
-                    return row
-        return None
+        return self.pages.seek(where, self.row, step, self.order)
 
     def description(self) -> str:
         """The filter and the order, in words; empty where all rows are listed as they were asked."""
-        wanted = self.filter
-        parts = [f"“{wanted.text}”"] if wanted.text else []
-        parts += [", ".join(sorted(group)) for group in (wanted.marks, wanted.outcomes, wanted.subjects) if group]
-        agents = [run.agent for run in self.pages.runs if run.id in wanted.runs]
-        parts += [", ".join(agents)] if agents else []
-        if self.sort != "asked":
-            parts.append(f"by {self.sort}, {'highest' if self.descending else 'lowest'} first")
-        return "; ".join(parts)
+        return "; ".join(filter(None, (self.where, order_words(self.sort, self.descending))))
 
     def _index(self, row: int) -> int:
         return row if self.order is None else self.order[row]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from operator import attrgetter
 from typing import ClassVar
 
 from textual import on, work
@@ -17,8 +16,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
 
+from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.database import ChangeWatch
-from ragrounds.evals.store.summaries import SORTS, Filter, SortBy
+from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
@@ -33,15 +33,6 @@ from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
 _LOOK = 1.0
 """Seconds between looks at the store."""
-SORT_WORDS = {
-    "asked": "as the questions were asked",
-    "cost": "cost uncached",
-    "calls": "calls of models and searches",
-    "time": "from the first step to the last",
-    "tokens": "in and out",
-    "score": "by the scorer above the list",
-    "newest": "when it ended",
-}
 _REPORT_EVERY = 25
 """Attempts after which a search through all of them says how far it is."""
 
@@ -292,16 +283,13 @@ class BrowseScreen(DetailActions, Screen[None]):
         """Ask for a text: from the list for questions, from the other panes for messages of this attempt."""
         in_list = self.focused is self.attempts
         title = "questions with" if in_list else "in the messages of this attempt"
-        before = self.attempt_list.filter.text if in_list else (self.tree_state.pattern if self.tree_state else "")
+        before = "" if in_list else (self.tree_state.pattern if self.tree_state else "")
         self.query_one(FindBar).ask(
             title, before, self.focused, self._find_questions if in_list else self._find_messages
         )
 
     def _find_questions(self, text: str) -> None:
-        wanted = self.attempt_list.filter
-        self.rearrange(
-            Filter(wanted.runs, wanted.outcomes, wanted.subjects, wanted.marks, text), self.attempt_list.sort
-        )
+        self.rearrange(f"about:{quoted(text)}" if text else "", self.attempt_list.sort)
 
     def _find_messages(self, text: str) -> None:
         state = self.tree_state
@@ -369,8 +357,8 @@ class BrowseScreen(DetailActions, Screen[None]):
             self.tree_state.search("")
             self.pager.search("")
             self.tree_changed()
-        elif self.attempt_list.filter or self.attempt_list.sort != "asked":
-            self.rearrange(Filter(), "asked")
+        elif self.attempt_list.where or self.attempt_list.sort != "asked":
+            self.rearrange("", "asked")
 
     def action_seek_wrong(self, step: int) -> None:
         """Go to the next attempt that was not right (for `step` -1 the one before)."""
@@ -382,7 +370,7 @@ class BrowseScreen(DetailActions, Screen[None]):
 
     @work(thread=True, exclusive=True, group="list")
     def _seek(self, step: int, wrong: bool) -> None:
-        row = self.attempt_list.seek(step, attrgetter("wrong" if wrong else "troubled"))
+        row = self.attempt_list.seek(step, "wrong" if wrong else "troubled")
         self.app.call_from_thread(self._sought, row, "wrong attempt" if wrong else "attempt with an error")
 
     def _sought(self, row: int | None, what: str) -> None:
@@ -396,16 +384,16 @@ class BrowseScreen(DetailActions, Screen[None]):
     # Order
 
     @work(thread=True, exclusive=True, group="list")
-    def rearrange(self, wanted: Filter, sort: SortBy, descending: bool = True) -> None:
+    def rearrange(self, where: str, sort: SortBy, descending: bool = True) -> None:
         """Filter and sort the list."""
-        order = self.attempt_list.make_order(wanted, sort, descending)
-        self.app.call_from_thread(self._arranged, order, wanted, sort, descending)
+        order = self.attempt_list.make_order(where, sort, descending)
+        self.app.call_from_thread(self._arranged, order, where, sort, descending)
 
-    def _arranged(self, order: array[int] | None, wanted: Filter, sort: SortBy, descending: bool) -> None:
+    def _arranged(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
         if order is not None and not order:
             self.app.notify("No attempt is left by this filter; it was not applied.", markup=False)
             return
-        self.attempt_list.arrange(order, wanted, sort, descending)
+        self.attempt_list.arrange(order, where, sort, descending)
         self.list_changed()
         self.open()
 
@@ -413,7 +401,7 @@ class BrowseScreen(DetailActions, Screen[None]):
         """Choose what to sort by; the order that is there already is turned round."""
         here, arrow = self.attempt_list.sort, "▼" if self.attempt_list.descending else "▲"
         lines = [
-            MenuLine(name, name, SORT_WORDS.get(name, ""), letter, f"{arrow} " if name == here else "  ")
+            MenuLine(name, name, SORT_WORDS[name], letter, f"{arrow} " if name == here else "  ")
             for name, letter in zip(SORTS, letters(SORTS, taken="qjkgG"), strict=True)
         ]
 
@@ -422,19 +410,19 @@ class BrowseScreen(DetailActions, Screen[None]):
             if name == here and name != "asked":
                 self.action_reverse()
             elif name is not None:
-                self.rearrange(self.attempt_list.filter, name, self.attempt_list.descending)
+                self.rearrange(self.attempt_list.where, name, self.attempt_list.descending)
 
         title = "sort by (the same again: the other way)"
         self.app.push_screen(MenuScreen(title, lines, SORTS.index(here)), chosen)
 
     def action_reverse(self) -> None:
         """Sort the other way round."""
-        self.rearrange(self.attempt_list.filter, self.attempt_list.sort, not self.attempt_list.descending)
+        self.rearrange(self.attempt_list.where, self.attempt_list.sort, not self.attempt_list.descending)
 
     def action_filter(self) -> None:
         """Open the filter; what it chooses is listed."""
 
-        def chosen(wanted: Filter | None) -> None:
+        def chosen(wanted: str | None) -> None:
             """Take the filter that was chosen."""
             if wanted is not None:
                 self.rearrange(wanted, self.attempt_list.sort, self.attempt_list.descending)
@@ -481,15 +469,15 @@ class BrowseScreen(DetailActions, Screen[None]):
     @work(thread=True, exclusive=True, group="list")
     def _look_again_in_order(self) -> None:
         attempt_list = self.attempt_list
-        wanted, sort, descending = attempt_list.filter, attempt_list.sort, attempt_list.descending
-        order = attempt_list.make_order(wanted, sort, descending)
-        self.app.call_from_thread(self._ordered_again, order, wanted, sort, descending)
+        where, sort, descending = attempt_list.where, attempt_list.sort, attempt_list.descending
+        order = attempt_list.make_order(where, sort, descending)
+        self.app.call_from_thread(self._ordered_again, order, where, sort, descending)
 
-    def _ordered_again(self, order: array[int] | None, wanted: Filter, sort: SortBy, descending: bool) -> None:
+    def _ordered_again(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
         attempt_list, before = self.attempt_list, self.attempt_list.row
         # At the head of the newest, the head is what is followed.
         following = sort == "newest" and before == 0
-        attempt_list.arrange(order, wanted, sort, descending)
+        attempt_list.arrange(order, where, sort, descending)
         if following:
             attempt_list.move(0)
         self.list_changed(keep_scroll=True)

@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages
+from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import (
     WHICH,
@@ -115,7 +115,7 @@ class CompareScreen(DetailActions, Screen[None]):
         rows.border_title = (
             f"{len(shown):,} question{'' if len(shown) == 1 else 's'} that {_TITLES[self.compared.which]}"
         )
-        self.texts.arrange(array("Q", (one.row for one in shown)), Filter(), "asked")
+        self.texts.arrange(array("Q", (one.row for one in shown)), "", "asked")
         rows.show(len(shown), self.compared.row)
         if self.pair is None and shown:
             self._show_pair(self.compared.pair())

@@ -14,7 +14,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
-from ragrounds.evals.store.summaries import MARKS, Filter
+from ragrounds.evals.store.attempt_filter import FlagTest, ValueTest, joined, parse, quoted
+from ragrounds.evals.store.summaries import MARKS
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
@@ -129,7 +130,28 @@ def choices(runs: Sequence[Run], outcomes: Mapping[str, int], subjects: Mapping[
     ]
 
 
-class FilterScreen(ModalScreen[Filter | None]):
+def chosen_in(where: str) -> set[tuple[str, str]]:
+    """The choices that a filter of :func:`chosen_text` holds."""
+    wanted = parse(where)
+    found: set[tuple[str, str]] = set()
+    for test in wanted.tests() if wanted else ():
+        if isinstance(test, FlagTest) and test.field in MARKS:
+            found.add(("mark", test.field))
+        elif isinstance(test, ValueTest) and test.field in ("status", "run", "subject"):
+            found.add(("outcome" if test.field == "status" else test.field, test.value))
+    return found
+
+
+def chosen_text(chosen: Iterable[tuple[str, str]]) -> str:
+    """Choices as a filter: of each kind any, of all kinds one."""
+    written: dict[str, list[str]] = {}
+    for kind, value in sorted(chosen):
+        field = "status" if kind == "outcome" else kind
+        written.setdefault(kind, []).append(value if kind == "mark" else f"{field}={quoted(value)}")
+    return joined(*(" or ".join(each) for each in written.values()))
+
+
+class FilterScreen(ModalScreen[str | None]):
     """Chooses by marks, outcomes, agents and subjects which attempts are listed.
 
     Subjects and counts are shown as soon as they have been counted.
@@ -153,13 +175,7 @@ class FilterScreen(ModalScreen[Filter | None]):
     def __init__(self, attempt_list: AttemptList) -> None:
         super().__init__()
         self.attempt_list = attempt_list
-        wanted = attempt_list.filter
-        self.chosen: set[tuple[str, str]] = {
-            *(("mark", name) for name in wanted.marks),
-            *(("outcome", name) for name in wanted.outcomes),
-            *(("run", name) for name in wanted.runs),
-            *(("subject", name) for name in wanted.subjects),
-        }
+        self.chosen = chosen_in(attempt_list.where)
         self.choices = choices(attempt_list.pages.runs, {}, {})
 
     def compose(self) -> ComposeResult:
@@ -222,11 +238,7 @@ class FilterScreen(ModalScreen[Filter | None]):
 
     def action_apply(self) -> None:
         """Close the dialog with the filter that was chosen."""
-        kinds = ("run", "outcome", "subject", "mark")
-        runs, outcomes, subjects, marks = (
-            frozenset(value for name, value in self.chosen if name == kind) for kind in kinds
-        )
-        self.dismiss(Filter(runs, outcomes, subjects, marks, self.attempt_list.filter.text))
+        self.dismiss(chosen_text(self.chosen))
 
 
 class FindBar(Horizontal):

@@ -14,7 +14,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from ragrounds.evals.store.retries import EarlierAttempt
-from ragrounds.evals.store.summaries import AttemptSummary, Filter, Pages, SortBy
+from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls
 from ragrounds.models.model_names import other_name
 from ragrounds.records import Attempt, Run
@@ -98,13 +98,13 @@ def attempt_markdown(loaded: LoadedAttempt) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def listed(pages: Pages, wanted: Filter, sort: SortBy, descending: bool, limit: int | None) -> list[AttemptSummary]:
+def listed(pages: Pages, where: str, sort: SortBy, descending: bool, limit: int | None) -> list[AttemptSummary]:
     """The rows that are wanted, in the order of `sort`, at most `limit` of them."""
-    places = pages.order(wanted, sort, descending) if wanted or sort != "asked" else range(len(pages))
+    places = pages.order(where, sort, descending) if where or sort != "asked" else range(len(pages))
     return pages.read(places[:limit] if limit is not None else places)
 
 
-def summary_json(summary: AttemptSummary) -> dict[str, Any]:
+def summary_json(summary: AttemptSummary) -> dict[str, object]:
     """A row as values that JSON can hold; the run by its id."""
     names = [name for name in AttemptSummary.__struct_fields__ if name not in ("run", "question", "gold", "index")]
     return {
@@ -150,7 +150,7 @@ def difference_rows(first: Run, second: Run, found: Sequence[ScoreDifference]) -
     return rows
 
 
-def difference_json(first: Run, second: Run, found: Sequence[ScoreDifference]) -> dict[str, Any]:
+def difference_json(first: Run, second: Run, found: Sequence[ScoreDifference]) -> dict[str, object]:
     """Questions that two runs did not answer equally well, as values that JSON can hold."""
     return {
         "first": first.id,

@@ -220,7 +220,7 @@ class HopScreen(DetailActions, Screen[int | None]):
 
     @work(thread=True, exclusive=True, group="list")
     def _seek(self, step: int) -> None:
-        row = self.attempt_list.seek(step, _wrong)
+        row = self.attempt_list.seek(step, "wrong")
         self.app.call_from_thread(self._sought, row)
 
     def _sought(self, row: int | None) -> None:
@@ -238,7 +238,3 @@ class HopScreen(DetailActions, Screen[int | None]):
     def detail_text(self) -> str:
         """The hop in full, as it was recorded."""
         return "\n".join(block.text for block in self.pager.blocks)
-
-
-def _wrong(summary: AttemptSummary) -> bool:
-    return summary.wrong

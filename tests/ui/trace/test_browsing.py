@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import pytest
 
-from ragrounds.evals.store.summaries import Filter, Pages
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
     ComparedRuns,
@@ -28,22 +26,21 @@ def attempts(pages: Pages) -> AttemptList:
 
 def test_the_cursor_stays_on_its_attempt_when_the_order_changes(attempts: AttemptList) -> None:
     attempts.move(2)
-    wanted = Filter(marks=frozenset({"wrong"}))
-    attempts.arrange(attempts.make_order(wanted, "asked"), wanted, "asked")
+    attempts.arrange(attempts.make_order("wrong", "asked"), "wrong", "asked")
     assert (len(attempts), attempts.row) == (4, 1)
     assert attempts.current is not None
     assert attempts.current.index == 2
-    attempts.arrange(None, Filter(), "asked")
+    attempts.arrange(None, "", "asked")
     assert (len(attempts), attempts.row) == (12, 2)
 
 
 def test_next_wrong_and_next_error_go_round(attempts: AttemptList) -> None:
-    assert attempts.seek(1, attrgetter("wrong")) == 1
+    assert attempts.seek(1, "wrong") == 1
     attempts.move(3)
-    assert attempts.seek(1, attrgetter("wrong")) == 10
-    assert attempts.seek(-1, attrgetter("wrong")) == 2
-    assert attempts.seek(1, attrgetter("troubled")) == 3  # the only one, found again
-    assert attempts.seek(1, lambda summary: False) is None
+    assert attempts.seek(1, "wrong") == 10
+    assert attempts.seek(-1, "wrong") == 2
+    assert attempts.seek(1, "troubled") == 3  # the only one, found again
+    assert attempts.seek(1, "blocked") is None
 
 
 def test_only_rows_near_those_shown_are_read(

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Filter, Pages
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Question
 from ragrounds.ui.trace import headless
@@ -102,7 +103,7 @@ def test_lines_hold_no_codes_and_keep_their_width(text: str, markdown: bool) -> 
 def test_headless_output_holds_no_codes(hostile: Pages) -> None:
     summary = hostile.read([0])[0]
     found = trace(hostile.store, summary.run, "quiz/000")
-    rows = headless.list_rows(headless.listed(hostile, Filter(), "asked", True, None))
+    rows = headless.list_rows(headless.listed(hostile, "", "asked", True, None))
     shown = [
         headless.attempt_markdown(LoadedAttempt(hostile, summary)),
         headless.tree_text(LoadedAttempt(hostile, summary).root),
@@ -123,4 +124,4 @@ def test_fences_are_longer_than_those_inside(hostile: Pages) -> None:
 
 def test_subjects_and_agents_are_only_names(hostile: Pages) -> None:
     assert hostile.subjects() == {MARKUP: 3}
-    assert list(hostile.order(Filter(subjects=frozenset({MARKUP})))) == list(range(6))
+    assert list(hostile.order(f"subject={quoted(MARKUP)}")) == list(range(6))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Filter, Pages
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
@@ -88,7 +88,7 @@ async def test_nothing_is_read_again_while_nothing_is_written(running: tuple[Sto
 @pytest.mark.slow
 async def test_a_sorted_list_keeps_the_cursor_on_its_attempt_and_on_its_line(running: tuple[Store, Run, Store]) -> None:
     reading, run, writing = running
-    app = TraceApp(Pages(reading, [run]), sort="newest", wanted=Filter(marks=frozenset({"right"})))
+    app = TraceApp(Pages(reading, [run]), sort="newest", where="right")
     async with app.run_test(size=(140, 40)) as pilot:
         await settle(pilot)
         browse = at(app)

@@ -9,7 +9,7 @@ import pytest
 
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import Filter, Pages
+from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import outcome
 from tests.ui.trace.making import attempt, make_run, score
 
@@ -67,7 +67,7 @@ def test_epochs_are_rows_of_their_own_and_missing_ones_were_not_run(tmp_path: Pa
         ]  # fmt: skip
         assert pages.row_of(0, "quiz/001", 1) == 3
         assert pages.row_of(0, "quiz/001", 2) is None
-        assert list(pages.order(Filter(marks=frozenset({"right"})))) == [3]
+        assert list(pages.order("right")) == [3]
 
 
 def test_the_first_preferred_scorer_counts_and_is_named(store: Store, pages: Pages) -> None:
@@ -80,24 +80,24 @@ def test_the_first_preferred_scorer_counts_and_is_named(store: Store, pages: Pag
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Filter(marks=frozenset({"wrong"})), ["p1", "p2", "p3", "s4"]),
-        (Filter(outcomes=frozenset({"failed", "abstained"})), ["p2", "p3"]),
-        (Filter(outcomes=frozenset({"not_run"})), ["p5", "s2", "s3", "s5"]),
-        (Filter(subjects=frozenset({"neurology"}), runs=frozenset({"plain-run"})), ["p1", "p3", "p5"]),
-        (Filter(text="CASE 4"), ["p4", "s4"]),
-        (Filter(text="bed REST", marks=frozenset({"right"})), ["p0", "p4", "s0", "s1"]),
-        (Filter(text="no such words"), []),
+        ("wrong", ["p1", "p2", "p3", "s4"]),
+        ("failed or abstained", ["p2", "p3"]),
+        ("not run", ["p5", "s2", "s3", "s5"]),
+        ("subject:neuro run=plain-run", ["p1", "p3", "p5"]),
+        ('about:"CASE 4"', ["p4", "s4"]),
+        ('about:"bed REST" right', ["p0", "p4", "s0", "s1"]),
+        ('about:"no such words"', []),
     ],
 )
-def test_filters(pages: Pages, wanted: Filter, expected: list[str]) -> None:
+def test_filters(pages: Pages, wanted: str, expected: list[str]) -> None:
     assert [agent[0] + number for agent, number in names(pages, pages.order(wanted))] == expected
 
 
 def test_sorting_puts_what_is_not_known_last_either_way(pages: Pages) -> None:
-    known = [one.calls for one in pages.read(pages.order(Filter(), "calls"))]
+    known = [one.calls for one in pages.read(pages.order("", "calls"))]
     assert known[:3] == [7, 7, 7]
     assert known[-4:] == [None] * 4
-    rising = [one.seconds for one in pages.read(pages.order(Filter(), "time", descending=False))]
+    rising = [one.seconds for one in pages.read(pages.order("", "time", descending=False))]
     assert rising[:8] == sorted(rising[:8])
     assert rising[-4:] == [None] * 4
 

@@ -11,10 +11,11 @@ import pytest
 from ragrounds.evals.store.arenas import answer_verdicts
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import SORTS, Filter, Pages
+from ragrounds.evals.store.summaries import SORTS, Pages
 from ragrounds.ui.trace.tree import LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState
 from tests.servers.postgresql import database
+from tests.store.test_attempt_filter import COMPILED
 from tests.ui.trace.making import fill, score
 
 
@@ -28,12 +29,7 @@ def other(tmp_path_factory: pytest.TempPathFactory, postgresql_server: str) -> I
 
 def test_rows_orders_counts_and_differences(pages: Pages, other: Pages, tmp_path: Path) -> None:
     assert other.read(range(12)) == pages.read(range(12))
-    filters = [
-        Filter(),
-        Filter(marks=frozenset({"wrong", "unscored"})),
-        Filter(outcomes=frozenset({"failed"}), text="3"),
-    ]
-    for wanted in filters:
+    for wanted in ("", "wrong or unscored", "failed about:3", *COMPILED):
         for sort in SORTS:
             for descending in (True, False):
                 assert other.order(wanted, sort, descending) == pages.order(wanted, sort, descending)

@@ -1,0 +1,165 @@
+"""The words of the filter language: what each stands for, an example of each, and how figures are written in it.
+
+This is the one list: the parser, the help, the completion and the documentation read it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from ragrounds.records import OUTCOMES
+
+FieldKind = Literal["flag", "number", "value", "text"]
+Unit = Literal["", "dollars", "seconds", "tokens", "share"]
+
+
+class FilterField(Struct, frozen=True, kw_only=True):
+    """A word of the filter language."""
+
+    name: str
+    kind: FieldKind
+    """A ``flag`` stands alone, a ``number`` is compared, a ``value`` is one of some names, a ``text`` is looked for."""
+    about: str
+    example: str
+    values: tuple[str, ...] = ()
+    """All that a value can be, where that is fixed."""
+    unit: Unit = ""
+    counts: bool = False
+    """A number that alone means above 0: ``faults``."""
+
+
+def _flag(name: str, about: str) -> FilterField:
+    return FilterField(name=name, kind="flag", about=about, example=name)
+
+
+def _number(name: str, about: str, example: str, unit: Unit = "", counts: bool = False) -> FilterField:
+    return FilterField(name=name, kind="number", about=about, example=example, unit=unit, counts=counts)
+
+
+def _value(name: str, about: str, example: str, values: tuple[str, ...] = ()) -> FilterField:
+    return FilterField(name=name, kind="value", about=about, example=example, values=values)
+
+
+def _text(name: str, about: str, example: str) -> FilterField:
+    return FilterField(name=name, kind="text", about=about, example=example)
+
+
+STATUSES = (*OUTCOMES, "completed")
+"""What `status:` can be: the outcomes, and ``completed`` for every attempt that came to its end."""
+
+FIELDS: tuple[FilterField, ...] = (
+    _flag("right", "full marks"),
+    _flag("wrong", "scored, and below full marks"),
+    _flag("partly", "scored between 0 and full marks"),
+    _flag("scored", "has a score"),
+    _flag("unscored", "has no score"),
+    _flag("made", "an attempt was made"),
+    _flag("troubled", "failed, capped, blocked, paused or empty"),
+    *(_flag(name, meaning) for name, meaning in OUTCOMES.items()),
+    _flag("retried", "was made again"),
+    _flag("marked", "has a reader's mark"),
+    _value("status", "how it ended", "status:failed", STATUSES),
+    _value("agent", "the agent's text, or a part of it", "agent:direct"),
+    _value("run", "the run's id, or a part of it", "run:direct-3f2a"),
+    _value("benchmark", "the benchmark's name, or a part of it", "benchmark:medqa"),
+    _value("subject", "the question's group, or a part of it", "subject:anatomy"),
+    _value("question", "the question's id, or what follows its last slash; * stands for anything", "question:c01"),
+    _value("about", "letters in the question's id, text, options or subject", "about:aspirin"),
+    _value("prediction", "what the scorer read as the answer", "prediction:B"),
+    _value("reason", "letters in why it did not complete", "reason:timeout"),
+    _value("note", "a kind of note that its run left", "note:trace_full"),
+    _value("mark", "a reader's mark", "mark:star"),
+    _value("author", "who marked it or wrote a note", "author:ada"),
+    _value("noted", "letters in a reader's note; alone: there is one", 'noted:"look again"'),
+    _number("score", "of the scorer that is shown", "score<0.5", "share"),
+    _number("cost", "dollars without any cache", "cost>0.01", "dollars"),
+    _number("paid", "dollars really paid", "paid>0", "dollars"),
+    _number("time", "how long it took", "time>10s", "seconds"),
+    _number("tokens", "in and out", "tokens>4k", "tokens"),
+    _number("input", "tokens in", "input>4000", "tokens"),
+    _number("output", "tokens out", "output<50", "tokens"),
+    _number("calls", "calls to models and tools", "calls>=20"),
+    _number("model_calls", "calls to models", "model_calls=1"),
+    _number("steps", "nodes that were entered", "steps>8"),
+    _number("searches", "searches that gave a result", "searches>=2", counts=True),
+    _number("hops", "the same as searches", "hops>3", counts=True),
+    _number("repeated", "searches for what was searched before", "repeated>0", counts=True),
+    _number("failed_calls", "calls that gave no reply", "failed_calls>0", counts=True),
+    _number("failed_searches", "searches that failed", "failed_searches>0", counts=True),
+    _number("faults", "tries that gave no reply", "faults>0", counts=True),
+    _number("gold_known", "gold documents of the question", "gold_known>1"),
+    _number("gold_found", "of these, found by a search", "gold_found>=2"),
+    _number("gold_seen", "of these, in a prompt", "gold_seen<2"),
+    _number("gold_missed", "gold documents that no search found", "gold_missed>0"),
+    _number("gold_unseen", "gold documents in no prompt", "gold_unseen=0"),
+    _number("gold_rank", "best rank of one", "gold rank<=5"),
+    _number("gold_hop", "the search that found one first", "gold hop>1"),
+    _number("epoch", "which time the question was asked, from 0", "epoch:1"),
+    _number("retry", "how often it was made again", "retry>0"),
+    _number("unrecorded", "calls that are in no journal", "unrecorded>0", counts=True),
+    _text("text", "full text of anything the attempt asked, found or was answered", 'text:"upper limb"'),
+    _text("query", "full text of its queries", "query:edema"),
+    _text("passage", "full text of the passages that it found", "passage:edem*"),
+    _text("reply", "full text of models' replies", 'reply:"I think"'),
+    _text("answer", "full text of the final answer", "answer:unclear"),
+)
+BY_NAME: dict[str, FilterField] = {one.name: one for one in FIELDS}
+ALIASES = {"outcome": "status", "error": "troubled", "errors": "troubled", "correct": "right", "incorrect": "wrong"}
+"""Other words that are understood."""
+
+GOLD = frozenset(one.name for one in FIELDS if one.name.startswith("gold_"))
+"""Fields that say nothing of a question whose gold documents are not known."""
+FACTS = GOLD | frozenset("steps searches hops repeated model_calls failed_calls failed_searches faults note".split())
+"""Fields that are answered from an attempt's facts."""
+
+EXAMPLES: tuple[tuple[str, str], ...] = (
+    ("wrong and hops>3 and gold not seen", "wrong, more than 3 searches, no gold document in a prompt"),
+    ("wrong and gold found and gold not seen", "wrong: gold was found and never shown to the model"),
+    ("wrong and gold seen", "wrong although the model had a gold document before it"),
+    ("failed or capped", "ended by an error or a cap"),
+    ("gold rank<=5 and wrong", "gold among the first five of a search, and wrong"),
+    ("repeated>0", "searched again for what was searched before"),
+    ("faults or failed_searches", "some try or search failed"),
+    ("agent:direct and wrong", "one agent's mistakes"),
+    ("subject:anatomy not right", "one subject, all that is not right"),
+    ("time>10s or cost>0.01", "slow or expensive"),
+    ('"upper limb"', "these words, one after the other, anywhere in the attempt"),
+    ("query:edem* passage:lymph", "a word's beginning in a query, a word in a passage"),
+    ("marked or noted", "what readers marked or wrote about"),
+    ("note:trace_full", "a kind of note that the run left"),
+)
+"""Expressions, and what each lists."""
+
+_SIZES: dict[Unit, dict[str, float]] = {
+    "": {"": 1},
+    "dollars": {"": 1, "$": 1},
+    "seconds": {"": 1, "s": 1, "ms": 0.001, "m": 60, "min": 60, "h": 3600},
+    "tokens": {"": 1, "k": 1000, "m": 1_000_000},
+    "share": {"": 1, "%": 0.01},
+}
+_FIGURE = re.compile(r"(\$?)(-?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-z%$]*)", re.ASCII)
+_WRITTEN: dict[Unit, str] = {
+    "": "a number such as 3",
+    "dollars": "dollars such as 0.01",
+    "seconds": "a time such as 500ms, 10s or 2min",
+    "tokens": "a number such as 4000 or 4k",
+    "share": "a score such as 0.5 or 50%",
+}
+
+
+def read_figure(text: str, unit: Unit) -> float | None:
+    """A figure as it is typed, in seconds, dollars, tokens; ``None``: it is no figure of this unit."""
+    found = _FIGURE.fullmatch(text.casefold())
+    if found is None:
+        return None
+    before, number, after = found.groups()
+    size = _SIZES[unit].get(before or after)
+    return None if size is None or (before and after) else float(number) * size
+
+
+def how_written(unit: Unit) -> str:
+    """How a figure of this unit is typed, in words."""
+    return _WRITTEN[unit]

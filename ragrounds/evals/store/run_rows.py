@@ -1,0 +1,260 @@
+"""The rows of one run as SQL: question × epoch, with the attempt, its facts and its score where there are any.
+
+A statement joins only the tables that it names a column of: one over all rows of a large run is quick by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.attempt_facts import VERSION
+from ragrounds.evals.store.attempt_filter import TextTest, ValueTest, Where
+from ragrounds.evals.store.database import is_sqlite
+
+Column = sa.ColumnElement[Any]
+Statement = sa.Select[*tuple[Any, ...]]
+
+TROUBLED = ("failed", "capped", "blocked", "paused", "empty")
+"""Outcomes of attempts that did not end as they should."""
+_Q, _A, _F, _S, _N = schema.questions, schema.attempts, schema.facts, schema.scores, schema.notes
+_NUMBERS: dict[str, Column] = {
+    "cost": _A.c.cost_uncached,
+    "paid": _A.c.cost_paid,
+    "tokens": _A.c.input + _A.c.output,
+    "input": _A.c.input,
+    "output": _A.c.output,
+    "calls": _A.c.calls,
+    "newest": _A.c.at,
+    # Imported ones were never measured.
+    "time": sa.case((sa.or_(_A.c.seconds != 0, _A.c.at != 0), _A.c.seconds), else_=sa.null()),
+    "retry": sa.case((_A.c.status.is_not(None), sa.func.coalesce(_A.c.retry, 0)), else_=sa.null()),
+    "unrecorded": sa.case((_A.c.status.is_not(None), sa.func.coalesce(_A.c.unrecorded, 0)), else_=sa.null()),
+    "steps": _F.c.steps,
+    "searches": _F.c.searches,
+    "hops": _F.c.searches,
+    "repeated": _F.c.repeated,
+    "model_calls": _F.c.model_calls,
+    "failed_calls": _F.c.failed_calls,
+    "failed_searches": _F.c.failed_searches,
+    "faults": _F.c.faults,
+    "gold_known": _F.c.gold,
+    "gold_found": _F.c.gold_found,
+    "gold_seen": _F.c.gold_seen,
+    "gold_missed": _F.c.gold - _F.c.gold_found,
+    "gold_unseen": _F.c.gold - _F.c.gold_seen,
+    "gold_rank": _F.c.gold_rank,
+    "gold_hop": _F.c.gold_hop,
+}
+
+
+class NamedRows(Protocol):
+    """What names mean in some runs, for conditions whose answers are in no column."""
+
+    def run_named(self, number: int, test: ValueTest) -> bool:
+        """Whether the run at this place is meant: by its agent, id or benchmark."""
+        ...
+
+    def positions(self, number: int, test: ValueTest) -> Sequence[int]:
+        """The positions of the questions that are meant: by subject or by their texts."""
+        ...
+
+    def places_of_text(self, number: int, test: TextTest) -> Sequence[int]:
+        """The run's rows, from 0, whose attempts' texts hold the words."""
+        ...
+
+
+class RunRows:
+    """The columns of one run, each table joined at its first use.
+
+    Args:
+        engine: of the store; only its kind matters.
+        number: the run's place among the runs that are shown.
+        key: its number in the store.
+        questions: the name of its set of questions.
+        epochs: how often each was asked.
+        scorers: by preference; the first that has scored an attempt counts.
+        names: what names mean.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        number: int,
+        key: int,
+        questions: str,
+        epochs: int,
+        scorers: Sequence[str],
+        names: NamedRows,
+    ) -> None:
+        self._engine, self._number, self._key, self._names = engine, number, key, names
+        self._set, self._epochs = questions, epochs
+        self._asked = (
+            sa.union_all(*(sa.select(sa.literal(epoch).label("epoch")) for epoch in range(epochs))).subquery()
+            if epochs > 1
+            else None
+        )
+        self.epoch: sa.ColumnElement[int] = sa.literal_column("0") if self._asked is None else self._asked.c.epoch
+        self._scores = [(scorer, _S.alias()) for scorer in scorers]
+        self._joined: set[str] = set()
+
+    @property
+    def place(self) -> sa.ColumnElement[int]:
+        """A row's place in the run, from 0."""
+        return _Q.c.position if self._epochs == 1 else _Q.c.position * self._epochs + self.epoch
+
+    def of_attempt(self, name: str) -> Column:
+        """A column of the attempt."""
+        self._joined.add("attempts")
+        return _A.c[name]
+
+    def of_facts(self, name: str) -> Column:
+        """A column of the attempt's facts."""
+        self._joined.add("facts")
+        return _F.c[name]
+
+    def of_score(self, name: str) -> Column:
+        """A column of the score: of the first scorer that has scored the attempt, even where its value is missing."""
+        self._joined.add("scores")
+        cases = [(score.c.scorer.is_not(None), score.c[name]) for _, score in self._scores]
+        return sa.case(*cases, else_=sa.null()) if cases else sa.null()
+
+    def outcome(self) -> Column:
+        """The outcome, as :func:`ragrounds.records.outcome` decides it; a test compares both."""
+        status = self.of_attempt("status")
+        return sa.case(
+            (status.is_(None), "not_run"),
+            (status != "completed", status),
+            else_=sa.func.coalesce(self.of_score("answer_status"), "answered"),
+        )
+
+    def flag(self, name: str) -> Where:
+        """Whether a flag is set; never unknown."""
+        if name == "made":
+            return self.of_attempt("status").is_not(None)
+        if name == "retried":
+            return sa.func.coalesce(self.of_attempt("retry"), 0) > 0
+        if name == "troubled":
+            return self.outcome().in_(TROUBLED)
+        if name == "marked":
+            return self._noted(_N.c.mark != "")
+        if name == "noted":
+            return self._noted(_N.c.text != "")
+        if name not in _SCORED:
+            return self.outcome() == name
+        return sa.func.coalesce(_SCORED[name](self.number("score")), sa.false())
+
+    def number(self, name: str) -> Column:
+        """A figure; NULL: not known."""
+        if name == "epoch":
+            return sa.cast(self.epoch, sa.Float)
+        if name == "score":
+            return sa.type_coerce(self.of_score("value"), sa.Float)
+        column = _NUMBERS[name]
+        self._joined.add("facts" if _F in _tables(column) else "attempts")
+        return sa.type_coerce(column, sa.Float)
+
+    def named(self, test: ValueTest) -> Where:
+        """Whether a name fits."""
+        value = test.value
+        if test.field in ("agent", "run", "benchmark"):
+            return sa.true() if self._names.run_named(self._number, test) else sa.false()
+        if test.field in ("subject", "about"):
+            return self.among(_Q.c.position, self._names.positions(self._number, test))
+        if test.field == "question":
+            exact = sa.or_(_Q.c.question_id == value, _Q.c.question_id.endswith(f"/{value}", autoescape=True))
+            return self._like(_Q.c.question_id, value) if "*" in value else exact
+        if test.field == "status":
+            found = self.of_attempt("status") if value == "completed" else self.outcome()
+            return sa.func.coalesce(found == value, sa.false())
+        if test.field == "prediction":
+            read = self.of_score("prediction")
+            return sa.func.coalesce(sa.func.lower(read) == value.lower(), sa.false())
+        if test.field == "reason":
+            return self._held(self.of_attempt("reason"), value)
+        if test.field == "note":
+            notes = self.of_facts("notes")
+            return (
+                sa.func.coalesce(notes.contains(f" {value} ", autoescape=True), sa.false())
+                if (test.exactly)
+                else self._held(notes, value)
+            )
+        column = {"mark": _N.c.mark, "author": _N.c.author, "noted": _N.c.text}[test.field]
+        if test.exactly or test.field == "mark":
+            return self._noted(sa.func.lower(column) == value.lower())
+        return self._noted(self._held(column, value))
+
+    def text(self, test: TextTest) -> Where:
+        """Whether the attempt's texts hold some words."""
+        return self.among(self.place, self._names.places_of_text(self._number, test))
+
+    def among(self, column: sa.ColumnElement[int], values: Sequence[int]) -> Where:
+        """Whether a number is one of many; however many, they are one parameter."""
+        if not values:
+            return sa.false()
+        if is_sqlite(self._engine):
+            listed = sa.func.json_each(f"[{','.join(map(str, values))}]").table_valued("value")
+            return column.in_(sa.select(listed.c.value))
+        given = sa.literal(list(values), postgresql.ARRAY(sa.Integer))
+        return column.in_(sa.select(sa.func.unnest(given).column_valued()))
+
+    def without_facts(self) -> Where:
+        """Whether an attempt was made of which no facts of this version are known."""
+        current = sa.func.coalesce(self.of_facts("version"), 0) >= VERSION
+        return sa.and_(self.of_attempt("status").is_not(None), sa.not_(current))
+
+    def without_gold(self) -> Where:
+        """Whether the gold documents of the question were not known when the facts were derived."""
+        return self.of_facts("gold").is_(None)
+
+    def in_order(self) -> list[sa.ColumnElement[int]]:
+        """The columns by which rows are in the order asked."""
+        return [_Q.c.position] if self._asked is None else [_Q.c.position, self.epoch]
+
+    def select(self, *columns: Column) -> Statement:
+        """A statement for these columns, over all rows of the run. Columns are asked for before it is made."""
+        return sa.select(*columns).select_from(self._source()).where(_Q.c.set == self._set)
+
+    def _source(self) -> sa.FromClause:
+        joined: sa.FromClause = _Q
+        if self._asked is not None:
+            joined = sa.join(joined, self._asked, sa.true())
+        if "attempts" in self._joined:
+            joined = joined.outerjoin(_A, self._same(_A))
+        if "facts" in self._joined:
+            joined = joined.outerjoin(_F, self._same(_F))
+        for scorer, score in self._scores if "scores" in self._joined else ():
+            joined = joined.outerjoin(score, sa.and_(self._same(score), score.c.scorer == scorer))
+        return joined
+
+    def _same(self, table: sa.FromClause) -> Where:
+        same = sa.and_(table.c.run == self._key, table.c.question_id == _Q.c.question_id)
+        return sa.and_(same, table.c.epoch == self.epoch)
+
+    def _noted(self, condition: Where) -> Where:
+        return sa.exists().where(self._same(_N), condition).correlate_except(_N)
+
+    def _held(self, column: Column, value: str) -> Where:
+        text = sa.func.coalesce(column, "")
+        return self._like(text, f"*{value}*") if "*" in value else text.icontains(value, autoescape=True)
+
+    def _like(self, column: Column, pattern: str) -> Where:
+        plain = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return column.ilike(plain.replace("*", "%"), escape="\\")
+
+
+_SCORED: dict[str, Callable[[sa.ColumnElement[float]], Where]] = {
+    "right": lambda value: value >= 1,
+    "wrong": lambda value: value < 1,
+    "partly": lambda value: sa.and_(value > 0, value < 1),
+    "scored": lambda value: value.is_not(None),
+    "unscored": lambda value: value.is_(None),
+}
+
+
+def _tables(column: Column) -> Iterable[object]:
+    return {found.table for found in sa.sql.visitors.iterate(column) if isinstance(found, sa.Column)}

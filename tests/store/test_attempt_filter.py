@@ -1,0 +1,312 @@
+"""The filter language: what each expression chooses, what it says of one it cannot read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.attempt_facts import VERSION
+from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted
+from ragrounds.evals.store.attempt_notes import notes_of, remove_note, write_note
+from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, Pages
+from ragrounds.records import Run
+from tests.ui.trace.making import attempt, make_run, quiz_store, score
+
+COMPILED = (
+    "right and hops>2",
+    "not wrong",
+    "wrong or failed",
+    "gold seen",
+    "gold not seen",
+    "not gold seen",
+    "gold rank<=1",
+    "gold hop=2 or gold known",
+    "not (gold found and right)",
+    "faults or failed_calls",
+    "note:traceback",
+    "note=traceback",
+    "subject:cardio and run:seeker",
+    "agent:pl*",
+    "question:003",
+    "question:quiz/00*",
+    "about:remedy",
+    "status:completed",
+    "made",
+    "troubled",
+    "reason:SERVER",
+    "prediction:b",
+    "score<50%",
+    "cost>0.02",
+    "cost=unknown",
+    "time>=8s tokens>100 calls>1",
+    "marked",
+    "mark:star",
+    "noted",
+    'noted:"Look AGAIN"',
+    "author:ada",
+    "retried",
+    "retry=0",
+    "epoch:0",
+    "epoch:1",
+    "unscored",
+)
+"""Compared with PostgreSQL too."""
+
+
+def write_facts(store: Store, run: Run, number: int, **facts: object) -> None:
+    """Facts of one attempt, as its run would have written them."""
+    row: dict[str, object] = {
+        column.name: None if column.nullable else "" if column.name == "notes" else 0 for column in schema.facts.columns
+    }
+    row |= {"run": store.number(run), "question_id": f"quiz/{number:03}", "version": VERSION, **facts}
+    with store.engine.begin() as connection:
+        connection.execute(sa.insert(schema.facts), row)
+
+
+def fill_facts(store: Store) -> None:
+    """Facts, marks and notes of the quiz: `seeker` found gold in its second search on 0 and 1, and showed it on 0; on 4
+    it found none. Of `plain` no gold is known, and of its attempt at 4 there are no facts."""
+    plain, seeker = store.runs()
+    for number in range(4):
+        write_facts(store, plain, number, steps=1, notes=" traceback " if number == 3 else "", faults=number == 3)
+    write_facts(store, seeker, 0, searches=3, gold=1, gold_found=1, gold_seen=1, gold_rank=1, gold_hop=2, faults=1)
+    write_facts(store, seeker, 1, searches=2, gold=1, gold_found=1, gold_seen=0, gold_rank=4, gold_hop=2)
+    write_facts(store, seeker, 4, searches=3, gold=1, gold_found=0, gold_seen=0)
+    write_note(store, seeker, "quiz/004", 0, author="ada", mark="star", text="Look again at the 2nd query.")
+    write_note(store, plain, "quiz/001", 0, author="bob", text="fine")
+
+
+@pytest.fixture(scope="module")
+def quiz(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    with quiz_store(tmp_path_factory.mktemp("filters")) as store:
+        fill_facts(store)
+        yield Pages(store, store.runs())
+
+
+def chosen(pages: Pages, where: str, sort: str = "asked", descending: bool = True) -> str:
+    """The rows that are chosen: the first letter of the agent, and the question's number."""
+    rows = pages.read(pages.order(where, sort, descending))
+    return " ".join(f"{one.run.agent[0]}{one.question.id[-1]}" for one in rows)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("right and hops>2", "s0"),
+        ("RIGHT AND Hops > 2", "s0"),
+        ("right hops>=2 hops<3", "s1"),
+        ("wrong", "p1 p2 p3 s4"),
+        ("not wrong", "p0 p4 p5 s0 s1 s2 s3 s5"),  # a flag and its opposite are all
+        ("not not wrong", "p1 p2 p3 s4"),
+        ("failed or capped", "p3"),
+        ("abstained", "p2"),
+        ("not run", "p5 s2 s3 s5"),
+        ("made not right", "p1 p2 p3 s4"),
+        ("wrong and (agent:seeker or failed)", "p3 s4"),
+        ("wrong and agent:seeker or failed", "p3 s4"),
+        ("failed or wrong and agent:seeker", "p3 s4"),
+        ("agent:plain", "p0 p1 p2 p3 p4 p5"),
+        ("agent:seeker[rounds=3] right", "s0 s1"),
+        ("agent:*3] right", "s0 s1"),
+        ("run=seeker-run right", "s0 s1"),
+        ("gold found", "s0 s1"),
+        ("gold not found", "s4"),  # of the others none is known
+        ("not gold found", "s4"),
+        ("not (gold found)", "s4"),
+        ("gold seen", "s0"),
+        ("gold found and gold not seen", "s1"),
+        ("gold all found", "s0 s1"),
+        ("gold rank<=1", "s0"),
+        ("gold rank > 1", "s1"),
+        ("gold hop=2", "s0 s1"),
+        ("gold known", "s0 s1 s4"),
+        ("gold not known made", "p0 p1 p2 p3 p4"),
+        ("faults", "p3 s0"),
+        ("note:trace", "p3"),
+        ("note=trace", ""),
+        ("subject:neuro right", "s1"),
+        ("question:c01", ""),
+        ("question:001", "p1 s1"),
+        ("question:quiz/00* right", "p0 p4 s0 s1"),
+        ('about:"CASE 4"', "p4 s4"),
+        ("reason:server", "p3"),
+        ("prediction:a", "p0 p4 s0 s1"),
+        ("score<50% made", "p1 p2 p3 s4"),
+        ("cost>$0.03", "s0 s1 s4"),
+        ("cost=unknown", "p5 s2 s3 s5"),
+        ("cost!=unknown agent:plain", "p0 p1 p2 p3 p4"),
+        ("time>6 s calls=1", "p4"),
+        ("time>6000ms calls=1", "p4"),
+        ("marked", "s4"),
+        ("mark:STAR", "s4"),
+        ("mark!=star wrong", "p1 p2 p3"),
+        ("noted", "p1 s4"),
+        ('noted:"2nd QUERY"', "s4"),
+        ("author:bob", "p1"),
+        ("agent：seeker　wrong", "s4"),
+        ("outcome:failed", "p3"),
+        ("", "p0 p1 p2 p3 p4 p5 s0 s1 s2 s3 s4 s5"),
+    ],
+)
+def test_what_is_chosen(quiz: Pages, where: str, expected: str) -> None:
+    assert chosen(quiz, where) == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "at", "said"),
+    [
+        ("hopz>3", 0, "Did you mean 'hops'"),
+        ("wrong and", 9, "missing at the end"),
+        ("wrong and or right", 10, "'or' at 11 needs a condition before it"),
+        ("(wrong", 0, "has no )"),
+        ("wrong)", 5, "no ( for the )"),
+        ('wrong "x', 6, "quote at 7 is not closed"),
+        ("hops>many", 5, "expected a number such as 3"),
+        ("time>3k", 5, "500ms, 10s or 2min"),
+        ("tokens>4s", 7, "4000 or 4k"),
+        ("score<1.5x", 6, "0.5 or 50%"),
+        ("agent>3", 5, "no number: agent:direct"),
+        ("agent:", 5, "needs a value: agent:direct"),
+        ("wrong=1", 5, "stands alone"),
+        ("time", 0, "time>10s"),
+        ("gold", 0, "gold found, gold not seen, gold rank<=5"),
+        ("gold rank", 5, "gold rank<=5"),
+        ("status:fayled", 7, "Did you mean 'failed'"),
+        ("x=1", 0, 'in quotes: "x=…"'),
+        ("agent:seekr", 6, "Did you mean 'seeker'"),
+        ("subject:heart", 8, "There are: cardiology, neurology"),
+        ("(" * 50 + "wrong", 40, "brackets in brackets"),
+        ("x" * 5000, 4000, "at most 4,000"),
+        ("not " * 900, 3600, "missing at the end"),
+    ],
+)
+def test_errors_say_where_and_what_was_expected(quiz: Pages, where: str, at: int, said: str) -> None:
+    with pytest.raises(FilterError, match=re.escape(said)) as caught:
+        quiz.order(where)
+    assert caught.value.at == at
+
+
+def test_examples_of_all_words_can_be_read() -> None:
+    assert len(BY_NAME) == len(FIELDS)
+    for field in FIELDS:
+        assert parse(field.example) is not None, field.name
+    for expression, _ in EXAMPLES:
+        assert parse(expression) is not None
+
+
+def test_nothing_that_is_typed_becomes_a_pattern_or_sql(quiz: Pages) -> None:
+    for value in ("%", "_", "'", '"', "\\", "'; DROP TABLE attempts; --", "a%b", "[", "\0"):
+        for field in ("reason", "noted", "question", "about", "note"):
+            assert chosen(quiz, f"{field}:{quoted(value)} wrong") == "", (field, value)
+    assert chosen(quiz, "wrong") == "p1 p2 p3 s4"
+
+
+def test_a_name_that_was_quoted_is_read_as_it_was() -> None:
+    for value in ("direct", "vanilla_rag[top_k=8]", 'a "b" c', "back\\slash", "and", "x (y)", "水肿", "“a”", ""):
+        test = parse(f"agent:{quoted(value)}")
+        assert test is not None
+        assert [one.value for one in test.tests()] == [value]  # type: ignore[union-attr]
+
+
+def test_expressions_are_joined_in_brackets_where_they_need_them(quiz: Pages) -> None:
+    assert joined("", " ") == ""
+    assert joined("wrong", "") == "wrong"
+    assert joined("wrong or right", "agent:seeker") == "(wrong or right) and agent:seeker"
+    assert chosen(quiz, joined("wrong or right", "agent:seeker")) == "s0 s1 s4"
+
+
+def test_a_word_that_is_nearly_one_of_the_language_is_told() -> None:
+    assert "Did you mean 'wrong'" in hint("wrnog")
+    assert hint("wrong and edema") == ""
+    assert hint('"wrnog"') == ""
+    assert hint("wrong and (") == ""
+
+
+def test_what_a_condition_cannot_say_is_counted(quiz: Pages) -> None:
+    found = quiz.unknown("gold not seen")
+    assert (found.no_gold, found.no_facts) == (4, 1)
+    assert not quiz.unknown("wrong")
+    assert quiz.unknown("hops>1").no_gold == 0
+
+
+def test_orders(quiz: Pages) -> None:
+    assert set(SORTS) == set(SORT_WORDS)
+    for sort in SORTS:
+        for descending in (True, False):
+            rows = quiz.order("", sort, descending)
+            assert sorted(rows) == list(range(12)), sort
+    assert chosen(quiz, "gold known", "gold_rank", descending=False) == "s0 s1 s4"  # not found: last
+    assert chosen(quiz, "gold known", "gold_rank") == "s1 s0 s4"
+    assert chosen(quiz, "made", "agent") == "p0 p1 p2 p3 p4 s0 s1 s4"
+    assert chosen(quiz, "made", "agent", descending=False) == "s0 s1 s4 p0 p1 p2 p3 p4"
+    assert chosen(quiz, "made", "subject") == "p0 p2 p4 s0 s4 p1 p3 s1"
+    assert chosen(quiz, "made", "hops")[:8] == "s0 s4 s1"
+
+
+def test_the_next_that_fits_in_any_order(quiz: Pages) -> None:
+    order = quiz.order("", "hops")
+    for where in ("wrong", "gold found", "agent:seeker right", "failed"):
+        fitting = set(quiz.order(where))
+        for shown in (None, order):
+            places = list(range(12)) if shown is None else list(shown)
+            for step in (1, -1):
+                for row in range(12):
+                    ahead = [(row + step * each) % 12 for each in range(1, 13)]
+                    expected = next((each for each in ahead if places[each] in fitting), None)
+                    assert quiz.seek(where, row, step, shown) == expected, (where, step, row)
+    assert quiz.seek("blocked", 0, 1) is None
+    assert quiz.seek("blocked", 0, 1, order) is None
+
+
+def test_epochs(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        run = make_run(store, "twice", 3, epochs=2)
+        made = [attempt(run, 0, (), epoch=1), attempt(run, 2, ())]
+        store.add_attempts(run, made, [score(0, True, epoch=1), score(2, False)])
+        write_note(store, run, "quiz/002", 0, author="ada", mark="x")
+        pages = Pages(store, [run])
+        assert list(pages.order("right")) == [1]
+        assert list(pages.order("epoch:1")) == [1, 3, 5]
+        assert list(pages.order("mark:x")) == [4]
+        assert list(pages.order("subject:cardio")) == [0, 1, 4, 5]
+        assert [pages.seek("made", row, 1) for row in range(6)] == [1, 4, 4, 4, 1, 1]
+        assert [pages.seek("made", row, -1) for row in range(6)] == [4, 4, 1, 1, 1, 4]
+
+
+def test_values_for_completion(quiz: Pages) -> None:
+    assert quiz.values("agent") == [("plain", 6), ("seeker[rounds=3]", 6)]
+    assert quiz.values("subject") == [("cardiology", 6), ("neurology", 6)]
+    assert quiz.values("status")[0] == ("completed", 7)
+    assert (quiz.values("mark"), quiz.values("note")) == ([("star", 1)], [("traceback", 1)])
+    assert quiz.values("question")[0] == ("quiz/000", 2)
+    assert quiz.values("hops") == []
+
+
+def test_marks_and_notes_are_written_changed_and_removed(tmp_path: Path) -> None:
+    with quiz_store(tmp_path) as store:
+        run = store.runs()[0]
+        place = (run.id, "quiz/000", 0)
+        assert write_note(store, run, "quiz/000", 0, author="ada", mark=" Star ") is not None
+        assert write_note(store, run, "quiz/000", 0, author="ada", text="why?") is not None
+        write_note(store, run, "quiz/000", 0, author="bob", text="no idea")
+        found = notes_of(store, store.runs())
+        assert [(one.author, one.mark, one.text) for one in found[place]] == [
+            ("ada", "star", "why?"),
+            ("bob", "", "no idea"),
+        ]
+        write_note(store, run, "quiz/000", 0, author="ada", mark="")
+        assert [one.mark for one in notes_of(store, [run])[place]] == ["", ""]
+        assert write_note(store, run, "quiz/000", 0, author="ada", text="") is None
+        assert remove_note(store, run, "quiz/000", 0, "bob")
+        assert not remove_note(store, run, "quiz/000", 0, "bob")
+        assert notes_of(store, [run]) == {}
+        with pytest.raises(UserError, match="not one word"):
+            write_note(store, run, "quiz/000", 0, author="ada", mark="two words")
