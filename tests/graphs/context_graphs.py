@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Literal, TypedDict
@@ -177,7 +178,9 @@ def own_loop():
 def own_thread():
     def node(state):
         with ThreadPoolExecutor(1) as pool:
-            return {"answer": pool.submit(ContextModel().invoke, state["question"]).result().text}
+            # In no context: where an attempt was cut off before in this process, threads have that of who starts them.
+            asked = contextvars.Context().run(pool.submit, ContextModel().invoke, state["question"])
+            return {"answer": asked.result().text}
 
     return one_node(node)
 
