@@ -13,9 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import exclusive_transaction
+from ragrounds.evals.store.index_backlog import Backlog, index_missing, missing
+from ragrounds.evals.store.snippets import NOWHERE, snippets
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_folding import TextQueryError, fold, spans_of, terms_of, words_of
-from ragrounds.evals.store.text_index import find_attempts
+from ragrounds.evals.store.text_index import clear, find_attempts
 from ragrounds.records import Reply, Usage
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
@@ -193,3 +196,88 @@ def test_a_killed_writer_leaves_no_attempt_without_its_words(tmp_path: Path) -> 
             facts = {row.question_id for row in connection.execute(sa.select(schema.facts.c.question_id))}
         assert 20 < len(made) < 400
         assert made == facts == {id for _, id in found(store, "some words")}
+
+
+async def test_what_is_missing_is_made_again(store: Store) -> None:
+    await filled(store)
+    runs = store.runs()
+    numbers = [store.number(run) for run in runs]
+    cases = [*CASES, ("erysipelas lymphangitis", ALL)]
+    before = {text: found(store, text) for text, _ in cases}
+    with store.engine.connect() as connection:
+        facts = connection.execute(sa.select(schema.facts)).all()
+    assert missing(store.engine, numbers) == 0
+    with exclusive_transaction(store.engine) as connection:
+        clear(connection)
+        connection.execute(sa.delete(schema.facts).where(schema.facts.c.question_id == "t/0"))
+    assert [missing(store.engine, [one]) for one in sorted(numbers)] == [3, 2]
+    assert not any(found(store, text) for text, _ in cases)
+    told: list[int] = []
+    assert index_missing(store, runs, lambda step, rows: told.append(rows)) == Backlog(made=5, unreadable=0)
+    assert told[-1] == 5
+    assert {text: found(store, text) for text, _ in cases} == before
+    with store.engine.connect() as connection:
+        assert sorted(connection.execute(sa.select(schema.facts)).all()) == sorted(facts)
+    assert index_missing(store, runs) == Backlog(made=0, unreadable=0)
+
+
+async def test_an_older_version_is_made_again_and_a_damaged_attempt_is_left_out(store: Store) -> None:
+    await filled(store)
+    numbers = [store.number(run) for run in store.runs()]
+    with store.engine.begin() as connection:
+        connection.execute(sa.update(schema.text_attempts).values(version=0))
+        connection.execute(
+            sa.update(schema.attempts).values(body=b"no record").where(schema.attempts.c.question_id == "t/0")
+        )
+    assert missing(store.engine, numbers) == 5
+    assert index_missing(store, store.runs()) == Backlog(made=3, unreadable=2)
+    assert missing(store.engine, numbers) == 2
+
+
+async def test_a_writer_knows_that_the_index_was_emptied(store: Store) -> None:
+    asked, golds = questions(4)
+    searcher = ScriptedSearcher(texts=PASSAGES)
+    for agent in ("vanilla_rag", "vanilla_rag[limits.calls=9]"):
+        await replayed(store, [planned(store, agent, asked, golds, ScriptedModel(), searcher)], asked, golds)
+        assert len(found(store, "lymphedema")) == 4
+        with exclusive_transaction(store.engine) as connection:
+            clear(connection)
+
+
+async def test_snippets_show_where_it_stands(store: Store) -> None:
+    number = await filled(store)
+    [place] = [(number, "t/1", 0)]
+    [one] = snippets(store, [place], '"upper limb" lymphed*')
+    assert (one.field, one.call) == ("passage", 0)
+    assert one.text == PASSAGES[0]
+    assert [one.text[begin:end] for begin, end in one.spans] == ["Lymphedema", "upper limb"]
+    [one] = snippets(store, [place], "lymphangitis")
+    assert (one.field, one.call) == ("reply", 1)
+    assert [one.text[begin:end] for begin, end in one.spans] == ["lymphangitis"]
+    [one] = snippets(store, [place], "lymphangitis", ["answer"])
+    assert (one.field, one.call) == ("answer", None)
+    [one] = snippets(store, [place], "水肿")
+    assert [one.text[begin:end] for begin, end in one.spans] == ["水肿"]
+    assert snippets(store, [place], "nowhere") == [NOWHERE]
+    assert snippets(store, [(number, "t/9", 0), (99, "t/1", 0)], "limb") == [NOWHERE, NOWHERE]
+
+
+async def test_a_long_text_is_cut_around_the_word(store: Store) -> None:
+    number = await filled(store, "start " * 100 + "the needle\nin it " + "end " * 200)
+    [one] = snippets(store, [(number, "t/1", 0)], "needle")
+    assert len(one.text) <= 200
+    assert one.text.startswith("… ")
+    assert one.text.endswith("…")
+    assert "the needle in it end" in one.text
+    [span] = one.spans
+    assert one.text[slice(*span)] == "needle"
+
+
+async def test_readers_notes_are_found_as_soon_as_they_are_written(store: Store) -> None:
+    number = await filled(store)
+    row = {"run": number, "question_id": "t/2", "epoch": 0, "author": "ann", "mark": "star", "text": "Query drift?"}
+    with store.engine.begin() as connection:
+        connection.execute(sa.insert(schema.notes), {**row, "at": 1.0})
+    assert found(store, "query drift") == found(store, "star", "note") == [ALL[2]]
+    assert found(store, "drift", "reply") == []
+    assert snippets(store, [(number, "t/2", 0)], "drift")[0].text == "Query drift?"
