@@ -11,16 +11,25 @@ from itertools import islice
 from typing import TypeVar
 
 import sqlalchemy as sa
-from msgspec import MsgspecError, Struct
+from msgspec import MsgspecError, Struct, msgpack
 
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.attempt_facts import VERSION
 from ragrounds.evals.store.causes import Cause, cause_of
-from ragrounds.evals.store.codec import DamagedRecord, attempt_of, decode_without_texts, decompress, score_of, unpack
+from ragrounds.evals.store.codec import (
+    DamagedRecord,
+    StoredQuestion,
+    attempt_of,
+    decode_without_texts,
+    decompress,
+    score_of,
+    unpack,
+)
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.evals.store.traces import TracedCall, calls
-from ragrounds.records import Attempt, Call, Reply, Score
+from ragrounds.records import Attempt, Call, Reply, Run, Score
 
 T = TypeVar("T")
 _CHUNK = 500
@@ -47,7 +56,7 @@ class HopReader:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._numbers = {run.id: pages.store.number(run) for run in pages.runs}
+        self._numbers: dict[str, int] = {}
         self._scorers: dict[int, tuple[str, ...]] = {}
         self._texts: dict[bytes, str] = {}
 
@@ -59,6 +68,7 @@ class HopReader:
             only_gold: derive the fate of gold passages alone, which is enough for a line.
         """
         with self._pages.connect() as connection:
+            self._numbers = self._numbers or run_numbers(connection, self._pages.runs)
             attempts = self._attempts(connection, summaries)
             made = [call for attempt in attempts.values() for call in calls(attempt.events) if call.key]
             recorded = self._recorded(connection, made)
@@ -167,6 +177,76 @@ class HopReader:
             return TracedCall(call, asked=unpack(asked, Request, self._known), reply=unpack(gave, Reply, self._known))
         except DamagedRecord:
             return TracedCall(call)
+
+
+class GoldHop(Struct, frozen=True):
+    """Where an attempt found gold first."""
+
+    searches: int
+    hop: int | None
+    """The first search that found gold, from 1; ``None``: none did."""
+
+
+def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
+    """(question id, epoch) → where the attempt found gold first, of all attempts at questions whose gold is known.
+
+    It is read from the facts that are kept with each attempt; where there are none, from its calls.
+    """
+    table, attempts, place = schema.facts, schema.attempts, pages.runs.index(run)
+    found: dict[tuple[str, int], GoldHop] = {}
+    with pages.connect() as connection:
+        number = run_numbers(connection, [run])[run.id]
+        made = sa.select(attempts.c.question_id, attempts.c.epoch).where(attempts.c.run == number)
+        missing = {(row.question_id, row.epoch) for row in connection.execute(made)}
+        for row in connection.execute(sa.select(table).where(table.c.run == number)):
+            key = (row.question_id, row.epoch)
+            if row.version == VERSION and key in missing:
+                missing.discard(key)
+                if row.gold:
+                    found[key] = GoldHop(row.searches + row.failed_searches, row.gold_hop)
+    reader = HopReader(pages)
+    for chunk in _chunks(sorted(missing)):
+        rows = [pages.row_of(place, question_id, epoch) for question_id, epoch in chunk]
+        for read in reader.read(pages.read(row for row in rows if row is not None)):
+            if read.attempt is not None and read.summary.gold.documents:
+                first = next((hop.number for hop in read.hops if hop.gold_ranks), None)
+                found[read.summary.question.id, read.summary.epoch] = GoldHop(len(read.hops), first)
+    return found
+
+
+def clusters_of(pages: Pages, run: Run) -> dict[str, str]:
+    """Question id → what the question is drawn together with, where that is more than itself."""
+    table = schema.questions
+    found: dict[str, str] = {}
+    with pages.connect() as connection:
+        for row in connection.execute(sa.select(table.c.body).where(table.c.set == run.questions)):
+            question = msgpack.decode(decompress(row.body), type=StoredQuestion).question
+            if question.cluster:
+                found[question.id] = question.cluster
+    return found
+
+
+def usual_searches(pages: Pages, share: float = 0.95) -> int:
+    """How many searches this share of the attempts needs no more than, by the facts that are kept; 0: none are."""
+    table = schema.facts
+    made = table.c.searches + table.c.failed_searches
+    with pages.connect() as connection:
+        numbers = run_numbers(connection, pages.runs).values()
+        wanted = sa.select(made, sa.func.count()).where(table.c.run.in_(numbers)).group_by(made)
+        counted = sorted((int(searches), int(count)) for searches, count in connection.execute(wanted))
+    left = share * sum(count for _, count in counted)
+    for searches, count in counted:
+        left -= count
+        if left <= 0:
+            return searches
+    return 0
+
+
+def run_numbers(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, int]:
+    """The numbers of runs in the store, by their ids."""
+    table = schema.runs
+    rows = connection.execute(sa.select(table.c.id, table.c.number).where(table.c.id.in_([run.id for run in runs])))
+    return {row.id: int(row.number) for row in rows}
 
 
 def _chunks(items: Sequence[T]) -> Iterator[list[T]]:

@@ -25,8 +25,10 @@ _FATES: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○"}
 _ORDER: tuple[Fate, ...] = ("seen", "cut", "not seen")
 _LEAST = 7
 """Columns of a hop that is signs alone: ``↻10★12●`` with a space."""
-_WORDS = 20
+_WORDS = 16
 """Columns from which on a hop shows its query."""
+_GENEROUS = 24
+"""Columns of a hop from which on the question may have more than its name."""
 _WIDEST = 48
 _CAUSE = max(map(len, CAUSES)) + 1
 _SHOWN_QUERY = 400
@@ -119,14 +121,15 @@ class HopColumns(Struct, frozen=True):
 def hop_columns(width: int, agents: Mapping[str, str], most: int) -> HopColumns:
     """The columns of a list of `width`, whose attempts have at most so many hops."""
     agent = min(max(map(len, agents.values())), 8 if width < 100 else 14 if width < 160 else 24) if agents else 0
+    answer = 4 if width < 100 else 11
+    beside = 2 + 1 + (agent + 1 if agent else 0) + answer + _CAUSE
     question = 9 if width < 100 else 18 if width < 160 else 34
-    answer, cause = (5, _CAUSE) if width < 100 else (10, _CAUSE + 1)
-    room = width - 2 - question - 1 - (agent + 1 if agent else 0) - answer - cause
+    if (width - beside - question) // max(1, most) < _GENEROUS:
+        question = 9  # the queries say more than the beginning of the question
+    room = width - beside - question
     shown = max(1, min(max(1, most), room // _LEAST))
     hop = max(_LEAST, min(_WIDEST, room // shown))
-    if most > shown and hop > _LEAST:
-        hop = room // shown
-    return HopColumns(agent, question, hop, shown, answer, cause, max(0, room - shown * hop))
+    return HopColumns(agent, question, hop, shown, answer, _CAUSE, max(0, room - shown * hop))
 
 
 def hop_heading(columns: HopColumns, first: int, most: int) -> str:
@@ -135,7 +138,7 @@ def hop_heading(columns: HopColumns, first: int, most: int) -> str:
     shown = "".join(fit(name, columns.hop) for name in names[: columns.shown])
     head = "  " + (fit("agent", columns.agent) + " " if columns.agent else "") + fit("question", columns.question) + " "
     hops = fit(shown, columns.shown * columns.hop + columns.rest)
-    return head + hops + fit("answer", columns.answer) + fit("likely", columns.cause)
+    return head + hops + fit("answer" if columns.answer > 6 else "ans", columns.answer) + fit("likely", columns.cause)
 
 
 def hop_cells(
@@ -192,7 +195,7 @@ def _hop(hop: HopSigns, width: int, chosen: bool) -> Cells:
     else:
         signs = hop.signs if hop.failed else f"{hop.found}{hop.signs}"
         room = width - 2 - len(signs)
-        query = one_line(hop.query, room) if hop.query else "(query not recorded)"
+        query = one_line(hop.query, room) if hop.query else "(query not kept)"
         cells = [(fit(query, room) + " ", "plain"), (signs, hop.style)]
     return [*((text, "hit" if chosen else style) for text, style in cells), (" ", "plain")]
 

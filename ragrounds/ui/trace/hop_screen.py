@@ -13,12 +13,15 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
-from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
+from ragrounds.evals.analyses.gold_by_hop import GoldByHop, gold_by_hop, gold_by_hop_picture
+from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt, clusters_of, gold_hops, usual_searches
 from ragrounds.evals.store.summaries import AttemptSummary
+from ragrounds.ui.chart_text import draw
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, short_names
+from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.hop_lines import (
     LEGEND,
     NARROW_LEGEND,
@@ -29,7 +32,8 @@ from ragrounds.ui.trace.hop_lines import (
     hop_heading,
     hop_line,
 )
-from ragrounds.ui.trace.layout import Cells
+from ragrounds.ui.trace.layout import Cells, TextBlock
+from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
 _AT_ONCE = 16
@@ -46,11 +50,10 @@ class HopScreen(DetailActions, Screen[int | None]):
 
     DEFAULT_CSS = """
     HopScreen {
-        & #where { height: 1; background: $panel; color: $foreground; }
         & Rows, & Pager { border: round $foreground 30%; &:focus { border: round $accent; } }
         & #hops { height: 3fr; }
         & #legend { height: 1; color: $foreground; }
-        & #hop { height: 2fr; min-height: 8; }
+        & #hop { height: 2fr; min-height: 8; max-height: 20; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -58,9 +61,20 @@ class HopScreen(DetailActions, Screen[int | None]):
         Binding("right,l", "hop(1)", "Next search", id="hops.next", show=False),
         Binding("w", "seek_wrong(1)", "Next wrong", id="hops.wrong"),
         Binding("W", "seek_wrong(-1)", "Wrong one before", id="hops.wrong_before", show=False),
-        Binding("escape,2", "back", "Back", id="hops.back"),
+        Binding("b", "chart", "Gold found by search, as bars", id="hops.chart"),
+        Binding("escape", "back", "Back", id="hops.back"),
         *DetailActions.BINDINGS,
     ]
+
+    KEYS_SHOWN: ClassVar[KeysShown] = {
+        "hops": (
+            ("rows.open", "open the step"),
+            ("hops.next", "next search"),
+            ("hops.wrong", "next wrong"),
+            ("hops.chart", "gold by search"),
+            ("hops.back", "back"),
+        ),
+    }
 
     def __init__(self, attempt_list: AttemptList) -> None:
         super().__init__()
@@ -71,7 +85,11 @@ class HopScreen(DetailActions, Screen[int | None]):
         self.first = 0
         """The first hop that is shown."""
         self.most = 1
-        """Hops of the attempt that has most of those read so far."""
+        """Searches that have a column: what nearly all attempts need."""
+        self.counted = False
+        """Whether `most` is of all attempts, and not only of those read so far."""
+        self.chart: tuple[GoldByHop, ...] | None = None
+        """What is shown in place of the hop; ``None``: the hop is."""
         self.chosen_place: int | None = None
         self.lines: dict[int, HopLine] = {}
         """By the place among the pages."""
@@ -83,17 +101,28 @@ class HopScreen(DetailActions, Screen[int | None]):
 
     def compose(self) -> ComposeResult:
         """The lines, their legend, and the hop under the cursor in full."""
-        yield Static(id="where", markup=False)
+        yield TopLine("hops", known_views())
         yield Rows(self._row, id="hops", title="searches", head=self._heading)
         yield Static(id="legend", markup=False)
         yield Pager(id="hop", title="this search")
-        yield Footer()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Show the list with the cursor where the main screen has it."""
         self.rows.focus()
         self.rows.show(len(self.attempt_list), self.attempt_list.row)
         self.show_hop()
+        self._count()
+
+    @work(thread=True, group="count")
+    def _count(self) -> None:
+        most = usual_searches(self.attempt_list.pages)
+        if most:
+            self.app.call_from_thread(self._counted, most)
+
+    def _counted(self, most: int) -> None:
+        self.most, self.counted = most, True
+        self.rows.refresh()
 
     def on_resize(self) -> None:
         """The legend has fewer words where there is less room."""
@@ -147,7 +176,8 @@ class HopScreen(DetailActions, Screen[int | None]):
         self.lines.update(lines)
         for index in list(self.lines)[: max(0, len(self.lines) - _KEPT)]:
             del self.lines[index]
-        self.most = max(self.most, *(len(line.hops) for line in lines.values()))
+        if not self.counted:
+            self.most = max(self.most, *(len(line.hops) for line in lines.values()))
         self.rows.refresh()
         self.show_position()
 
@@ -162,7 +192,7 @@ class HopScreen(DetailActions, Screen[int | None]):
         while len(self.full) > _FULL:
             del self.full[next(iter(self.full))]
         current = self.attempt_list.current
-        if current is not None and current.index == read.summary.index:
+        if current is not None and current.index == read.summary.index and self.chart is None:
             self.pager.show(hop_blocks(read, self.hop))
 
     # Showing
@@ -171,6 +201,8 @@ class HopScreen(DetailActions, Screen[int | None]):
         """Show the hop under the cursor in full, when it is read."""
         self.show_position()
         summary = self.attempt_list.current
+        if self.chart is not None:
+            return
         if summary is None:
             self.pager.show(())
         elif (read := self.full.get(summary.index)) is not None and read.summary == summary:
@@ -184,8 +216,7 @@ class HopScreen(DetailActions, Screen[int | None]):
         description = safe(shown.description())
         place = f"{shown.row + 1 if total else 0:,} of {total:,}"
         agent = safe(current.run.agent) if current else ""
-        parts = ["searches", place, *([description] if description else []), agent]
-        self.query_one("#where", Static).update(Text(" " + "  |  ".join(parts), no_wrap=True, overflow="ellipsis"))
+        self.query_one(TopLine).tell(place, description, agent)
 
     @on(Rows.Moved, "#hops")
     def _moved(self, event: Rows.Moved) -> None:
@@ -214,6 +245,39 @@ class HopScreen(DetailActions, Screen[int | None]):
         self.rows.refresh()
         self.show_hop()
 
+    def action_chart(self) -> None:
+        """Show by which search the attempts had found gold, or again the search under the cursor."""
+        if self.chart is not None:
+            self.chart = None
+            self.pager.border_title = "this search"
+            self.show_hop()
+            return
+        self._draw_chart()
+
+    @work(thread=True, exclusive=True, group="chart")
+    def _draw_chart(self) -> None:
+        pages, made = self.attempt_list.pages, []
+        for run in pages.runs:
+            hops = gold_hops(pages, run)
+            made.append(
+                gold_by_hop(short_names(pages.runs).get(run.id, safe(run.agent)), clusters_of(pages, run), hops)
+            )
+        self.app.call_from_thread(self._show_chart, tuple(made))
+
+    def _show_chart(self, made: tuple[GoldByHop, ...]) -> None:
+        self.chart = made
+        self.pager.border_title = "attempts of these runs that had found gold, by search"
+        if not any(one.shares for one in made):
+            self.pager.show([TextBlock("No attempt searched for a question whose gold documents are known.", "dim")])
+            return
+        drawn = draw(gold_by_hop_picture(made), self.pager.columns - 1).plain
+        self.pager.show(
+            [
+                TextBlock(line, "heading" if line in {one.run for one in made} else "plain")
+                for line in drawn.splitlines()
+            ]
+        )
+
     def action_seek_wrong(self, step: int) -> None:
         """Go to the next attempt that was not right (for `step` -1 the one before)."""
         self._seek(step)
@@ -232,8 +296,9 @@ class HopScreen(DetailActions, Screen[int | None]):
         self.show_hop()
 
     def action_back(self) -> None:
-        """Go back; the cursor of the list stays."""
-        cast("Screen[int | None]", self).dismiss(None)
+        """Go back, to the attempt under the cursor."""
+        current = self.attempt_list.current
+        cast("Screen[int | None]", self).dismiss(current.index if current else None)
 
     def detail_text(self) -> str:
         """The hop in full, as it was recorded."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +22,25 @@ def quiz(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("quiz")
     quiz_store(folder).close()
     return folder
+
+
+@pytest.fixture(scope="session")
+def hunted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, str], str]]:
+    """The folder of the scavenger hunt's store, to which nobody writes, and what was planted in it."""
+    file = Path(__file__).parents[3] / "docs" / "hunt.py"  # a script, and no module of the package
+    spec = importlib.util.spec_from_file_location("hunt", file)
+    assert spec is not None
+    assert spec.loader is not None
+    hunt = sys.modules["hunt"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hunt)
+    folder = tmp_path_factory.mktemp("hunt")
+    return folder, asyncio.run(hunt.make(folder))
+
+
+@pytest.fixture
+def hunt_pages(hunted: tuple[Path, dict[tuple[str, str], str]]) -> Iterator[Pages]:
+    with Store(hunted[0]) as made:
+        yield Pages(made, made.runs(), ("equivalent", "strict"))
 
 
 @pytest.fixture

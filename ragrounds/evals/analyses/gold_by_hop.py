@@ -1,0 +1,108 @@
+"""Analysis ``hops``: by which search the attempts had found gold. What another search is worth is the step from one bar
+to the next; the last bar is all that the agent's searches can give its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
+from ragrounds.evals.analyses.pictures import Bar, Bars
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.stats.estimates import stratified_mean
+from ragrounds.evals.store.hop_reading import GoldHop, clusters_of, gold_hops
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.records import Run
+
+_LONGEST = 12
+"""Searches that have a bar of their own; what was found later is in the last."""
+
+
+class GoldByHop(Struct, frozen=True, kw_only=True):
+    """How many attempts of a run had found gold by each search."""
+
+    run: str
+    attempts: int
+    """At questions whose gold documents are known."""
+    without_search: int
+    """Of these, attempts that made no search."""
+    shares: tuple[Figure, ...]
+    """Share of the attempts that had found a gold document by the first search, by the second …, with its interval."""
+
+
+def gold_by_hop(
+    run: str, clusters: Mapping[str, str], hops: Mapping[tuple[str, int], GoldHop], seed: int = 0
+) -> GoldByHop:
+    """The shares of a run.
+
+    Args:
+        run: its id.
+        clusters: question id → its cluster; questions that are not in it are one for themselves, with their epochs.
+        hops: (question id, epoch) → where the attempt found gold first.
+        seed: of bootstraps.
+    """
+    most = min(_LONGEST, max((one.searches for one in hops.values()), default=0))
+    last = max((one.searches for one in hops.values()), default=0)
+    shares: list[Figure] = []
+    for number in range(1, most + 1):
+        # The last bar holds all that came later too.
+        by = last if number == most else number
+        values = [float(one.hop is not None and one.hop <= by) for one in hops.values()]
+        among = [clusters.get(question, question) for question, _ in hops]
+        found = stratified_mean(values, clusters=among, seed=seed)
+        figure = Figure(value=found.value, n=found.n, missing=0, error=None, low=found.low, high=found.high, best=None)
+        shares.append(figure)
+    without = sum(not one.searches for one in hops.values())
+    return GoldByHop(run=run, attempts=len(hops), without_search=without, shares=tuple(shares))
+
+
+def gold_by_hop_picture(made: Sequence[GoldByHop], title: str = "Attempts that had found gold, by search") -> Bars:
+    """The shares as bars, a group a run."""
+    return Bars(title=title, groups=tuple((one.run, _bars(one)) for one in made))
+
+
+def _bars(one: GoldByHop) -> tuple[Bar, ...]:
+    return tuple(
+        Bar(
+            name=_name(number, len(one.shares)),
+            value=figure.value,
+            low=figure.low,
+            high=figure.high,
+            note=f"n = {one.attempts:,}" if number == 1 else "",
+        )
+        for number, figure in enumerate(one.shares, 1)
+    )
+
+
+def _name(number: int, most: int) -> str:
+    return f"by search {number}" + (" or later" if number == most == _LONGEST else "")
+
+
+def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[GoldByHop, ...]:
+    pages = Pages(store, runs)
+    return tuple(
+        gold_by_hop(run.id, clusters_of(pages, run), gold_hops(pages, run), options.seed) for run in pages.runs
+    )
+
+
+def _table(made: tuple[GoldByHop, ...], options: AnalysisOptions) -> AnalysisTable:
+    most = max((len(one.shares) for one in made), default=0)
+    columns = ("run", "attempts", "no search", *(f"by search {number}" for number in range(1, most + 1)))
+    rows = tuple(
+        (one.run, one.attempts, one.without_search, *one.shares, *([None] * (most - len(one.shares)))) for one in made
+    )
+    note = "Share of the attempts that had found a gold document by then; questions without known gold are left out."
+    return AnalysisTable(title="Gold found, by search", columns=columns, rows=rows, note=note)
+
+
+HOPS = Analysis(
+    name="hops",
+    summary="attempts that had found gold by their first, second … search",
+    needs="recorded searches, and questions that name gold documents",
+    measure=_measure,
+    table=_table,
+    picture=lambda made, options: gold_by_hop_picture(made),
+    scored=False,
+)

@@ -1,0 +1,169 @@
+"""The hop timeline: lines for every width, every key at three sizes, and the way into a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_searches
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.attempt_list import AttemptList, short_names
+from ragrounds.ui.trace.hop_lines import LEGEND, NARROW_LEGEND, HopLine, hop_cells, hop_columns, hop_heading, hop_line
+from ragrounds.ui.trace.hop_screen import HopScreen
+from tests.ui.trace.seeing import press, screen, settle
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+Hunted = tuple[Path, dict[tuple[str, str], str]]
+
+
+def planted(pages: Pages, hunted: Hunted, cause: str, agent: str = "search_o1") -> int:
+    """The place of an attempt of an agent in which a cause is planted."""
+    numbers = [one.agent for one in pages.runs]
+    question = next(id for (who, id), what in hunted[1].items() if what == cause and who == agent)
+    row = pages.row_of(numbers.index(agent), question)
+    assert row is not None
+    return row
+
+
+def lines(pages: Pages, rows: list[int]) -> list[HopLine]:
+    return [hop_line(one) for one in HopReader(pages).read(pages.read(rows))]
+
+
+@pytest.mark.parametrize("width", [40, 77, 117, 197])
+@pytest.mark.parametrize("most", [1, 4, 30])
+def test_a_line_has_exactly_its_width(hunt_pages: Pages, width: int, most: int) -> None:
+    agents = short_names(hunt_pages.runs)
+    columns = hop_columns(width, agents, most)
+    for summary, line in zip(hunt_pages.read([0, 250, 450]), lines(hunt_pages, [0, 250, 450]), strict=True):
+        text = "".join(part for part, _ in hop_cells(summary, line, columns, agents, 0, 0))
+        assert cell_len(text) == cell_len(hop_heading(columns, 0, most))
+        assert cell_len(text) == width or width == 40
+
+
+def test_a_line_says_what_each_search_found_and_what_became_of_it(hunt_pages: Pages, hunted: Hunted) -> None:
+    rows = [planted(hunt_pages, hunted, cause) for cause in ("cut away", "failed search", "ignored", "never retrieved")]
+    cut, failed, ignored, never = lines(hunt_pages, rows)
+    assert any(hop.signs == "★4◐" for hop in cut.hops)
+    assert any(hop.signs == "!" and hop.style == "trouble" for hop in failed.hops)
+    assert any(hop.signs.endswith("●") for hop in ignored.hops)
+    assert all(hop.gold_rank is None for hop in never.hops)
+    assert [one.cause.word for one in (cut, failed, ignored, never) if one.cause] == [
+        "cut away", "search failed", "ignored", "never found",
+    ]  # fmt: skip
+
+
+def test_where_there_is_room_the_query_stands_in_the_line(hunt_pages: Pages) -> None:
+    summary, line = hunt_pages.read([450])[0], lines(hunt_pages, [450])[0]
+    wide, narrow = hop_columns(197, {}, 4), hop_columns(77, {}, 4)
+    assert line.hops[0].query[:12] in "".join(text for text, _ in hop_cells(summary, line, wide, {}))
+    assert line.hops[0].query[:12] not in "".join(text for text, _ in hop_cells(summary, line, narrow, {}))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int]) -> None:
+    row = planted(hunt_pages, hunted, "drift")
+    app = TraceApp(hunt_pages, row=row)
+    async with app.run_test(size=size) as pilot:
+        await press(pilot, "2")
+        shown = app.screen
+        assert isinstance(shown, HopScreen)
+        assert "drifted" in screen(app)
+        assert (LEGEND if size[0] >= 120 else NARROW_LEGEND) in screen(app)
+        assert shown.attempt_list.row == row
+        await press(pilot, "right")
+        assert shown.hop == 1
+        assert "search 2 of" in screen(app)
+        await press(pilot, "left", "left")
+        assert shown.hop == 0
+        assert "search 1 of" in screen(app)
+        await press(pilot, "b")
+        assert shown.pager.border_title == "attempts of these runs that had found gold, by search"
+        assert "by search 2" in shown.detail_text()
+        await press(pilot, "b")
+        assert "search 1 of" in shown.detail_text()
+        await press(pilot, "w")
+        after = shown.attempt_list.row
+        assert after != row
+        assert shown.attempt_list.current is not None
+        assert shown.attempt_list.current.wrong
+        await press(pilot, "W")
+        assert shown.attempt_list.row == row
+        await press(pilot, "y")
+        assert app.clipboard == shown.detail_text()
+        await press(pilot, "down", "escape")
+        assert not isinstance(app.screen, HopScreen)
+        assert app.attempt_list.row == row + 1
+
+
+async def test_enter_opens_the_attempt_and_says_which_search(hunt_pages: Pages, hunted: Hunted) -> None:
+    row = planted(hunt_pages, hunted, "cut away")
+    app = TraceApp(hunt_pages, row=row)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        opened: list[int | None] = []
+        hops = HopScreen(app.attempt_list)
+        app.push_screen(hops, opened.append)
+        await settle(pilot)
+        await press(pilot, "right", "enter")
+        assert opened == [row]
+        (read,) = HopReader(hunt_pages).read(hunt_pages.read([row]))
+        assert hops.chosen_place == read.hops[1].call
+
+
+async def test_only_rows_on_the_screen_are_read(hunt_pages: Pages) -> None:
+    app = TraceApp(hunt_pages)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "2")
+        shown = app.screen
+        assert isinstance(shown, HopScreen)
+        assert 0 < len(shown.lines) < 80
+        await press(pilot, "end")
+        assert 599 in shown.lines
+        assert 300 not in shown.lines
+
+
+async def test_the_filter_of_the_list_holds(hunt_pages: Pages, hunted: Hunted) -> None:
+    wrong = sorted(
+        row for (agent, id), _ in hunted[1].items()
+        if (row := hunt_pages.row_of([one.agent for one in hunt_pages.runs].index(agent), id)) is not None
+    )  # fmt: skip
+    listed = AttemptList(hunt_pages)
+    from array import array
+
+    listed.order = array("Q", wrong[:5])
+    app = TraceApp(hunt_pages)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        shown = HopScreen(listed)
+        app.push_screen(shown)
+        await settle(pilot)
+        assert set(shown.lines) == set(wrong[:5])
+
+
+async def test_an_attempt_without_searches_or_that_was_not_made(pages: Pages) -> None:
+    app = TraceApp(pages, row=0)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "2")
+        assert "no search" in screen(app)
+        await press(pilot, "down", "down", "down", "down", "down")
+        assert "Not made yet." in screen(app)
+        await press(pilot, "right", "b")
+        assert "by search 1" in screen(app)
+
+
+def test_where_gold_was_found_first_agrees_with_the_calls(hunt_pages: Pages) -> None:
+    run = hunt_pages.runs[2]
+    by_facts = gold_hops(hunt_pages, run)
+    rows = [row for row in range(len(hunt_pages)) if row >= 400]
+    for read in HopReader(hunt_pages).read(hunt_pages.read(rows)):
+        first = next((hop.number for hop in read.hops if hop.gold_ranks), None)
+        one = by_facts[read.summary.question.id, 0]
+        assert (one.searches, one.hop) == (len(read.hops), first)
+    assert usual_searches(hunt_pages) == 4
+
+
+def test_gold_hops_without_facts_are_made_from_the_calls(pages: Pages) -> None:
+    assert {one.searches for one in gold_hops(pages, pages.runs[1]).values()} == {3}
