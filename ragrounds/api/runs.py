@@ -150,16 +150,13 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
         return (RUNS, *(frame for frame in OF_RUNS if frame is not RUNS))
 
     def draw(self, console: Console) -> None:
-        """Print a line for each run."""
-        from ragrounds.ui.run_tables import runs_table
-        from ragrounds.ui.tables import print_table
+        """Print a line for each run, the latest first."""
+        from ragrounds.api.run_list import drawn_runs
 
         if not self.loaded:
             console.print(f"No runs yet in {self.place}.", markup=False)
             return
-        done = {one.id: sum(one.statuses.values()) for one in self.loaded}
-        names = {one.id: one.state.name for one in self.loaded if one.state.name}
-        print_table(runs_table([one.run for one in self.loaded], done, names), console)
+        drawn_runs(self.ids[::-1], self.settings, console)
 
     def brief(self) -> str:
         """How many there are, and where."""

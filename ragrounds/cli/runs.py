@@ -31,24 +31,49 @@ class RetryBudget(Options, frozen=True, kw_only=True):
         }  # fmt: skip
 
 
+_SHOWN = 40
+"""Runs that are listed where nobody says how many."""
 app = typer.Typer()
 runs = typer.Typer(name="runs", cls=ListGroup, help="What the store holds: list, show, resume, retry, remove.")
 app.add_typer(runs)
 
 
 @runs.command("ls")
-def list_command(as_json: options.AsJson = False) -> None:
-    """List the runs, oldest first."""
-    from ragrounds.api.runs import runs as stored_runs
+def list_command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORD]...", help="Only runs with these in id, agent, name, benchmark or model."),
+    ] = None,
+    sort: Annotated[
+        str,
+        typer.Option("--sort", "-s", metavar="COLUMN", help="age, score, paid, failed, done, time, agent, benchmark …"),
+    ] = "age",
+    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=1, metavar="N", help="So many at most. [default: 40; with --json all]"),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the runs, the latest first: how far each is, its headline figure, what it cost, what failed.
+
+    Examples:
+
+      ragrounds runs ls pubmedqa --sort score
+
+      ragrounds runs ls gpt-4o-mini --json
+    """
+    from ragrounds.api.run_list import list_runs
     from ragrounds.ui.tables import results_console
 
-    found = stored_runs()
+    found = list_runs(words or (), sort=sort, reverse=reverse, limit=limit or (None if as_json else _SHOWN))
     if as_json:
-        print_json([one.state for one in found], "runs")
-    elif not len(found):
-        say(f"No runs yet in {found.place}. `ragrounds run` makes some.")
-    else:
+        print_json(found.runs, "runs")
+        return
+    if found.runs:
         found.draw(results_console())
+    if found.left:
+        say(found.left)
 
 
 @runs.command("show")

@@ -5,51 +5,73 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
+from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import dollars, duration, safe, tokens
+from ragrounds.ui.text import age, dollars, duration, in_scale, safe, tokens
 
 
-def runs_table(
-    runs: Sequence[Run], done: Mapping[str, int], names: Mapping[str, str] = MappingProxyType({})
-) -> TextTable:
-    """A line for each run; `done` holds run id → attempts that are made, `names` what those with a name are called."""
-    named = any(run.id in names for run in runs)
+def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
+    """A line for each run: how far it is, its headline figure, what it cost, how long ago it was begun.
+
+    Args:
+        runs: in the order of the lines.
+        now: seconds since the epoch.
+    """
+    scorers = {one.scorer for one in runs if one.scorer}
+    unit = next((one.unit for one in runs if one.scorer), "percent")
+    scored = f"{next(iter(scorers))} {'%' if unit == 'percent' else unit}" if len(scorers) == 1 else "score"
+    several = len(scorers) > 1
+    failed = any(one.failed for one in runs)
     return TextTable(
         key="runs",
         title="",
         turns=False,
         columns=(
             Column("run", right=False, whole=True),
-            Column("agent", right=False),
-            *([Column("name", right=False)] if named else []),
-            Column("benchmark", right=False),
-            Column("attempts"),
-            Column("created", right=False, whole=True),
+            Column("agent", right=False, spare=5),
+            Column("benchmark", right=False, least=9, spare=1),
+            Column("model", right=False, spare=4),
+            Column(safe(scored)),
+            Column("done"),
+            Column("failed", spare=0 if failed else 2),
+            Column("paid"),
+            Column("uncached", spare=6),
+            Column("time", spare=7),
+            Column("age"),
         ),
         rows=tuple(
             (
-                safe(run.id),
-                safe(run.agent),
-                *([safe(names.get(run.id, ""))] if named else []),
-                safe(run.benchmark),
-                f"{done[run.id]:,}/{run.count * run.epochs:,}",
-                time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created)),
+                safe(one.run.id),
+                safe(one.name or one.run.agent),
+                safe(one.run.benchmark),
+                safe(", ".join(one.models)),
+                in_scale(one.score, one.unit) + (f" {safe(one.scorer)}" if several and one.scorer else ""),
+                _done(one),
+                f"{one.failed:,}",
+                dollars(one.cost_paid),
+                dollars(one.cost_uncached),
+                duration(one.seconds),
+                age(max(0.0, now - one.run.created)),
             )
-            for run in runs
+            for one in runs
         ),
     )
+
+
+def _done(one: RunOverview) -> str:
+    whole = one.run.count * one.run.epochs
+    return f"{whole:,}" if one.made == whole else f"{one.made:,}/{whole:,}"
 
 
 def print_run(

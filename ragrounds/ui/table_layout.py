@@ -42,8 +42,10 @@ class Column(Struct, frozen=True):
     right: bool = True
     whole: bool = False
     """Words that are not folded on a narrow screen: ids, so that they can be copied."""
-    spare: bool = False
-    """Left out where the table would be too wide with it."""
+    least: int = _FOLDED
+    """Columns to which its words are folded at most."""
+    spare: int = 0
+    """Above 0: left out where the table would be too wide with it, the highest first."""
 
 
 class TextTable(Struct, frozen=True, kw_only=True):
@@ -87,7 +89,7 @@ def laid_out(table: TextTable, width: int) -> tuple[Band, ...]:
     if whole is not None:
         return (_lower(whole, _fitting(_shortened(table), width)),)
     if any(column.spare for column in table.columns):
-        return laid_out(_without_spare(table), width)
+        return _without_spare(table, width)
     turned = _turned(table, width)
     return (turned,) if turned is not None else _bands(table, width)
 
@@ -137,7 +139,7 @@ def _fitting(table: TextTable, width: int) -> Band | None:
         # Headings are broken between their words.
         needed = max(cells, *(cell_len(word) for word in column.name.split() or [""]))
         widths.append(wanted)
-        least.append(needed if column.right or column.whole else min(wanted, max(_FOLDED, cell_len(column.name))))
+        least.append(needed if column.right or column.whole else min(wanted, max(column.least, cell_len(column.name))))
     return _narrowed(table, widths, least, width)
 
 
@@ -152,10 +154,23 @@ def _narrowed(table: TextTable, wanted: Sequence[int], least: Sequence[int], wid
     return Band(table, tuple(widths))
 
 
-def _without_spare(table: TextTable) -> TextTable:
-    """The table without its last column that can be spared."""
-    place = max(number for number, column in enumerate(table.columns) if column.spare)
-    return _chosen(table, [number for number in range(len(table.columns)) if number != place])
+def _without_spare(table: TextTable, width: int) -> tuple[Band, ...]:
+    """The table without the columns that can be spared, as few as need be; what is alike in all their rows, and the
+    names of the others, stand below it."""
+    kept = list(range(len(table.columns)))
+    while True:
+        kept.remove(max(kept, key=lambda place: table.columns[place].spare))
+        chosen = _chosen(table, kept)
+        band = _fitting(chosen, width)
+        if band is None and any(column.spare for column in chosen.columns):
+            continue
+        left = [place for place in range(len(table.columns)) if place not in kept]
+        alike = {place: {row[place] for row in table.rows} for place in left}
+        said = [f"{table.columns[place].name}: {next(iter(alike[place]))}" for place in left if len(alike[place]) == 1]
+        others = [table.columns[place].name for place in left if len(alike[place]) != 1]
+        said += [f"left out at this width: {', '.join(others)}"] if others else []
+        named = replace(chosen, names=("; ".join(said),))
+        return (Band(named, band.widths),) if band is not None else laid_out(named, width)
 
 
 def _keys(table: TextTable) -> int:

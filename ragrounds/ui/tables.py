@@ -63,7 +63,7 @@ def print_table(table: TextTable, console: Console, told: set[str] | None = None
         console.print(_drawn(band))
     for name in dict.fromkeys(name for band in bands for name in band.table.names):
         if name not in told:
-            console.print(Text(name, style="dim"), soft_wrap=True)
+            console.print(Text(name, style="dim"))
             told.add(name)
     if not bands:
         for line in stacked(table, console.width):

@@ -56,7 +56,7 @@ def answer(home: Path, url: str, data: Path) -> list[str]:
             "--model", f"openai:{model}[alias=loopback]", "--base-url", url, "--display", "none",
         )  # fmt: skip
     listed = json.loads(run(home, "runs", "ls", "--json").stdout)["runs"]
-    return [row["run"]["id"] for row in listed]
+    return [row["run"]["id"] for row in listed][::-1]
 
 
 def playing(runs: list[str], *more: str) -> list[str]:

@@ -281,4 +281,4 @@ def test_an_agent_that_always_finds_nothing_has_0(command: Cli, corpus: str, scr
 
 
 def run_ids(command: Cli) -> list[str]:
-    return [one["run"]["id"] for one in json.loads(command("runs", "ls", "--json").stdout)["runs"]]
+    return [one["run"]["id"] for one in json.loads(command("runs", "ls", "--json").stdout)["runs"]][::-1]

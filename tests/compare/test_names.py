@@ -130,7 +130,7 @@ def test_a_name_given_at_the_run_stays_and_asks_nobody_again(command, home, tmp_
     assert "0 calls made, 0 answered from the journal" in again.stderr
     assert "Closed book" in again.stdout
     listed = json.loads(command("runs", "ls", "--json").stdout)["runs"]
-    assert [run["name"] for run in listed] == ["Ours", "Ours [top_k=1]", "Closed book"]
+    assert [run["name"] for run in listed] == ["Closed book", "Ours [top_k=1]", "Ours"]  # the latest first
     assert "Closed book" in command("compare", "Closed book", "Ours").stdout  # what is printed can be typed
     assert list(rr.runs(home=home).to_pandas("runs")["name"]) == ["Ours", "Ours [top_k=1]", "Closed book"]
     both = command("run", "--agent", "direct as X", "--agent", "direct_cot as X", "--display", "none")

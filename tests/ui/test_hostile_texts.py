@@ -82,7 +82,7 @@ def test_hostile_texts_are_texts_wherever_they_are_shown(command: Cli, agent: st
     )
     assert made.returncode == 3, made.stderr
     listed = command("runs", "ls", "--json")
-    first, second = (one["run"]["id"] for one in json.loads(listed.stdout)["runs"])
+    second, first = (one["run"]["id"] for one in json.loads(listed.stdout)["runs"])
     assert first.startswith("bold--b-é-u202e.py-build-")
     said = [made.stdout, made.stderr, listed.stdout]
     for line in (

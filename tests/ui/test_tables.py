@@ -7,6 +7,7 @@ from msgspec import structs
 from rich.cells import cell_len
 from rich.console import Console
 
+from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.records import Run, Usage
 from ragrounds.ui.run_tables import ledger_table, runs_table
@@ -64,25 +65,33 @@ def test_no_figure_of_the_ledger_is_cut(width):
         assert text.count(MODEL) == 2
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("width", [30, 60, 80, 120, 200])
 def test_ids_stay_whole_in_the_list_of_runs(width):
     runs = [
-        Run(
-            id=id, agent=agent, benchmark=benchmark, questions="q", count=107, epochs=1, fingerprint="f", identity={},
-            created=1e9,
+        RunOverview(
+            run=Run(
+                id=id, agent=agent, benchmark=benchmark, questions="q", count=107, epochs=1, fingerprint="f",
+                identity={}, created=1e9,
+            ),
+            statuses={"completed": 100, "failed": 3}, models=("openai:gpt-4o-mini",), scorer="strict", score=0.5,
+            cost_paid=cost,
         )
-        for id, agent, benchmark in (
-            ("direct-f39b35", "direct", "sample"),
-            ("vanilla_rag-top_k-1-4aa705", "vanilla_rag[top_k=1]", "sample"),
-            ("i_medrag-rounds-4-0b7dde", "i_medrag[rounds=4,queries=3]", "mirage/pubmedqa"),
+        for id, agent, benchmark, cost in (
+            ("direct-f39b35", "direct", "sample", 0.0123),
+            ("vanilla_rag-top_k-1-4aa705", "vanilla_rag[top_k=1]", "sample", 1.0),
+            ("i_medrag-rounds-4-0b7dde", "i_medrag[rounds=4,queries=3]", "mirage/pubmedqa", None),
         )
     ]  # fmt: skip
     for chosen in (runs, runs[:2]):
-        lines = printed(runs_table(chosen, dict.fromkeys([run.id for run in runs], 107)), width)
+        lines = printed(runs_table(chosen, 1e9 + 7200), width)
         for run in chosen:
-            assert sum(line.startswith(run.id) for line in lines) == 1
-        assert sum("107/107" in line for line in lines) == len(chosen)
+            assert sum(line.startswith(run.run.id) for line in lines) == 1
+        assert sum("103/107" in line for line in lines) == len(chosen)
+        assert sum("50.00" in line for line in lines) == len(chosen)
         assert all(cell_len(line.rstrip()) <= width for line in lines)
+        if width == 80:
+            assert any("model: openai:gpt-4o-mini" in line for line in lines)  # alike in all, so said once
+            assert lines[0].split() == ["run", "benchmark", "strict", "%", "done", "failed", "paid", "age"]
 
 
 def test_words_are_folded_before_a_table_is_given_up():
@@ -193,10 +202,12 @@ def test_words_are_broken_where_they_have_parts():
 
 
 def test_what_can_be_spared_is_left_out_before_a_table_is_given_up():
-    columns = (Column("run", right=False, whole=True), Column("score"), Column("created", spare=True))
+    columns = (Column("run", right=False, whole=True), Column("score"), Column("created", spare=1))
     sheet = TextTable(key="x", title="", columns=columns, rows=(("direct-f39b35", "30.34", "2026-11-22 10:00"),))
     assert "created" in printed(sheet, 60)[0]
-    assert printed(sheet, 30) == ["run            score", "direct-f39b35  30.34"]
+    assert printed(sheet, 30) == ["run            score", "direct-f39b35  30.34", "created: 2026-11-22 10:00"]
+    two = structs.replace(sheet, rows=(*sheet.rows, ("direct-a", "1.00", "2026-11-23 10:00")))
+    assert " ".join(line.strip() for line in printed(two, 30)[3:]) == "left out at this width: created"
 
 
 def test_a_title_is_broken_between_words_and_says_what_headings_mean():

@@ -1,0 +1,205 @@
+"""What a list of runs says of each: how far it is, its headline figure, what it cost.
+
+The figure is the one that :func:`ragrounds.evals.compare.comparison.compare` has for the run alone, without the
+interval, whose bootstrap takes most of a comparison's time. Sums are made by the database; questions of a set that
+several runs answered are read once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.evals.compare.comparability import comparison_basis
+from ragrounds.evals.compare.figures import design, figure
+from ragrounds.evals.compare.question_values import is_ratio
+from ragrounds.evals.compare.sequential_stop import early_stops
+from ragrounds.evals.scorers import described, headline_of, scores_by_default
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.retries import every_replaced
+from ragrounds.evals.store.store import Store
+from ragrounds.records import OPEN, Question, Run
+
+
+class RunOverview(Struct, frozen=True, kw_only=True):
+    """A run in a list."""
+
+    run: Run
+    statuses: Mapping[str, int]
+    """How many attempts ended in which status."""
+    name: str = ""
+    """What it is called in tables; empty: by its agent's text."""
+    models: tuple[str, ...] = ()
+    """The models that its agent asks, each once, without parameters."""
+    scorer: str = ""
+    """The headline scorer; empty: nothing is scored yet."""
+    score: float | None = None
+    """Its figure: a share where `unit` is ``percent``; ``None``: not known."""
+    unit: str = "percent"
+    cost_paid: float | None = 0.0
+    """Dollars really paid; ``None``: not known."""
+    cost_uncached: float | None = 0.0
+    seconds: float | None = None
+    """Mean wall-clock seconds of an attempt."""
+
+    @property
+    def made(self) -> int:
+        """Attempts that have been made, whatever came of them."""
+        return sum(count for status, count in self.statuses.items() if status != "not_run")
+
+    @property
+    def failed(self) -> int:
+        """Attempts that are open: failed, capped, paused."""
+        return sum(count for status, count in self.statuses.items() if status in OPEN and status != "not_run")
+
+
+def run_overviews(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> list[RunOverview]:
+    """How each of these runs stands.
+
+    Args:
+        store: where they are.
+        runs: in the order that is wanted.
+        names: run id → what it is called.
+    """
+    with store.engine.connect() as connection:
+        reader = _Reader(store, connection)
+        return [reader.overview(run, names.get(run.id, "")) for run in runs]
+
+
+@dataclass
+class _Reader:
+    store: Store
+    connection: sa.Connection
+    _questions: dict[str, list[Question]] = field(default_factory=dict)
+
+    def overview(self, run: Run, name: str) -> RunOverview:
+        """How a run stands."""
+        number = self.store.number(run)
+        statuses: Counter[str] = Counter()
+        paid: list[float | None] = []
+        uncached: list[float | None] = []
+        seconds = 0.0
+        for row in self._attempts(number):
+            statuses[row.status] += row.attempts
+            if row.status != "not_run":
+                paid.append(row.paid if row.paid_known == row.attempts else None)
+                uncached.append(row.uncached if row.uncached_known == row.attempts else None)
+                seconds += row.seconds
+        paid += [one.attempt.cost_paid for one in every_replaced(self.store, run)]
+        made = sum(count for status, count in statuses.items() if status != "not_run")
+        scorer, score = self._score(run, number) if made else ("", None)
+        models = run.identity.get("models")
+        asked = [str(model).partition("[")[0] for model in models.values()] if isinstance(models, Mapping) else []
+        return RunOverview(
+            run=run,
+            statuses=dict(statuses),
+            name=name,
+            models=tuple(dict.fromkeys(asked)),
+            scorer=scorer,
+            score=score,
+            unit=described(scorer).unit if scorer else "percent",
+            cost_paid=_sum(paid),
+            cost_uncached=_sum(uncached),
+            seconds=seconds / made if made and run.origin == "replayed" else None,
+        )
+
+    def _attempts(self, number: int) -> Sequence[sa.Row[tuple[str, int, float, int, float, int, float]]]:
+        table = schema.attempts
+        return self.connection.execute(
+            sa.select(
+                table.c.status,
+                sa.func.count().label("attempts"),
+                sa.func.sum(table.c.cost_paid).label("paid"),
+                sa.func.count(table.c.cost_paid).label("paid_known"),
+                sa.func.sum(table.c.cost_uncached).label("uncached"),
+                sa.func.count(table.c.cost_uncached).label("uncached_known"),
+                sa.func.sum(table.c.seconds).label("seconds"),
+            )
+            .where(table.c.run == number)
+            .group_by(table.c.status)
+        ).all()
+
+    def _score(self, run: Run, number: int) -> tuple[str, float | None]:
+        questions = self._set(run)
+        present = [name for name in self._scorers(number) if described(name).needs_judge or self._valued(number, name)]
+        headlines = headline_of(questions, present)
+        if not headlines:
+            return "", None
+        name = headlines[0].scorer
+        scorer = described(name)
+        if is_ratio(scorer) or early_stops(self.store, [run]):
+            return name, self._whole(run, name)
+        sums, scored = self._sums(number, name)
+        usual = {one.id for one in questions if scores_by_default(scorer, one)} if not scorer.needs_judge else set()
+        if not scorer.needs_judge and not usual:
+            usual = {one.id for one in questions if scorer.suits(one)}
+        asked = [one for one in questions if one.id in usual or one.id in sums]
+        if scored < self._completed(number, [one.id for one in asked], len(asked) == len(questions)):
+            return name, self._whole(run, name)
+        known = [one for one in asked if (found := sums.get(one.id)) is None or found[1]]
+        if not known:
+            return name, None
+        by_stratum: dict[str, list[float]] = defaultdict(list)
+        for question, stratum in zip(known, design(known, scorer)[0], strict=True):
+            by_stratum[stratum].append(sums.get(question.id, (0.0, True))[0] / run.epochs)
+        return name, sum(sum(values) / len(values) for values in by_stratum.values()) / len(by_stratum)
+
+    def _whole(self, run: Run, name: str) -> float | None:
+        """The figure as a comparison makes it."""
+        early = early_stops(self.store, [run])
+        basis = comparison_basis(self.store, [run], [], False, answered=bool(early))
+        asked = basis.asked(name)
+        return figure(asked, basis.values(name, run, asked)[0], {}, 0, described(name), basis.epochs).value
+
+    def _sums(self, number: int, name: str) -> tuple[dict[str, tuple[float, bool]], int]:
+        """Question id → the sum of its scores, and whether all have a value; and how many scores there are."""
+        table = schema.scores
+        counted = sa.select(
+            table.c.question_id, sa.func.sum(table.c.value), sa.func.count(), sa.func.count(table.c.value)
+        )
+        wanted = counted.where(table.c.run == number, table.c.scorer == name).group_by(table.c.question_id)
+        rows = self.connection.execute(wanted).all()
+        return {id: (value or 0.0, count == known) for id, value, count, known in rows}, sum(row[2] for row in rows)
+
+    def _completed(self, number: int, ids: Sequence[str], every: bool) -> int:
+        """Attempts that were completed at these questions."""
+        table = schema.attempts
+        wanted = sa.select(table.c.question_id, sa.func.count()).where(
+            table.c.run == number, table.c.status == "completed"
+        )
+        if every:
+            return int(self.connection.execute(wanted.with_only_columns(sa.func.count())).scalar_one())
+        rows = self.connection.execute(wanted.group_by(table.c.question_id)).all()
+        counts = {row[0]: row[1] for row in rows}
+        return sum(counts.get(id, 0) for id in ids)
+
+    def _scorers(self, number: int) -> list[str]:
+        """The scorers of a run, each found by the index, without its rows being read."""
+        table = schema.scores
+        found: list[str] = []
+        following: str | None = ""
+        while following is not None:
+            after = sa.select(sa.func.min(table.c.scorer)).where(table.c.run == number, table.c.scorer > following)
+            following = self.connection.execute(after).scalar_one()
+            found += [following] if following is not None else []
+        return found
+
+    def _valued(self, number: int, name: str) -> bool:
+        table = schema.scores
+        valued = sa.select(table.c.question_id).where(
+            table.c.run == number, table.c.scorer == name, table.c.value.is_not(None)
+        )
+        return self.connection.execute(valued.limit(1)).first() is not None
+
+    def _set(self, run: Run) -> list[Question]:
+        if run.questions not in self._questions:
+            self._questions[run.questions] = self.store.questions(run)[0]
+        return self._questions[run.questions]
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    return None if None in values else sum(value for value in values if value is not None)

@@ -1,0 +1,81 @@
+"""The list of runs has the figure that a comparison has: one estimand, whatever table shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragrounds.api.run_list import list_runs
+from ragrounds.errors import UserError
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.overview import RunOverview, run_overviews
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
+from ragrounds.settings import Settings
+from tests.compare.making import add_run, questions
+
+CASES = {
+    "one dataset": (questions(4), [1, 0, 1, 1], {}),
+    "two datasets of different sizes": (questions(3) + questions(5, "x/two"), [1, 0, 1, 0, 0, 0, 0, 1], {}),
+    "epochs": (questions(3), [[1, 0], [1, 1], [0, 0]], {"epochs": 2}),
+    "attempts that were not made": (questions(4), [1, ..., 1, ...], {}),
+    "a judge that failed": (questions(4), [1, None, 1, 0], {}),
+    "an answer that nobody scored": (questions(4), [1, "unscored", 1, 0], {}),
+    "failed and capped": (questions(4), [1, 0, 0, 1], {"status": {1: "failed", 2: "capped"}}),
+    "no known cost": (questions(2), [1, 0], {"cost_uncached": None}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_figure_is_that_of_the_comparison(store: Store, case: str) -> None:
+    asked, right, more = CASES[case]
+    run = add_run(store, "one", asked, right, **more)
+    (found,) = run_overviews(store, [run], {run.id: "First"})
+    compared = compare(store, [run])
+    ((table, _),) = compared.shown()
+    (row,) = compared.rows
+    assert found.score == pytest.approx(table.lines[0].overall.value)
+    assert (found.scorer, found.unit, found.name) == (table.scorer, table.unit, "First")
+    assert found.cost_paid == pytest.approx(row.cost_paid) if row.cost_paid is not None else found.cost_paid is None
+    assert found.cost_uncached == (None if row.cost_uncached is None else pytest.approx(row.cost_uncached))
+    assert found.seconds == pytest.approx(row.seconds)
+    assert found.made == len(asked) * run.epochs - row.statuses.get("not_run", 0)
+    assert found.failed == row.statuses.get("failed", 0) + row.statuses.get("capped", 0)
+
+
+def test_a_run_without_attempts_has_no_figure(store: Store) -> None:
+    run = add_run(store, "one", questions(3), [..., ..., ...])
+    (found,) = run_overviews(store, [run], {})
+    assert (found.made, found.score, found.scorer, found.cost_paid, found.seconds) == (0, None, "", 0.0, None)
+
+
+def test_runs_are_chosen_by_words_and_sorted(store: Store) -> None:
+    asked = questions(4)
+    for name, right, cost in (("low", [1, 0, 0, 0], 0.3), ("high", [1, 1, 1, 0], None), ("Middle", [1, 1, 0, 0], 0.1)):
+        add_run(store, name, asked, right, cost_uncached=cost)
+
+    def listed(*words: str, sort: str = "age", reverse: bool = False, limit: int | None = None) -> list[str]:
+        settings = Settings(home=store.home)
+        found = list_runs(words, sort=sort, reverse=reverse, limit=limit, settings=settings)
+        return [one.run.agent for one in found.runs]
+
+    assert listed() == ["Middle", "high", "low"]  # all of one moment: the last that was written first
+    assert listed(sort="score") == ["high", "Middle", "low"]
+    assert listed(sort="score", reverse=True) == ["low", "Middle", "high"]
+    assert listed(sort="score", limit=1) == ["high"]
+    assert listed(sort="uncached") == ["low", "Middle", "high"]  # what is not known stands last
+    assert listed(sort="uncached", reverse=True) == ["Middle", "low", "high"]
+    assert listed("MIDDLE") == ["Middle"]
+    assert listed("test:model", "high") == ["high"]
+    assert listed("nothing of this") == []
+    with pytest.raises(UserError, match="Did you mean 'score'"):
+        listed(sort="scores")
+
+
+def test_what_is_left_out_of_a_list_is_said(store: Store) -> None:
+    settings = Settings(home=store.home)
+    assert list_runs(settings=settings).left.startswith("No runs yet in ")
+    runs: list[Run] = [add_run(store, name, questions(2), [1, 0]) for name in ("one", "two", "three")]
+    assert list_runs(settings=settings).left == ""
+    assert list_runs(limit=2, settings=settings).left == "2 of 3 runs; --limit 3 shows all."
+    assert list_runs("zzz", settings=settings).left.startswith("None of the 3 runs in ")
+    assert all(isinstance(one, RunOverview) for one in run_overviews(store, runs, {}))
