@@ -12,7 +12,7 @@ import itertools
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -54,6 +54,8 @@ _REMEMBERED = 8192
 """Texts stored last that are recognised."""
 _CACHED = 4000
 """Characters up to which a text's compressed form is kept in memory for the next time."""
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError)
+"""What decoding raises where the bytes are not what was written."""
 _local = threading.local()
 
 
@@ -85,7 +87,7 @@ def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
     """
     try:
         return _unpack(decompress(data), kind, fetch)
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise DamagedRecord(error.args[0] if isinstance(error, KeyError) else error) from error
 
 
@@ -107,6 +109,51 @@ def _unpack(body: bytes, kind: type[T], fetch: Fetch) -> T:
         if missing:
             raise KeyError(f"the store lacks {len(missing)} texts that a record refers to")
     return msgspec.convert(plain, kind, strict=False)
+
+
+class Packed(Struct, frozen=True):
+    """A packed record that is to be read together with others."""
+
+    data: bytes
+    kind: type[object]
+    whole: bool = True
+    """With its long texts; else these are empty."""
+
+
+def unpack_many(records: Sequence[Packed], fetch: Fetch) -> list[object | None]:
+    """Decode many records as :func:`unpack` does, with one look for the texts of all; ``None`` for a damaged one."""
+    wanted: dict[bytes, None] = {}
+    known: Mapping[bytes, str] = {}
+    lacking: set[bytes] = set()
+
+    def _note(hash: bytes) -> str:
+        wanted[hash] = None
+        return ""
+
+    def _text(hash: bytes) -> str:
+        if hash not in known:
+            lacking.add(hash)
+        return known.get(hash, "")
+
+    bodies: list[bytes | None] = []
+    for record in records:
+        try:
+            body = decompress(record.data)
+            if record.whole:
+                _decoded(body, _note)
+            bodies.append(body)
+        except (DamagedRecord, *_UNREADABLE):
+            bodies.append(None)
+    known = fetch(wanted)
+    made: list[object | None] = []
+    for record, encoded in zip(records, bodies, strict=True):
+        lacking.clear()
+        try:
+            plain = None if encoded is None else _decoded(encoded, _text if record.whole else lambda _: "")
+            made.append(None if encoded is None or lacking else msgspec.convert(plain, record.kind, strict=False))
+        except _UNREADABLE:
+            made.append(None)
+    return made
 
 
 def decode_without_texts(data: bytes) -> tuple[Any, set[bytes]]:

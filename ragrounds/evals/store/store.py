@@ -379,6 +379,18 @@ class Store:
             return None
         return unpack(row.request, request, self.texts), unpack(row.response, response, self.texts)
 
+    def packed_calls(self, keys: Iterable[str], requests: bool = True) -> dict[str, tuple[bytes | None, bytes]]:
+        """Key → request (``None`` without `requests`) and response of recorded calls, packed; those that the journal
+        does not hold are left out."""
+        table, wanted = schema.calls, [bytes.fromhex(key) for key in dict.fromkeys(keys)]
+        asked = table.c.request if requests else sa.null().label("request")
+        found: dict[str, tuple[bytes | None, bytes]] = {}
+        for start in range(0, len(wanted), _CHUNK):
+            chosen = table.c.key.in_(wanted[start : start + _CHUNK])
+            for row in self._read(sa.select(table.c.key, asked, table.c.response).where(chosen)):
+                found[bytes(row.key).hex()] = (row.request, row.response)
+        return found
+
     def number(self, run: Run) -> int:
         """The number of a run in this store.
 

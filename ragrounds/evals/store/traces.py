@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.store.codec import Packed, unpack_many
 from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.store import Store
 from ragrounds.records import (
@@ -138,7 +140,11 @@ def every_trace(store: Store, run: Run) -> Iterator[Trace]:
 
 
 def traced_call(store: Store, call: Call) -> TracedCall:
-    """A call with the request and response that the journal holds of it."""
+    """A call with the request and response that the journal holds of it.
+
+    Raises:
+        DamagedRecord: what it holds is not what was written.
+    """
     if not call.key:
         return TracedCall(call)
     if call.kind == "search":
@@ -149,6 +155,54 @@ def traced_call(store: Store, call: Call) -> TracedCall:
         return TracedCall(call, used=used[0], gave=used[1])
     said = store.call(call.key, Request, Reply)
     return TracedCall(call, asked=said[0], reply=said[1]) if said else TracedCall(call)
+
+
+def traced_calls(store: Store, calls: Sequence[Call], brief: bool = False) -> tuple[TracedCall, ...]:
+    """Calls with the requests and responses that the journal holds of them, read together; what is damaged or not there
+    is left out.
+
+    Args:
+        store: holds the journal.
+        calls: of one attempt, or of several.
+        brief: only what a row of a list says: queries, replies, and passages without their long texts. What a model was
+            sent is left out.
+    """
+    keyed = {call.key: call for call in calls if call.key}
+    models = [key for key, call in keyed.items() if call.kind == "model"]
+    packed = store.packed_calls([key for key, call in keyed.items() if call.kind != "model"])
+    packed |= store.packed_calls(models, requests=not brief)
+    records: list[Packed] = []
+    places: list[str] = []
+    for key, (asked, gave) in packed.items():
+        kinds = _KINDS[keyed[key].kind]
+        records += [] if asked is None else [Packed(asked, kinds[0])]
+        records.append(Packed(gave, kinds[1], whole=not (brief and kinds[1] is SearchResult)))
+        places += [key] * (len(records) - len(places))
+    read: dict[str, list[object]] = {}
+    for key, record in zip(places, unpack_many(records, store.texts), strict=True):
+        read.setdefault(key, []).append(record)
+    return tuple(_traced(call, read.get(call.key, ())) for call in calls)
+
+
+_KINDS: dict[str, tuple[type[object], type[object]]] = {
+    "model": (Request, Reply),
+    "search": (SearchRequest, SearchResult),
+    "tool": (dict, dict),
+}
+
+
+def _traced(call: Call, read: Sequence[object]) -> TracedCall:
+    """A call with what was read of it: request and response, or the response alone."""
+    if not read or any(record is None for record in read):
+        return TracedCall(call)
+    asked, gave = read[0], read[-1]
+    if isinstance(asked, dict) and "messages" in asked:  # an address that an agent's file lists
+        asked, gave = msgspec.convert(asked, Request), msgspec.convert(gave, Reply)
+    if isinstance(gave, SearchResult):
+        return TracedCall(call, searched=asked if isinstance(asked, SearchRequest) else None, passages=gave.passages)
+    if isinstance(gave, Reply):
+        return TracedCall(call, asked=asked if isinstance(asked, Request) else None, reply=gave)
+    return TracedCall(call, used=asked, gave=gave)
 
 
 class FoundPassages(Struct, frozen=True):

@@ -137,7 +137,7 @@ class BrowseScreen(DetailActions, Screen[None]):
         with Container(id="panes"):
             with Container(id="lists"):
                 yield Rows(self._attempt_row, id="attempts", title="attempts", head=self._heading)
-                yield Rows(self._tree_row, id="tree", title="steps", head=figure_heading)
+                yield Rows(self._tree_row, id="tree", title="steps", head=self._tree_heading)
             yield Pager(id="detail", title="detail")
         yield FindBar()
         yield KeyBar()
@@ -158,6 +158,9 @@ class BrowseScreen(DetailActions, Screen[None]):
 
     def _heading(self, width: int) -> str:
         return attempt_heading(width, self.agents)
+
+    def _tree_heading(self, width: int) -> str:
+        return figure_heading(width, *([self.tree_state.root.figures] if self.tree_state else []))
 
     def _tree_row(self, row: int, width: int) -> Cells:
         if self.tree_state is None:

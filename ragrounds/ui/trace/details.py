@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ragrounds.contracts import Request
 from ragrounds.models.model_names import other_name
-from ragrounds.records import Call, Message, Passage, Reply
+from ragrounds.records import Call, Message, Passage, Reply, Step
 from ragrounds.ui.call_words import probability_of, terms_of
-from ragrounds.ui.text import UNKNOWN, dollars, duration, percent, tokens
+from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, percent, tokens
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, measured
+
+if TYPE_CHECKING:
+    from ragrounds.evals.engine.in_flight import LiveCall
 
 _LATER = 40
 """Model calls after a search that are looked at."""
@@ -39,12 +43,14 @@ class PromptUse(Struct, frozen=True):
 
 def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     """The detail of a node, in blocks of text."""
+    if node.doing is not None:
+        return list(_doing(loaded, node.doing))
     if node.call is not None:
-        return list(_call(loaded, node.call))
+        return [*_call(loaded, node.call), *(_around(node.step) if node.step else ())]
     if node.step is not None:
         return list(_step(node))
-    if node.kind in ("group", "round"):
-        return list(_group(node))
+    if node.kind == "round":
+        return list(_round(node))
     return list(_attempt(loaded))
 
 
@@ -64,7 +70,7 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         for fact in gold.facts:
             yield TextBlock(f"required: {' | '.join(fact)}", "gold", 2)
     if attempt is None:
-        yield TextBlock("\nNot run yet.", "dim")
+        yield from _unfinished(loaded)
         return
     yield TextBlock("\noutcome", "heading")
     style = "plain" if attempt.status == "completed" else "trouble"
@@ -99,6 +105,21 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield from _arena_verdicts(loaded)
 
 
+def _unfinished(loaded: LoadedAttempt) -> Iterator[TextBlock]:
+    live = loaded.in_flight
+    if live is None:
+        yield TextBlock("\nNot run yet.", "dim")
+        return
+    yield TextBlock("\nrunning", "heading")
+    parts = [f"for {duration(max(0.0, loaded.now - live.at))}", number_of(live.calls, "call")]
+    parts += [f"{tokens(live.tokens)} tokens", f"{dollars(live.cost_uncached)} uncached"]
+    yield TextBlock(" | ".join(parts), "dim")
+    if live.node:
+        yield TextBlock(f"in {live.node}")
+    for call in live.doing:
+        yield TextBlock(f"{call.kind} call to {call.actor}: {call.what}", "key", 2)
+
+
 def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     for one in loaded.answer_verdicts:
         yield TextBlock(f"\nagainst {one.against}, shown {one.shown}, judged by {one.judge} ({one.arena})", "heading")
@@ -116,26 +137,40 @@ def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
                 yield TextBlock(reply.text, indent=2, markdown=True)
 
 
+def _doing(loaded: LoadedAttempt, doing: LiveCall) -> Iterator[TextBlock]:
+    since = duration(max(0.0, loaded.now - doing.at))
+    yield TextBlock(f"{doing.kind} call in {doing.node or 'no node'}, for {since} so far", "heading")
+    yield TextBlock(doing.actor)
+    yield TextBlock(doing.what)
+
+
 def _step(node: Node) -> Iterator[TextBlock]:
     step = node.step
     assert step is not None
-    took = "not left" if step.seconds is None else duration(measured(step.seconds, step.at))
+    took = duration(node.figures.seconds) + (", not left" if step.seconds is None else "")
     yield TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
+    for child in node.children:
+        yield TextBlock(f"{child.row.plain}  {_took(child)}", "trouble" if child.troubled else "plain")
+    yield from _around(step)
+
+
+def _around(step: Step) -> Iterator[TextBlock]:
+    """What is known of a step beside its calls."""
+    if step.error or step.notes:
+        yield TextBlock("\nin this step", "heading")
     if step.error:
         yield TextBlock(f"error: {step.error}", "trouble")
     for note in step.notes:
         yield TextBlock(f"! {note.what}: {note.text}", "trouble" if note.what == "traceback" else "note")
-    for child in node.children:
-        yield TextBlock(f"{child.label}  {_took(child)}", "trouble" if child.troubled else "plain")
     if step.changes:
         yield TextBlock("\nwrote to the state", "heading")
         yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2))
 
 
-def _group(node: Node) -> Iterator[TextBlock]:
+def _round(node: Node) -> Iterator[TextBlock]:
     yield TextBlock(f"{node.label}  {_took(node)}", "heading")
     for child in node.children:
-        yield TextBlock(f"{child.label}  {_took(child)}", "trouble" if child.troubled else "plain", 2)
+        yield TextBlock(f"{child.folded.plain}  {_took(child)}", "trouble" if child.troubled else "plain", 2)
 
 
 def _took(node: Node) -> str:
@@ -249,10 +284,9 @@ def _reply(reply: Reply) -> Iterator[TextBlock]:
 def later_prompts(loaded: LoadedAttempt, search: Call, passages: Sequence[Passage]) -> dict[str, list[PromptUse]]:
     """Passage id → the later model calls whose prompts held it."""
     found: dict[str, list[PromptUse]] = {passage.id: [] for passage in passages}
-    later = [call for _, call in loaded.calls()]
-    at = next((number for number, call in enumerate(later) if call is search), len(later))
-    for call in [call for call in later[at + 1 :] if call.kind == "model"][:_LATER]:
-        recorded = loaded.recorded(call)
+    at = next((place for place, one in enumerate(loaded.traced) if one.call is search), len(loaded.traced))
+    for recorded in [one for one in loaded.traced[at + 1 :] if one.call.kind == "model"][:_LATER]:
+        call = recorded.call
         if recorded.asked is None:
             continue
         prompt = "\n".join(message.content for message in recorded.asked.messages) + recorded.asked.prefix

@@ -23,8 +23,8 @@ from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.tree import LoadedAttempt, Node, NodeFigures, attempt_tree
-from ragrounds.ui.trace.tree_view import bar, share
+from ragrounds.ui.trace.tree import LoadedAttempt, Node, attempt_tree, telling
+from ragrounds.ui.trace.tree_view import bar, own_time, row_cells, share
 
 Format = Literal["text", "json", "markdown"]
 FORMATS: tuple[Format, ...] = ("text", "json", "markdown")
@@ -40,7 +40,9 @@ def tree_json(node: Node) -> dict[str, Any]:
         "key": node.key,
         "kind": node.kind,
         "label": node.label,
+        "says": node.row.plain,
         "seconds": node.figures.seconds,
+        "own_seconds": node.figures.own,
         "tokens": node.figures.tokens,
         "cost": node.figures.cost,
         "troubled": node.troubled,
@@ -48,34 +50,38 @@ def tree_json(node: Node) -> dict[str, Any]:
     }
 
 
-def tree_text(root: Node) -> str:
-    """A tree as text, a line a node: its name, a bar of its share of the time, time, tokens, dollars uncached."""
-    rows: list[tuple[str, NodeFigures]] = []
+def tree_text(root: Node, width: int = 100) -> str:
+    """A tree as text, a line a node: what happened, a bar of its share of the time, time, own time, tokens, dollars
+    uncached. `width` is of what happened."""
+    lines: list[str] = []
 
     def _add(node: Node, depth: int) -> None:
-        sign = "! " if node.troubled else ""
-        rows.append(("  " * depth + sign + one_line(node.label[:300], 60), node.figures))
+        figures = node.figures
+        says = "".join(text for text, _ in row_cells(node, depth, "", width))
+        clocks = f"{bar(share(figures, root.figures, 'time'), 8)} {duration(figures.seconds):>10} {own_time(node):>10}"
+        lines.append(f"{says} {clocks} {tokens(figures.tokens):>8} {dollars(figures.cost):>9}")
         for child in node.children:
             _add(child, depth + 1)
 
     _add(root, 0)
-    size = max(len(name) for name, _ in rows)
-    lines = [
-        f"{name:{size}}  {bar(share(figures, root.figures, 'time'), 10)} {duration(figures.seconds):>8}"
-        f" {tokens(figures.tokens):>8} {dollars(figures.cost):>9}"
-        for name, figures in rows
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+    head = f"{'what happened':{width}} {'share':8} {'time':>10} {'own':>10} {'tokens':>8} {'uncached':>9}"
+    return "\n".join([head, *(line.rstrip() for line in lines)])
 
 
 def attempt_json(trace: Trace) -> dict[str, Any]:
     """An attempt with everything about it, and its tree."""
-    return {"trace": trace, "tree": tree_json(attempt_tree(trace.attempt))}
+    return {"trace": trace, "tree": tree_json(_tree(trace))}
+
+
+def _tree(trace: Trace) -> Node:
+    known = {id(one.call): one for step in trace.steps for one in step.calls}
+    ordered = [known.get(id(call), TracedCall(call)) for call in calls(trace.attempt.events)]
+    return attempt_tree(trace.attempt, telling(ordered, trace.gold, trace.attempt.text))
 
 
 def print_attempt(trace: Trace, console: Console) -> None:
     """Print the tree, then every step with its exact messages."""
-    console.print(Text(tree_text(attempt_tree(trace.attempt))), soft_wrap=True)
+    console.print(Text(tree_text(_tree(trace))), soft_wrap=True)
     print_trace(trace, console, full=True)
 
 
@@ -92,7 +98,7 @@ def attempt_markdown(loaded: LoadedAttempt) -> str:
                 parts.append(f"{'#' * depth} {_code(node.label)}")
             parts.append(_fenced("\n".join(safe(block.text) for block in detail(loaded, node))))
         for child in node.children:
-            _add(child, depth + (node.kind != "group" and node.kind != "round"))
+            _add(child, depth + (node.kind != "round"))
 
     _add(loaded.root, 1)
     return "\n\n".join(parts) + "\n"

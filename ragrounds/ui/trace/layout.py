@@ -6,6 +6,7 @@ then no line is wider than asked, whatever stands in it.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -33,6 +34,8 @@ class TextBlock(Struct, frozen=True):
     indent: int = 0
     markdown: bool = False
     """May be shown as Markdown."""
+    spans: tuple[tuple[int, int, str], ...] = ()
+    """Begin, end, style: parts of `text` in a style of their own."""
 
 
 class LayoutLine(Struct, frozen=True):
@@ -56,11 +59,16 @@ class TextLayout:
                     self._parts.append((line.text, [(0, len(self.lines))]))
                     self.lines.append(line)
                 continue
-            text, pad = shown(block.text), " " * block.indent
+            (text, spans), pad = _shown_spans(block), " " * block.indent
             starts: list[tuple[int, int]] = []
             for begin, end in wrap(text, width - block.indent):
                 starts.append((begin, len(self.lines)))
-                self.lines.append(LayoutLine(pad + text[begin:end], block.style))
+                inside = tuple(
+                    (max(first, begin) - begin + block.indent, min(last, end) - begin + block.indent, style)
+                    for first, last, style in spans
+                    if first < end and last > begin
+                )
+                self.lines.append(LayoutLine(pad + text[begin:end], block.style, inside))
             self._parts.append((text, starts))
 
     def find(self, text: str) -> list[int]:
@@ -101,6 +109,16 @@ def _markdown(text: str, width: int, indent: int) -> list[LayoutLine]:
             line += part
         made.append(LayoutLine(line.rstrip(), "plain", tuple(spans)))
     return made
+
+
+def _shown_spans(block: TextBlock) -> tuple[str, Sequence[tuple[int, int, str]]]:
+    """A block's text as it is shown, and its spans in that."""
+    if not block.spans:
+        return shown(block.text), ()
+    cuts = sorted({0, len(block.text), *(at for begin, end, _ in block.spans for at in (begin, end))})
+    parts = [shown(block.text[begin:end]) for begin, end in itertools.pairwise(cuts)]
+    places = dict(zip(cuts, itertools.accumulate(map(len, parts), initial=0), strict=True))
+    return "".join(parts), [(places[begin], places[end], style) for begin, end, style in block.spans]
 
 
 def shown(text: str) -> str:

@@ -1,40 +1,56 @@
-"""An attempt as a tree: attempt → (repeated) → step → call, each node with what its part of it took.
+"""An attempt as a tree: attempt → (round) → step → call, each node with what happened in it and what it took.
 
-Tokens and dollars of a node are the sums of its children; a sum of which a part is not known is not known. Time is
-the node's own: steps may run side by side, so only a group of repeated steps adds its children's up.
-
-A loaded attempt also has what the journal holds of its calls; each is read when it is looked at.
+A step that ran inside another (a graph inside a node) is its child. A step of which all that is known is one call is
+one node with it. Steps that repeat as a cycle are rounds. Tokens and dollars of a node are the sums of its children; a
+sum of which a part is not known is not known. Time is told twice: the whole, from its beginning to its end, and its own
+(:mod:`ragrounds.ui.trace.times`), so that the own times of all nodes add up to the attempt's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
+from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.evals.store.traces import TracedCall, traced_call
+from ragrounds.evals.store.traces import TracedCall, traced_call, traced_calls
+from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import TOKENS_APART, Attempt, Call, Score, Step
+from ragrounds.records import TOKENS_APART, WITHOUT_ANSWER, Attempt, Call, Called, Entered, Event, Gold, Score, Step
+from ragrounds.ui.text import one_line, percent
+from ragrounds.ui.trace.row_text import RowText, call_row, written_row
+from ragrounds.ui.trace.times import Span, own_seconds, side_by_side, union_seconds
+
+if TYPE_CHECKING:
+    from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
 
 Measure = Literal["time", "tokens", "cost"]
 MEASURES: tuple[Measure, ...] = ("time", "tokens", "cost")
 """What the share of a node can be a share of."""
-Kind = Literal["attempt", "group", "round", "step", "call"]
+Kind = Literal["attempt", "round", "step", "call", "doing"]
 _LONGEST_ROUND = 8
 """Steps of the longest cycle that is looked for."""
+_DEEPEST = 40
+"""Steps inside each other; what is deeper stands at that depth."""
+OUTSIDE = "(outside of any node)"
 
 
 class NodeFigures(Struct, frozen=True):
     """What a node took: seconds, tokens in and out, dollars uncached. ``None``: not known."""
 
     seconds: float | None = None
+    """The whole: from its beginning to its end, with all below it."""
     tokens: int | None = 0
     cost: float | None = 0.0
+    own: float | None = None
+    """The part of the attempt's seconds in which it ran and nothing below it did."""
 
     def amount(self, measure: Measure) -> float | None:
         """The figure of a measure; ``None``: not known."""
@@ -47,29 +63,85 @@ class Node(Struct, frozen=True, kw_only=True):
     key: str
     kind: Kind
     label: str
+    """What it is, by which nodes are the same: a node's name, the kind of a call."""
     figures: NodeFigures
+    row: RowText
+    """What its row says."""
+    folded: RowText
+    """What its row says where all below it is folded away."""
     children: tuple[Node, ...] = ()
     step: Step | None = None
     call: Call | None = None
+    """Also of a step of which one call is all that is known."""
+    place: int = -1
+    """The place of `call` among the calls of the attempt."""
+    doing: LiveCall | None = None
+    """A call that has begun and not ended."""
+    beside: bool = False
+    """Another node of the same parent ran at the same time."""
     troubled: bool = False
     """An error, or a try that failed, here or below."""
 
 
-def attempt_tree(attempt: Attempt) -> Node:
-    """The tree of an attempt, from its recorded events."""
-    children = _grouped([_step(step) for step in steps_of(attempt.events)])
+class Told(Struct, frozen=True):
+    """What rows say of the calls of an attempt; each by the call's place among them."""
+
+    calls: Sequence[TracedCall] = ()
+    hops: Mapping[int, Hop] = {}
+    answer: int = -1
+    """The call whose reply is the answer; -1: none."""
+    outcome: tuple[tuple[str, str], ...] = ()
+    """The answer and what it is worth, with styles: ``C ✓``."""
+    doing: Sequence[LiveCall] = ()
+    now: float = 0.0
+    """When it was looked at, where it is in flight."""
+
+
+NOTHING_TOLD = Told()
+
+
+def telling(
+    calls: Sequence[TracedCall], gold: Gold, answer: str = "", outcome: tuple[tuple[str, str], ...] = ()
+) -> Told:
+    """What rows say of the calls of an attempt, in their order; the last whose reply is the `answer` gave it."""
+    hops = {hop.call: hop for hop in hops_of(calls, gold)}
+    text = answer.strip()
+    given = [place for place, one in enumerate(calls) if text and one.reply and one.reply.text.strip() == text]
+    return Told(calls, hops, given[-1] if given else -1, outcome)
+
+
+def attempt_tree(attempt: Attempt, told: Told = NOTHING_TOLD) -> Node:
+    """The tree of a stored attempt; without `told`, its rows hold no text."""
     used = attempt.usage
-    figures = NodeFigures(
-        measured(attempt.seconds, attempt.at), used.input + used.output if used else None, attempt.cost_uncached
-    )
-    return Node(
+    seconds = measured(attempt.seconds, attempt.at)
+    figures = NodeFigures(seconds, used.input + used.output if used else None, attempt.cost_uncached)
+    whole = None if seconds is None or not attempt.at else Span(attempt.at, attempt.at + attempt.seconds)
+    why = ((f": {one_line(attempt.reason[:400], 120)}", "trouble"),) if attempt.reason else ()
+    row = RowText(attempt.question_id, told.outcome or ((attempt.status, "key"),), tail=why)
+    return event_tree(attempt.events, figures, whole, row, told, attempt.status != "completed")
+
+
+def event_tree(
+    events: Sequence[Event],
+    figures: NodeFigures,
+    whole: Span | None,
+    row: RowText,
+    told: Told = NOTHING_TOLD,
+    troubled: bool = False,
+) -> Node:
+    """The tree of these events under a node with `figures` and `row`, which ran at `whole` (``None``: not known)."""
+    children = _Builder(events, whole, told).children()
+    root = Node(
         key="attempt",
         kind="attempt",
-        label=attempt.question_id,
+        label=row.name,
         figures=figures,
+        row=row,
+        folded=row,
         children=children,
-        troubled=attempt.status != "completed" or any(child.troubled for child in children),
+        troubled=troubled or any(child.troubled for child in children),
     )
+    return root if whole is None else _timed(root, whole)
 
 
 def measured(seconds: float, at: float) -> float | None:
@@ -84,41 +156,132 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(child)
 
 
-def _step(step: Step) -> Node:
-    calls = tuple(_call(call, step.index, number) for number, call in enumerate(step.calls))
-    timed = [call.figures.seconds or 0.0 for call in calls]
-    seconds = step.seconds if step.seconds is not None else (sum(timed) if timed else None)
-    seconds = None if seconds is None else measured(seconds, step.at)
+class _Builder:
+    """Puts nodes together from flat events."""
+
+    def __init__(self, events: Sequence[Event], whole: Span | None, told: Told) -> None:
+        self._steps = {step.index: step for step in steps_of(events)}
+        self._told = told
+        self._end = whole.end if whole else None
+        self._inside: dict[int, list[Step]] = {}
+        above: dict[int, list[int]] = {}
+        for step in self._steps.values():
+            inside = step.parent in self._steps and 0 <= step.parent < step.index
+            around = [*above.get(step.parent, []), step.parent][:_DEEPEST] if inside else []
+            above[step.index] = around
+            if step.index >= 0:
+                self._inside.setdefault(around[-1] if around else -1, []).append(step)
+        self._places: dict[int, list[int]] = {}
+        called = [event for event in events if isinstance(event, Called)]
+        for place, event in enumerate(called):
+            self._places.setdefault(event.step, []).append(place)
+        known = {event.step for event in events if isinstance(event, Entered)}
+        # What was made outside of all steps, or in one of which nothing else is known, stands at the top.
+        for index in [index for index in self._places if index not in known and index != -1]:
+            self._places.setdefault(-1, []).extend(self._places.pop(index))
+
+    def children(self) -> tuple[Node, ...]:
+        """The nodes right below the attempt."""
+        return self._below(-1)
+
+    def _below(self, index: int) -> tuple[Node, ...]:
+        step = self._steps.get(index)
+        calls = step.calls if step else ()
+        nodes = [
+            self._call(call, index, number, place)
+            for number, (call, place) in enumerate(zip(calls, self._places.get(index, ()), strict=False))
+        ]
+        nodes += [self._step(inner) for inner in self._inside.get(index, ())]
+        nodes += [
+            _doing(call, number, self._told.now) for number, call in enumerate(self._told.doing) if call.step == index
+        ]
+        nodes.sort(key=_began)  # where no times are known, calls stay before steps
+        beside = side_by_side([_span(node) for node in nodes])
+        return _rounds([replace(node, beside=flag) for node, flag in zip(nodes, beside, strict=True)])
+
+    def _step(self, step: Step) -> Node:
+        below = self._below(step.index)
+        name = step.node or OUTSIDE
+        seconds = step.seconds
+        if seconds is None and step.at and self._end is not None:  # never left: the attempt ended inside it
+            seconds = max(0.0, self._end - step.at)
+        if seconds is None:
+            timed = [node.figures.seconds for node in below if node.figures.seconds is not None]
+            seconds = sum(timed) if timed else None
+        figures = _summed(below, None if seconds is None else measured(seconds, step.at))
+        troubled = bool(step.error) or any(node.troubled for node in below)
+        troubled = troubled or any(note.what == "traceback" for note in step.notes)
+        node = Node(
+            key=f"step {step.index}",
+            kind="step",
+            label=name,
+            figures=figures,
+            row=RowText(name),
+            folded=RowText(name),
+            children=below,
+            step=step,
+            troubled=troubled,
+        )
+        if len(below) == 1 and below[0].kind == "call":
+            only = below[0]
+            row = self._row(name, only.place)
+            return replace(node, row=row, folded=row, children=(), call=only.call, place=only.place)
+        row = written_row(name, step.changes) if not below else node.row
+        return replace(node, row=row, folded=_folded(name, below) if below else row)
+
+    def _call(self, call: Call, step: int, number: int, place: int) -> Node:
+        used = call.usage
+        tokens, cost = used.input + used.output if used else None, call.cost_uncached
+        if call.error:
+            # A call that failed is in no ledger.
+            tokens, cost = 0, 0.0
+        elif call.kind != "model" or call.role in TOKENS_APART:
+            tokens = 0
+        row = self._row(call.role if call.kind == "model" else call.kind, place)
+        return Node(
+            key=f"step {step} call {number}",
+            kind="call",
+            label=f"model: {call.role}" if call.kind == "model" else call.kind,
+            figures=NodeFigures(measured(call.seconds, call.at), tokens, cost),
+            row=row,
+            folded=row,
+            call=call,
+            place=place,
+            troubled=bool(call.error or call.faults),
+        )
+
+    def _row(self, name: str, place: int) -> RowText:
+        told = self._told
+        if not 0 <= place < len(told.calls):
+            return RowText(name)
+        row = call_row(name, told.calls[place], told.hops.get(place))
+        return replace(row, said=(*told.outcome, *row.said)) if place == told.answer else row
+
+
+def _doing(call: LiveCall, number: int, now: float) -> Node:
+    name = "asking" if call.kind == "model" else "searching" if call.kind == "search" else "using"
+    row = RowText(f"{name} {call.actor}", quote="" if call.kind == "model" else call.what, tail=(("…", "dim"),))
     return Node(
-        key=f"step {step.index}",
-        kind="step",
-        label=step.node or "(outside of any node)",
-        figures=_summed(calls, seconds),
-        children=calls,
-        step=step,
-        troubled=bool(step.error)
-        or any(call.troubled for call in calls)
-        or any(note.what == "traceback" for note in step.notes),
+        key=f"doing {call.step} {number}",
+        kind="doing",
+        label=name,
+        figures=NodeFigures(max(0.0, now - call.at), 0, 0.0),
+        row=row,
+        folded=row,
+        doing=call,
     )
 
 
-def _call(call: Call, step: int, number: int) -> Node:
-    used = call.usage
-    tokens, cost = used.input + used.output if used else None, call.cost_uncached
-    if call.error:
-        # A call that failed is in no ledger.
-        tokens, cost = 0, 0.0
-    elif call.kind != "model" or call.role in TOKENS_APART:
-        tokens = 0
-    passages = f" -> {len(call.passages)} passages" if call.kind == "search" and not call.error else ""
-    return Node(
-        key=f"step {step} call {number}",
-        kind="call",
-        label=f"model: {call.role}" if call.kind == "model" else f"{call.kind}{passages}",
-        figures=NodeFigures(measured(call.seconds, call.at), tokens, cost),
-        call=call,
-        troubled=bool(call.error or call.faults),
-    )
+def _folded(name: str, below: Sequence[Node]) -> RowText:
+    """What a row says of what is folded away below it: its first search, else its last reply."""
+    leaves = [node for one in below for node in walk(one) if node.call is not None]
+    searches = [node for node in leaves if node.call is not None and node.call.kind == "search"]
+    if searches:
+        more = ((f", {len(searches)} searches", "dim"),) if len(searches) > 1 else ()
+        first = searches[0].row
+        return RowText(name, quote=first.quote, tail=(*first.tail, *more))
+    said = [node.row for node in leaves if node.row.quote]
+    return RowText(name, said=said[-1].said, quote=said[-1].quote) if said else RowText(name)
 
 
 def _summed(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
@@ -130,48 +293,36 @@ def _summed(nodes: Sequence[Node], seconds: float | None) -> NodeFigures:
     )
 
 
-def _grouped(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The same nodes, but steps or cycles of steps that follow each other several times are one node with a count."""
-    grouped: list[Node] = []
-    at = 0
+def _rounds(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The same nodes, but a cycle of several that follows itself is as many rounds."""
+    made: list[Node] = []
+    at = round_number = 0
     while at < len(nodes):
         length, times = _cycle([node.label for node in nodes[at:]])
-        if times == 1:
-            grouped.append(nodes[at])
-            at += 1
+        if times == 1 or length == 1:
+            made += nodes[at : at + times]
+            at += times
             continue
-        members = nodes[at : at + length * times]
-        children = tuple(members) if length == 1 else tuple(_round(members, n, length) for n in range(times))
-        names = " + ".join(node.label for node in members[:length])
-        grouped.append(
-            Node(
-                key=f"group {members[0].key}",
-                kind="group",
-                label=f"{names} ×{times}",
-                figures=_summed(children, _total(children)),
-                children=children,
-                troubled=any(child.troubled for child in children),
-            )
-        )
-        at += length * times
-    return tuple(grouped)
+        for _ in range(times):
+            round_number += 1
+            made.append(_round(nodes[at : at + length], round_number))
+            at += length
+    return tuple(made)
 
 
-def _round(members: Sequence[Node], number: int, length: int) -> Node:
-    part = tuple(members[number * length : (number + 1) * length])
+def _round(members: Sequence[Node], number: int) -> Node:
+    spans = [span for node in members if (span := _span(node)) is not None]
+    name = f"round {number}"
     return Node(
-        key=f"round {part[0].key}",
+        key=f"round {members[0].key}",
         kind="round",
-        label=f"round {number + 1}",
-        figures=_summed(part, _total(part)),
-        children=part,
-        troubled=any(child.troubled for child in part),
+        label=name,
+        figures=_summed(members, union_seconds(spans) if spans else None),
+        row=RowText(name),
+        folded=_folded(name, members),
+        children=tuple(members),
+        troubled=any(node.troubled for node in members),
     )
-
-
-def _total(nodes: Sequence[Node]) -> float | None:
-    known = [node.figures.seconds for node in nodes if node.figures.seconds is not None]
-    return sum(known) if known else None
 
 
 def _cycle(labels: Sequence[str]) -> tuple[int, int]:
@@ -187,25 +338,148 @@ def _cycle(labels: Sequence[str]) -> tuple[int, int]:
     return best
 
 
-class LoadedAttempt:
-    """An attempt with its tree. One that was not run yet is a tree of one node."""
+def _began(node: Node) -> float:
+    """When a node began, in seconds since the epoch; 0: not known."""
+    begun = node.step or node.call or node.doing
+    if begun is not None and begun.at:
+        return begun.at
+    return min((_began(child) for child in node.children), default=0.0)
 
-    def __init__(self, pages: Pages, summary: AttemptSummary) -> None:
+
+def _span(node: Node) -> Span | None:
+    """When a node ran; ``None``: it was not measured."""
+    at, seconds = _began(node), node.figures.seconds
+    return Span(at, at + seconds) if at and seconds is not None else None
+
+
+def _timed(root: Node, whole: Span) -> Node:
+    """The tree with the own time of each node that was measured."""
+    nodes: list[Node] = []
+    spans: list[Span] = []
+    parents: list[int] = []
+
+    def _note(node: Node, parent: int, around: Span, rounds: bool) -> None:
+        span = whole if parent < 0 else (_span(node) or Span(around.begin, around.begin)).within(around)
+        # A round is no part that ran: its time is its members'.
+        place = parent if rounds else len(nodes)
+        if not rounds:
+            nodes.append(node)
+            spans.append(span.since(whole.begin))
+            parents.append(parent)
+        for child in node.children:
+            _note(child, place, around if rounds else span, child.kind == "round")
+
+    _note(root, -1, whole, rounds=False)
+    own = {node.key: seconds for node, seconds in zip(nodes, own_seconds(spans, parents), strict=True)}
+
+    def _told(node: Node) -> Node:
+        seconds = own.get(node.key, 0.0) if node.figures.seconds is not None else None
+        return replace(
+            node, figures=replace(node.figures, own=seconds), children=tuple(_told(child) for child in node.children)
+        )
+
+    return _told(root)
+
+
+class LoadedAttempt:
+    """An attempt with its tree, and what the journal holds of its calls.
+
+    Rows come from one look into the journal, without what models were sent; that is read when a call is looked at. One
+    that was not run yet is a tree of one node; one that is in flight (:meth:`live`) is what is known so far.
+    """
+
+    def __init__(self, pages: Pages, summary: AttemptSummary, *, stored: bool = True) -> None:
+        """Read it from the store; not where it is not `stored` yet."""
         self.summary = summary
-        self.attempt: Attempt | None = pages.store.attempt(summary.run, summary.question.id, summary.epoch)
-        self.scores: tuple[Score, ...] = pages.scores(summary) if self.attempt else ()
-        self.root = attempt_tree(self.attempt) if self.attempt else _nothing(summary)
-        self._store = pages.store
+        self.attempt: Attempt | None = None
+        self.in_flight: LiveAttempt | None = None
+        self.now = 0.0
+        """When an attempt in flight was looked at, in seconds since the epoch."""
+        self.scores: tuple[Score, ...] = ()
         self.earlier: tuple[EarlierAttempt, ...] = ()
-        if self.attempt is not None and self.attempt.retry:
-            self.earlier = earlier_attempts(pages.store, summary.run, summary.question.id, summary.epoch)
-        self._recorded: dict[str, TracedCall] = {}
+        self.sketch: tuple[TracedCall, ...] = ()
+        """Its calls in order, as far as rows tell of them: without what models were sent and the texts of passages."""
+        self.root = _nothing(summary)
+        self._events: tuple[Event, ...] = ()
+        self._store = pages.store
+        self._others: dict[str, TracedCall] = {}
+        if stored:
+            self._read(pages)
+
+    def _read(self, pages: Pages) -> None:
+        run, id, epoch = self.summary.run, self.summary.question.id, self.summary.epoch
+        self.attempt = pages.store.attempt(run, id, epoch)
+        if self.attempt is None:
+            return
+        self.scores = pages.scores(self.summary)
+        self._events = self.attempt.events
+        if self.attempt.retry:
+            self.earlier = earlier_attempts(pages.store, run, id, epoch)
+        self.sketch = traced_calls(pages.store, tuple(calls_of(self._events)), brief=True)
+        self.root = attempt_tree(self.attempt, self._told())
+
+    @classmethod
+    def live(
+        cls,
+        pages: Pages,
+        summary: AttemptSummary,
+        events: Sequence[Event],
+        live: LiveAttempt,
+        before: LoadedAttempt | None = None,
+        now: float | None = None,
+    ) -> LoadedAttempt:
+        """An attempt in flight: its events so far, and the calls that have begun and not ended.
+
+        Args:
+            pages: the rows that it is one of.
+            summary: its row.
+            events: all of them so far.
+            live: how it stands.
+            before: it, as it was looked at before: what that has read of the journal is taken over.
+            now: seconds since the epoch; ``None``: this moment.
+        """
+        made = cls(pages, summary, stored=False)
+        made.in_flight, made._events = live, tuple(events)
+        made.now = time.time() if now is None else now
+        known = {one.call.key: one for one in before.sketch if _is_read(one)} if before else {}
+        calls = tuple(calls_of(events))
+        fresh = traced_calls(pages.store, [call for call in calls if call.key not in known], brief=True)
+        read = known | {one.call.key: one for one in fresh if one.call.key}
+        made.sketch = tuple(
+            replace(read[call.key], call=call) if call.key in read else TracedCall(call) for call in calls
+        )
+        whole = Span(live.at, max(made.now, live.at))
+        figures = NodeFigures(whole.seconds, live.tokens, live.cost_uncached)
+        row = RowText(summary.question.id, said=(("running", "key"),))
+        made.root = event_tree(made._events, figures, whole, row, replace(made._told(), doing=live.doing, now=made.now))
+        return made
+
+    def _told(self) -> Told:
+        outcome = answer_words(self.summary) if self.attempt else ()
+        return telling(self.sketch, self.summary.gold, self.attempt.text if self.attempt else "", outcome)
+
+    @cached_property
+    def traced(self) -> tuple[TracedCall, ...]:
+        """Its calls in order, whole."""
+        return traced_calls(self._store, tuple(calls_of(self._events)))
+
+    @cached_property
+    def hops(self) -> tuple[Hop, ...]:
+        """What its searches found, and what became of that."""
+        return hops_of(self.traced, self.summary.gold)
 
     def recorded(self, call: Call) -> TracedCall:
-        """A call with its request and its response, from the journal."""
-        if call.key not in self._recorded or not call.key:
-            self._recorded[call.key] = traced_call(self._store, call)
-        return self._recorded[call.key]
+        """A call with its request and its response, from the journal.
+
+        Raises:
+            DamagedRecord: what the journal holds is not what was written.
+        """
+        for one in self.traced:
+            if one.call is call and _is_read(one):
+                return one
+        if call.key not in self._others or not call.key:
+            self._others[call.key] = traced_call(self._store, call)
+        return self._others[call.key]
 
     @cached_property
     def answer_verdicts(self) -> list[AnswerVerdict]:
@@ -213,10 +487,42 @@ class LoadedAttempt:
         return answer_verdicts(self._store, self.summary.run.id, self.summary.question.id, self.summary.epoch)
 
     def calls(self) -> list[tuple[Node, Call]]:
-        """Every call with the node of its step, in the order of the steps."""
-        steps = [node for node in walk(self.root) if node.step is not None]
-        return [(step, child.call) for step in steps for child in step.children if child.call is not None]
+        """Every call with the node that it stands in, or is, in the order of the calls."""
+        found = [(node, node.call, node.place) for node in walk(self.root) if node.call is not None]
+        return [(node, call) for node, call, _ in sorted(found, key=lambda one: one[2])]
+
+    def node_of(self, place: int) -> str:
+        """The key of the node of a call, by its place among the calls of the attempt; the attempt's where there is
+        none."""
+        return next((node.key for node in walk(self.root) if node.place == place), self.root.key)
+
+
+def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:
+    """What was answered and what it is worth, with styles: ``B ✗``, ``gold A``."""
+    sign, style = outcome_sign(summary)
+    given = summary.question.options and summary.outcome not in WITHOUT_ANSWER
+    read = one_line(summary.prediction, 30) if given else ""
+    word = "" if summary.outcome == "answered" else summary.outcome.replace("_", " ")
+    made = [(" ".join(part for part in (word, read, sign) if part), style)]
+    if summary.wrong and summary.question.options:
+        made.append((f"gold {one_line(summary.gold.answer, 30)}", "gold"))
+    if summary.value is not None and 0 < summary.value < 1:
+        made.append((percent(summary.value, 0) + " %", "key"))
+    return tuple(made)
+
+
+def outcome_sign(summary: AttemptSummary) -> tuple[str, str]:
+    """✓ right, ✗ wrong, ½ partly, with its style; nothing where no score says so."""
+    if summary.value is None:
+        return "", "trouble" if summary.troubled else "key"
+    return ("✓", "right") if summary.value >= 1 else ("✗", "wrong") if summary.value <= 0 else ("½", "key")
+
+
+def _is_read(traced: TracedCall) -> bool:
+    return any(part is not None for part in (traced.reply, traced.searched, traced.used))
 
 
 def _nothing(summary: AttemptSummary) -> Node:
-    return Node(key="attempt", kind="attempt", label=summary.question.id, figures=NodeFigures(None, None, None))
+    row = RowText(summary.question.id, said=(("not run yet", "dim"),))
+    figures = NodeFigures(None, None, None)
+    return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row, folded=row)

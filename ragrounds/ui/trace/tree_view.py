@@ -8,13 +8,16 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from ragrounds.ui.text import duration, one_line, tokens
+from ragrounds.ui.text import duration, tokens
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars, search_pattern, shown
 from ragrounds.ui.trace.tree import LoadedAttempt, Measure, Node, NodeFigures, walk
 
 _OPEN = 60
 """Nodes up to which a tree begins unfolded."""
+_NO_FIGURES = NodeFigures()
+_DEEPEST = 12
+"""Levels by which a line is set in at most."""
 
 
 class TreeLine(Struct, frozen=True):
@@ -39,7 +42,7 @@ class TreeState:
         self._parents = {child.key: node.key for node in walk(self.root) for child in node.children}
         self._nodes = {node.key: node for node in walk(self.root)}
         if len(self._nodes) > _OPEN:
-            self.folded = {node.key for node in walk(self.root) if node.kind in ("group", "step")}
+            self.folded = {node.key for node in walk(self.root) if node.kind in ("round", "step") and node.children}
 
     @property
     def node(self) -> Node:
@@ -113,7 +116,7 @@ class TreeState:
             return 0
         wanted = search_pattern(text)
         for node in walk(self.root):
-            blocks = () if node.kind in ("group", "round") else detail(self.loaded, node)
+            blocks = () if node.kind in ("round", "doing") else detail(self.loaded, node)
             if any(wanted.search(shown(block.text)) for block in blocks):
                 self._matches.append(node.key)
                 key: str | None = node.key
@@ -150,39 +153,58 @@ class TreeState:
 
 
 def tree_cells(line: TreeLine, total: NodeFigures, width: int, measure: Measure) -> Cells:
-    """The cells of a line: name, share bar, time, tokens, cost, as far as `width` has room for them."""
+    """The cells of a line: what happened, share bar, time, own time, tokens, cost, as far as `width` has room."""
     node = line.node
     fold = "  " if not node.children else "▸ " if line.folded else "▾ "
-    style = "trouble" if node.troubled else "heading" if node.kind == "attempt" else "plain"
     columns, room = figure_cells(node, total, width, measure)
-    label = "! " * node.troubled + one_line(node.label[:300], 200)
-    return [(fit("  " * line.depth + fold + label, room), style), *columns]
+    return [*row_cells(node, line.depth, fold, room, line.folded), *columns]
 
 
-def figure_heading(width: int) -> str:
-    """The headings of the columns of :func:`tree_cells`."""
-    columns = [fit(" share", 9)] if width >= 56 else ["share"] if width >= 34 else []
-    columns.append(fit("time", 8, right=True))
-    columns += [fit("tokens", 7, right=True)] if width >= 30 else []
-    columns += [fit("uncached", 9, right=True)] if width >= 44 else []
-    figures = "".join(columns)
-    return fit("  step", width - len(figures)) + figures
+def row_cells(node: Node, depth: int, fold: str, width: int, folded: bool = False) -> Cells:
+    """What a node's row says, in `width` cells, behind signs: ``!`` trouble, ``∥`` beside another."""
+    style = "trouble" if node.troubled else "heading" if node.kind in ("attempt", "round") else "key"
+    signs = "  " * min(depth, _DEEPEST) + fold + "! " * node.troubled
+    made: Cells = [(signs, style)] + [("∥ ", "dim")] * node.beside
+    row = node.folded if folded else node.row
+    return [*made, *row.cells(max(0, width - sum(len(text) for text, _ in made)), style)]
+
+
+def figure_heading(width: int, total: NodeFigures = _NO_FIGURES) -> str:
+    """The headings of the columns of :func:`tree_cells` for an attempt that took `total`."""
+    figures = "".join(fit(name, size, right=name != "share") for name, size in _columns(width, total))
+    return fit("  what happened", width - len(figures)) + figures
 
 
 def figure_cells(node: Node, total: NodeFigures, width: int, measure: Measure) -> tuple[Cells, int]:
     """A node's figures for a pane of `width`, and the cells that they leave for its name."""
     figures = node.figures
-    columns: Cells = []
-    bars = 8 if width >= 56 else 4 if width >= 34 else 0
-    if bars:
-        columns.append((" " + bar(share(figures, total, measure), bars), "bar"))
-    columns.append((fit(duration(figures.seconds), 8, right=True), "dim"))
-    if width >= 30:
-        columns.append((fit(tokens(figures.tokens), 7, right=True), "dim"))
-    if width >= 44:
-        columns.append((fit(narrow_dollars(figures.cost), 9, right=True), "dim"))
-    used = sum(len(text) for text, _ in columns)
-    return columns, max(0, width - used)
+    made: Cells = []
+    for name, size in _columns(width, total):
+        if name == "share":
+            made.append((" " + bar(share(figures, total, measure), size - 1), "bar"))
+            continue
+        text = {
+            "time": lambda: duration(figures.seconds),
+            "own": lambda: own_time(node),
+            "tokens": lambda: tokens(figures.tokens),
+            "uncached": lambda: narrow_dollars(figures.cost),
+        }[name]()
+        made.append((fit(text, size, right=True), "dim"))
+    return made, max(0, width - sum(size for _, size in _columns(width, total)))
+
+
+def _columns(width: int, total: NodeFigures) -> list[tuple[str, int]]:
+    """The columns that there is room for, with their cells."""
+    clock = max(7, min(12, len(duration(total.seconds)) + 1))
+    wanted = (("time", clock, 34), ("share", 6, 48), ("tokens", 8, 56), ("own", clock, 66), ("uncached", 9, 78))
+    chosen = {name: size for name, size, least in wanted if width >= least}
+    return [(name, chosen[name]) for name in ("share", "time", "own", "tokens", "uncached") if name in chosen]
+
+
+def own_time(node: Node) -> str:
+    """A node's own time, where it is another than the whole."""
+    told = node.kind != "round" and (node.children or node.beside)
+    return duration(node.figures.own) if told and node.figures.own is not None else ""
 
 
 def share(figures: NodeFigures, total: NodeFigures, measure: Measure) -> float:

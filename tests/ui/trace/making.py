@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Request
 from ragrounds.evals.engine.context import SearchRequest, SearchResult
@@ -132,10 +135,12 @@ def model_call(
 
 
 def step(index: int, node: str, *calls: Call, error: str = "", changes: dict[str, Any] | None = None) -> list[Event]:
-    seconds = sum(call.seconds for call in calls)
+    """A step of 2 seconds at most; it begins when the one before it has ended."""
+    seconds, begun = sum(call.seconds for call in calls), AT + 2 * index
+    ends = list(itertools.accumulate((call.seconds for call in calls), initial=begun))
     return [
-        Entered(step=index, node=node, at=AT),
-        *(Called(step=index, call=call) for call in calls),
+        Entered(step=index, node=node, at=begun),
+        *(Called(step=index, call=replace(call, at=at)) for call, at in zip(calls, ends, strict=False)),
         Left(step=index, seconds=seconds, changes=changes or {}, error=error),
     ]
 
@@ -171,8 +176,14 @@ def attempt(run: Run, number: int, events: Sequence[Event], status: Any = "compl
         seconds=float(len(events) + number),
         at=AT + number,
         calls=len(calls),
-        events=tuple(events),
+        events=tuple(_later(event, number) for event in events),
     )
+
+
+def _later(event: Event, seconds: float) -> Event:
+    if isinstance(event, Called):
+        return replace(event, call=replace(event.call, at=event.call.at + seconds)) if event.call.at else event
+    return replace(event, at=event.at + seconds) if isinstance(event, Entered) and event.at else event
 
 
 def score(number: int, right: bool, answer_status: Any = "answered", scorer: str = "strict", epoch: int = 0) -> Score:

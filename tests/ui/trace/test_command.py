@@ -39,10 +39,11 @@ def trace(quiz: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_an_attempt_in_every_format(trace: Trace) -> None:
     text = trace("--attempt", "seeker/quiz/000", "--format", "text")
     assert text.returncode == 0, text.stderr
-    assert "search + read ×3" in text.stdout
+    assert "search “query 1” → 2, gold at 1" in text.stdout
     assert "You are careful." in text.stdout
     data = json.loads(trace("--attempt", "seeker[rounds=3]/000", "--format", "json").stdout)
-    assert data["tree"]["children"][0]["label"] == "search + read ×3"
+    first = data["tree"]["children"][0]
+    assert (first["label"], first["children"][0]["says"]) == ("round 1", "search “query 0” → 2, gold at 1")
     assert data["tree"]["tokens"] == 480
     assert data["trace"]["steps"][6]["calls"][0]["asked"]["messages"][1]["content"] == "Now **answer**."
     markdown = trace("--attempt", "seeker/quiz/000", "--format", "markdown").stdout

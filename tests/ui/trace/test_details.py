@@ -36,7 +36,7 @@ def test_an_attempt_shows_options_gold_reading_and_all_scores(pages: Pages) -> N
 
 
 def test_the_exact_messages_and_the_reply(loaded: LoadedAttempt) -> None:
-    found = at(loaded, "step 6 call 0")
+    found = at(loaded, "step 6")
     texts = [block.text for block in found]
     assert texts[texts.index("\n[system]") + 1] == "You are careful."
     assert texts[texts.index("\n[user]") + 1] == "Now **answer**."
@@ -45,16 +45,16 @@ def test_the_exact_messages_and_the_reply(loaded: LoadedAttempt) -> None:
 
 
 def test_retries_stand_with_the_call_and_the_error(loaded: LoadedAttempt, pages: Pages) -> None:
-    assert "try 1 failed: rate_limit (HTTP 429): slow down; waited 2.0 s" in text(at(loaded, "step 6 call 0"))
+    assert "try 1 failed: rate_limit (HTTP 429): slow down; waited 2.0 s" in text(at(loaded, "step 6"))
     failed = LoadedAttempt(pages, pages.read([3])[0])
-    found = text(at(failed, "step 0 call 0"))
+    found = text(at(failed, "step 0"))
     assert "try 1 failed: server (HTTP 500): no; waited 1.0 s" in found
     assert "error: gone" in found
     assert "the server went away" in text(detail(failed, failed.root))
 
 
 def test_passages_with_rank_score_source_gold_and_what_became_of_them(loaded: LoadedAttempt) -> None:
-    found = at(loaded, "step 0 call 0")
+    found = at(loaded, "step 0")
     texts = [block.text for block in found]
     assert texts[texts.index("\nquery, 2 wanted from books@1") + 1] == "query 0"
     assert "\n2 passages, 1 of 1 gold documents" in texts
@@ -72,7 +72,7 @@ def test_a_step_shows_what_it_wrote(loaded: LoadedAttempt) -> None:
 
 def test_a_call_that_the_journal_does_not_hold_says_so(pages: Pages) -> None:
     failed = LoadedAttempt(pages, pages.read([3])[0])
-    assert "imported" in text(at(failed, "step 0 call 0"))
+    assert "imported" in text(at(failed, "step 0"))
 
 
 def test_what_was_asked_beside_the_messages_and_how_likely_the_reply_was() -> None:

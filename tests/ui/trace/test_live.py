@@ -54,7 +54,7 @@ async def test_rows_fill_in_where_they_stand(running: tuple[Store, Run, Store]) 
         assert (browse.attempt_list.row, browse.attempts.scroll_offset.y) == before
         assert "Not run yet." not in screen(app)
         assert browse.tree_state is not None
-        assert [line.node.label for line in browse.tree_state.lines()][1:] == ["answer", "model: answering"]
+        assert [line.node.label for line in browse.tree_state.lines()][1:] == ["answer"]
         assert len(browse.attempt_list) == COUNT
 
 

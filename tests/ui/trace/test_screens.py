@@ -70,7 +70,7 @@ async def test_no_color_has_no_colour_and_shows_the_cursor(viewer: Open, monkeyp
 
 async def test_the_three_panes_follow_each_other(viewer: Open) -> None:
     async with viewer(140, 40) as pilot:
-        await press(pilot, *["down"] * 6, "enter", *["down"] * 4)
+        await press(pilot, *["down"] * 6, "enter", *["down"] * 5)
         matches(pilot.app, "search-call")
         await press(pilot, "end", "tab", "m")
         matches(pilot.app, "reply-as-markdown")
@@ -80,12 +80,13 @@ async def test_folding(viewer: Open) -> None:
     async with viewer(140, 40) as pilot:
         await press(pilot, *["down"] * 6, "enter", "minus")
         matches(pilot.app, "all-folded")
+        assert "▸ round 3 “query 2” → 2, gold at 1" in shown(pilot)  # what is folded away is told in its row
         await press(pilot, "down", "space")
-        assert "round 3" in shown(pilot)
+        assert shown(pilot).count("▾ round") == 1
         await press(pilot, "left", "plus")
-        assert shown(pilot).count("▾ search") == 4
+        assert shown(pilot).count("▾ round") == 3
         await press(pilot, "left")
-        assert shown(pilot).count("▾ search") == 0
+        assert shown(pilot).count("▾ round") == 2
 
 
 async def test_find_filters_questions_and_escape_brings_them_back(viewer: Open) -> None:

@@ -1,0 +1,203 @@
+"""What a row of the tree says: ``search "edema upper lower limb" → 10, gold at 3``, ``answer C ✓``.
+
+A row has a name, a text that may be cut in its middle, and an end that is shown whole. It is made from what was asked
+and answered; what the journal does not hold is not guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ragrounds.evals.store.hops import Hop
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import TOKENS_APART, Call, Fault
+from ragrounds.ui.text import number_of, one_line
+from ragrounds.ui.trace.layout import Cells, fit
+
+_LONGEST = 400
+"""Characters of a text that a row holds."""
+_LEAST = 8
+"""Cells of the quote that are kept before the end is cut."""
+_LARGEST = 20_000
+"""Characters of a reply up to which its JSON is read."""
+_TAG = re.compile(r"<\|[\w ]{1,40}\|>|</?[a-z_]{1,30}>")
+_OPENING = re.compile(r'\s*(?:```\w*\s*)?(?:\{\s*"[^"\\]{0,60}"\s*:\s*")')
+_WORDS = {
+    "rate_limit": "refused for too many requests",
+    "server": "the server failed",
+    "timeout": "timeout",
+    "connection": "no connection",
+    "malformed": "a reply that cannot be read",
+}
+
+
+class RowText(Struct, frozen=True):
+    """What a row says."""
+
+    name: str
+    """What it is: a node, a call, a round."""
+    said: tuple[tuple[str, str], ...] = ()
+    """What stands right behind the name, with styles: ``C ✓``."""
+    quote: str = ""
+    """A query, the beginning of a reply; as it was recorded."""
+    tail: tuple[tuple[str, str], ...] = ()
+    """What came of it, with styles: ``→ 10``, ``gold at 3``."""
+
+    @property
+    def plain(self) -> str:
+        """The whole row as one line."""
+        quoted = f"“{one_line(self.quote, _LONGEST)}”" if self.quote else ""
+        text = ""
+        for part in (self.name, *(said for said, _ in self.said), quoted, *(end for end, _ in self.tail)):
+            text += part if not text or part[:1] in ",:" else f" {part}" if part else ""
+        return text
+
+    def cells(self, width: int, style: str = "plain") -> Cells:
+        """The row in exactly `width` cells. The quote is cut first, its name last; `style` is the name's."""
+        made: Cells = [(one_line(self.name[:_LONGEST], 200), style)]
+        made += [(f" {text}", name) for text, name in self.said]
+        ends = [(f" {text}" if text[:1] not in ",:" else text, name) for text, name in self.tail]
+        room = width - sum(_size(text) for text, _ in (*made, *ends))
+        if self.quote:
+            text = f" “{one_line(self.quote[:_LONGEST], max(_LEAST, room - 3))}”"
+            made.append((text, "plain"))
+        return cut([*made, *ends], width)
+
+
+def cut(cells: Sequence[tuple[str, str]], width: int) -> Cells:
+    """Cells in exactly `width` cells: cut with an ellipsis at the end, or padded."""
+    made: Cells = []
+    for text, style in cells:
+        size = _size(text)
+        if size > width:
+            made.append((fit(text, width), style))
+            width = 0
+            break
+        made.append((text, style))
+        width -= size
+    return [*made, (" " * width, "plain")] if width > 0 else made
+
+
+def _size(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
+    """The row of a call; `name` is its node's, or what kind of call it is."""
+    call = traced.call
+    if call.kind == "search":
+        return _search_row(name, traced, hop)
+    if call.error:
+        return RowText(name, tail=((failure(call), "trouble"),))
+    tail = _retried(call)
+    if call.role in TOKENS_APART:
+        return RowText(name, said=((call.role, "dim"),), tail=tail)
+    if traced.reply is not None:
+        wishes = [f"{wish.name}({_arguments(wish.arguments)})" for wish in traced.reply.calls]
+        asks = (("→ " + one_line(", ".join(wishes), 60), "key"),) if wishes else ()
+        odd = () if traced.reply.finish in ("stop", "tool_calls", "") else ((f"({traced.reply.finish})", "trouble"),)
+        return RowText(name, quote=beginning(traced.reply.text), tail=(*asks, *odd, *tail))
+    if traced.gave is not None:
+        used = one_line(_plain(traced.used), 60)
+        return RowText(name, said=((f"({used})", "key"),), quote=beginning(_plain(traced.gave)), tail=tail)
+    return RowText(name, tail=tail)
+
+
+def _search_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
+    query = traced.searched.query if traced.searched else ""
+    if traced.call.error:
+        return RowText(name, quote=query, tail=((failure(traced.call), "trouble"),))
+    return RowText(name, quote=query, tail=(*found_words(traced, hop), *_retried(traced.call)))
+
+
+def found_words(traced: TracedCall, hop: Hop | None) -> tuple[tuple[str, str], ...]:
+    """What a search found, in words with styles: how many, the best rank of gold, what was there before."""
+    count = len(traced.passages or traced.call.passages)
+    made = [(f"→ {count}" if count else "→ nothing", "plain" if count else "trouble")]
+    if hop is None:
+        return tuple(made)
+    if hop.gold_ranks:
+        made.append((", gold at " + " ".join(str(rank) for rank in hop.gold_ranks[:3]), "gold"))
+    if hop.repeats is not None:
+        made.append((f", asked before in hop {hop.repeats}", "note"))
+    elif hop.number > 1 and hop.new < count:
+        made.append((f", {hop.new} new", "dim"))
+    return tuple(made)
+
+
+def failure(call: Call) -> str:
+    """Why a call failed, in a few words: ``failed: timeout after 3 tries``."""
+    kind = call.faults[-1].kind if call.faults else ""
+    why = one_line(_WORDS.get(kind, kind.replace("_", " ")) or call.error[:200], 80)
+    tries = len(call.faults)
+    return f"failed: {why}" + (f" after {number_of(tries, 'try')}" if tries > 1 else "")
+
+
+def fault_words(faults: Sequence[Fault]) -> str:
+    """Tries that failed, by kind: ``2 × rate limit, 1 × timeout``."""
+    kinds: dict[str, int] = {}
+    for fault in faults:
+        kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
+    return ", ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in kinds.items())
+
+
+def _retried(call: Call) -> tuple[tuple[str, str], ...]:
+    return ((f", {number_of(len(call.faults), 'retry')}", "trouble"),) if call.faults else ()
+
+
+def beginning(text: str) -> str:
+    """The beginning of what a text says, as one line: of a JSON object its list of texts, else its first text; without
+    tags and marks."""
+    said = _said_in_json(text) or _OPENING.sub("", text[: 3 * _LONGEST])
+    return " ".join(_TAG.sub(" ", said[: 3 * _LONGEST]).split())[:_LONGEST]
+
+
+def _said_in_json(text: str) -> str:
+    start = text.find("{")
+    if not 0 <= start < _LONGEST or len(text) > _LARGEST:
+        return ""
+    try:
+        given, _ = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return ""
+    values = list(given.values()) if isinstance(given, dict) else []
+    lists = [one for one in values if isinstance(one, list) and one and all(isinstance(part, str) for part in one)]
+    texts = [one for one in values if isinstance(one, str) and any(letter.isalnum() for letter in one)]
+    return "; ".join(lists[0]) if lists else texts[0] if texts else ""
+
+
+def written_row(name: str, changes: Mapping[str, object]) -> RowText:
+    """The row of a step without calls: what it wrote to the state."""
+    texts = [one for one in changes.values() if isinstance(one, str) and one.strip()]
+    if len(texts) == 1:
+        return RowText(name, quote=beginning(texts[0]))
+    return RowText(name, tail=((f"wrote {one_line(', '.join(changes), 60)}", "dim"),) if changes else ())
+
+
+def _arguments(text: str) -> str:
+    """The arguments of a tool's call as a person reads them: values without names where there is one."""
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if isinstance(given, dict) and len(given) == 1:
+        return json.dumps(next(iter(given.values())), ensure_ascii=False)
+    return text
+
+
+def _plain(value: object) -> str:
+    """A recorded value as text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and len(value) == 1:
+        return _plain(next(iter(value.values())))
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return repr(type(value))
