@@ -33,16 +33,14 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
     if not len(first) or len(first) != len(second):
         raise ValueError(f"McNemar's test needs the same questions on both sides, got {len(first)} and {len(second)}")
     pairs = [(bool(one), bool(other)) for one, other in zip(first, second, strict=True)]
-    b, c = pairs.count((True, False)), pairs.count((False, True))
-    p, mid = _exact(b, c)
-    return McNemar(
-        first_only=b,
-        second_only=c,
-        both=pairs.count((True, True)),
-        neither=pairs.count((False, False)),
-        p=p,
-        mid_p=mid,
-    )
+    kinds = ((True, False), (False, True), (True, True), (False, False))
+    return mcnemar_of_counts(*(pairs.count(kind) for kind in kinds))
+
+
+def mcnemar_of_counts(first_only: int, second_only: int, both: int, neither: int) -> McNemar:
+    """The same test from the counts of a 2 × 2 table."""
+    p, mid = _exact(first_only, second_only)
+    return McNemar(first_only=first_only, second_only=second_only, both=both, neither=neither, p=p, mid_p=mid)
 
 
 def _exact(b: int, c: int) -> tuple[float, float]:

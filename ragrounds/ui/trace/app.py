@@ -134,5 +134,10 @@ def read_keymap(file: Path) -> dict[str, str]:
 
 def bindings() -> list[Binding]:
     """Every key of the viewer, on all its screens."""
+    from ragrounds.ui.trace.grid_pane import GridPane
+    from ragrounds.ui.trace.grid_screen import GridScreen
+    from ragrounds.ui.trace.pick import PickScreen
+
     owners = (TraceApp, BrowseScreen, CompareScreen, FilterScreen, FindBar, HelpScreen, MenuScreen, Rows, Pager)
-    return [binding for owner in owners for binding in owner.BINDINGS if isinstance(binding, Binding)]
+    of_grid = (GridScreen, GridPane, PickScreen)
+    return [binding for owner in (*owners, *of_grid) for binding in owner.BINDINGS if isinstance(binding, Binding)]

@@ -185,6 +185,11 @@ def mark(summary: AttemptSummary) -> tuple[str, str]:
     return ("✗ ", "wrong") if summary.value <= 0 else ("½ ", "key")
 
 
+def outcome_sign(outcome: str) -> str:
+    """The sign that says why an attempt has no full marks; empty where it simply answered."""
+    return _TROUBLE.get(outcome, "").strip()
+
+
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
     """Run id → the agent's name for a narrow column, without what all of them begin with; empty for one run."""
     if len(runs) < 2:

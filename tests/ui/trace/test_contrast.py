@@ -26,6 +26,10 @@ WALK: tuple[tuple[str, ...], ...] = (
     ("escape", "escape", "4"),
     ("tab", "down"),
     ("tab",),
+    ("3", "down", "right", "space"),
+    ("s", "g", "home"),
+    ("p",),
+    ("escape", "tab"),
 )
 """Keys to every screen."""
 

@@ -1,0 +1,183 @@
+"""The grid's figures are those of the tables, and its orders and 2 × 2 are what a pencil makes of the scores."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.grid import Grid
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
+from tests.compare.making import add_run, questions
+
+GROUPS = ("heart", "lung", "brain")
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    """Three agents on six questions; of the last two questions each is a duplicate of the other."""
+    asked = [msgspec.structs.replace(one, group=GROUPS[place % 3]) for place, one in enumerate(questions(6))]
+    asked[4:] = [msgspec.structs.replace(one, cluster="twins") for one in asked[4:]]
+    with Store(tmp_path) as made:
+        add_run(made, "one", asked, [1, 1, 0, 1, 1, 1])
+        add_run(made, "two", asked, [1, 0, 0, 0, 0, 0], status={2: "failed"}, cost_uncached=0.25)
+        add_run(made, "half", asked, [1, 0, 1, ..., 0, 1])
+        yield made
+
+
+def grid_of(store: Store, *, scorers: tuple[str, ...] = ("strict",)) -> Grid:
+    grid = Grid(Pages(store, store.runs(), scorers))
+    grid.load()
+    return grid
+
+
+def test_cells_say_score_status_and_cost(store: Store) -> None:
+    grid = grid_of(store)
+    assert [grid.cell(0, column).value for column in range(3)] == [1, 1, 1]
+    failed = grid.cell(2, 1)
+    assert (failed.value, failed.outcome, failed.cost) == (0, "failed", 0.25)
+    missing = grid.cell(3, 2)
+    assert (missing.value, missing.scored, missing.outcome, missing.cost) == (None, 0, "not_run", None)
+
+
+def test_each_cell_is_the_row_of_the_list(store: Store) -> None:
+    grid = grid_of(store)
+    for row in range(grid.rows):
+        for column in range(3):
+            place = grid.place(row, column)
+            assert place is not None
+            summary = grid.pages.read([place])[0]
+            cell = grid.cell(row, column)
+            assert (summary.run, summary.question.id) == (grid.runs[column], f"x/one/{row}")
+            assert (summary.value, summary.outcome) == (cell.value, cell.outcome)
+            assert grid.row_of(place) == (row, column)
+
+
+def test_what_is_shown_before_statuses_are_read(store: Store) -> None:
+    grid = Grid(Pages(store, store.runs(), ("strict",)))
+    grid.load_scores()
+    assert grid.cell(2, 1).value == 0
+    assert grid.cell(3, 2).outcome == "not_run"
+    assert not grid.has_statuses
+    assert grid.two_by_two(0, 1).p is None  # clusters are not known yet
+    assert grid.order("group").tolist() == list(range(6))
+
+
+def test_the_two_by_two_is_that_of_the_table(store: Store) -> None:
+    grid = grid_of(store)
+    runs = {run.agent: run for run in grid.runs}
+    compared = compare(store, [runs["one"], runs["two"]], scorers=["strict"], frontiers=False)
+    pair = compared.tables[0].pairs[0].tests
+    found = grid.two_by_two(0, 1)
+    assert (found.both, found.first_only, found.second_only, found.neither) == (1, 4, 0, 1)
+    assert (found.first_only, found.second_only, found.n) == (pair.first_only, pair.second_only, pair.n)
+    assert found.p == pair.p_mcnemar == 0.25  # 3 against 0, because the twins count once
+    assert found.difference == pytest.approx(pair.difference)
+    assert found.left_out == 0
+
+
+def test_holm_is_over_all_pairs_of_the_grid(store: Store) -> None:
+    grid = grid_of(store)
+    runs = list(grid.runs)
+    compared = compare(store, runs, scorers=["strict"], common=True, frontiers=False)
+    corrected = {(one.first, one.second): one.p_holm for one in compared.tables[0].pairs}
+    whole = grid.two_by_two(0, 1)
+    assert whole.pairs == 3
+    assert whole.p_holm == min(1, 3 * 0.25)
+    assert len(corrected) == 3
+
+
+def test_a_question_without_a_score_is_left_out(store: Store) -> None:
+    found = grid_of(store).two_by_two(0, 2)
+    assert (found.n, found.left_out) == (5, 1)
+    assert (found.first_only, found.second_only) == (2, 1)
+
+
+def test_disagreement_and_orders(store: Store) -> None:
+    grid = grid_of(store)
+    # Shares right: 3/3, 1/3, 1/3, 1/2, 1/3, 2/3. Four times p(1 - p).
+    assert grid.disagreement().tolist() == pytest.approx([0, 8 / 9, 8 / 9, 1, 8 / 9, 8 / 9])
+    assert grid.order("disagreement")[0] == 3
+    assert grid.order("disagreement", descending=False)[0] == 0
+    assert grid.order("score")[0] == 0
+    assert grid.order("question", rows=grid.rows_of(array("q", [5, 1]))).tolist() == [1, 5]
+    assert grid.order("listed", rows=grid.rows_of(array("q", [5, 1, 11]))).tolist() == [5, 1]
+    # Alike beside each other: who is right at 2 alone stands apart from those at 1 and 4.
+    order = grid.order("disagreement").tolist()
+    assert abs(order.index(1) - order.index(4)) == 1
+
+
+def test_costs_of_what_was_not_made_are_not_known_to_be_zero(store: Store) -> None:
+    costs = grid_of(store).costs()
+    assert costs[0] == pytest.approx(0.27)
+    assert costs[3] == pytest.approx(0.26)  # one agent was not asked yet
+
+
+def test_groups_have_means_of_what_has_a_score(store: Store) -> None:
+    every, *groups = grid_of(store).groups_and_means()
+    assert every.means == pytest.approx((5 / 6, 1 / 6, 3 / 5))
+    by_name = {group.name: group for group in groups}
+    assert by_name["heart"].means == (1, 0.5, 1)  # of questions 0 and 3; one of them has no third score
+    assert [group.count for group in groups] == [2, 2, 2]
+
+
+def test_groups_are_in_the_order_of_their_names(store: Store) -> None:
+    assert grid_of(store).order("group").tolist() == [2, 5, 0, 3, 1, 4]
+
+
+def test_patterns_count_who_is_right_together(store: Store) -> None:
+    patterns = grid_of(store).patterns(3)
+    assert patterns[0].right == (True, False, False)
+    assert patterns[0].count == 2
+    assert sum(one.count for one in grid_of(store).patterns(10)) == 6
+
+
+def test_which_questions(store: Store) -> None:
+    grid = grid_of(store)
+    assert grid.which("first", 0, 2).tolist() == [1, 4]
+    assert grid.which("second", 0, 2).tolist() == [2]
+    assert grid.which("differ", 0, 2).tolist() == [1, 2, 4]
+    assert grid.which("both", 0, 2).tolist() == [0, 5]
+    assert grid.which("neither", 0, 1).tolist() == [2]
+
+
+def test_epochs_are_shares(tmp_path: Path) -> None:
+    asked = questions(2)
+    with Store(tmp_path) as store:
+        add_run(store, "one", asked, [[1, 0, 1], [0, 0, ...]], epochs=3)
+        add_run(store, "two", asked, [[1, 1, 1], [0, 0, 0]], epochs=3)
+        grid = grid_of(store)
+        cell = grid.cell(0, 0)
+        assert (cell.right, cell.scored, cell.epochs, cell.fractional) == (2, 3, 3, False)
+        assert cell.value == pytest.approx(2 / 3)
+        assert grid.cell(1, 0).scored == 2
+        assert grid.telling_epoch(0, 0) == 1
+        assert grid.place(0, 0, 1) == 1
+        assert grid.two_by_two(0, 1).p is None  # means of epochs are no two kinds
+
+
+def test_another_scorer_is_never_set_against_this_one(tmp_path: Path) -> None:
+    asked = questions(3)
+    with Store(tmp_path) as store:
+        add_run(store, "one", asked, [1, 0, 1], scorer="strict")
+        add_run(store, "two", asked, [0, 1, 1], scorer="mirage")
+        found = grid_of(store, scorers=("strict", "mirage")).two_by_two(0, 1)
+        assert (found.n, found.left_out) == (0, 3)
+
+
+def test_runs_on_different_questions_are_joined_by_id(tmp_path: Path) -> None:
+    asked = questions(4)
+    with Store(tmp_path) as store:
+        add_run(store, "one", asked[:3], [1, 0, 1])
+        add_run(store, "two", asked[1:], [1, 1, 0])
+        grid = grid_of(store)
+        assert grid.rows == 4
+        assert grid.place(0, 1) is None
+        assert grid.place(3, 1) == 5
+        assert [grid.cell(row, 1).value for row in range(4)] == [None, 1, 1, 0]
+        assert list(grid.places(3)) == [5]
+        assert (grid.two_by_two(0, 1).n, grid.two_by_two(0, 1).left_out) == (2, 2)

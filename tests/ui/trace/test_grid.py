@@ -1,0 +1,234 @@
+"""The grid driven by keys and mouse at three sizes, and its cells, headings and colours."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from textual.color import Color
+from textual.pilot import Pilot
+from textual.theme import Theme
+
+from ragrounds.evals.compare.grid import GridCell
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.compare import CompareScreen
+from ragrounds.ui.trace.grid_cells import cell_style, cell_text, column_names, grid_widths, headings, heat, heat_styles
+from ragrounds.ui.trace.grid_pane import GridPane
+from ragrounds.ui.trace.grid_screen import GridScreen
+from ragrounds.ui.trace.menu import MenuScreen
+from ragrounds.ui.trace.pick import PickScreen
+from ragrounds.ui.trace.themes import LEAST_CONTRAST, THEMES, contrast
+from tests.ui.trace.making import attempt, bare_run, make_run, score
+from tests.ui.trace.seeing import press, screen, settle
+
+SIZES = ((80, 24), (120, 40), (200, 60))
+Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]
+
+
+@pytest.fixture
+def viewer(pages: Pages) -> Open:
+    @asynccontextmanager
+    async def opened(width: int = 120, height: int = 40, **options: object) -> AsyncIterator[Pilot[None]]:
+        app = TraceApp(pages, **options)  # type: ignore[arg-type]
+        async with app.run_test(size=(width, height), notifications=True) as pilot:
+            await settle(pilot)
+            await press(pilot, "3")
+            yield pilot
+
+    return opened
+
+
+def grid(pilot: Pilot[None]) -> GridScreen:
+    found = pilot.app.screen
+    assert isinstance(found, GridScreen), found
+    return found
+
+
+def rows(pilot: Pilot[None]) -> list[int]:
+    return list(grid(pilot).view.lines)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_grid_has_every_question_and_agent(viewer: Open, size: tuple[int, int]) -> None:
+    async with viewer(*size) as pilot:
+        shown = screen(pilot.app)
+        assert sorted(rows(pilot)) == list(range(6))
+        for name in ("plain", "seeker", "mean score", "two agents"):
+            assert name in shown
+        assert "40.0" in shown  # plain: 2 of the 5 that have a score
+        assert "66.7" in shown
+        assert all(len(line) <= size[0] for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_key(viewer: Open, size: tuple[int, int]) -> None:
+    async with viewer(*size) as pilot:
+        screen_ = grid(pilot)
+        view, pane = screen_.view, screen_.pane
+        await press(pilot, "home")
+        assert (pane.row, view.row(0)) == (0, 4)
+        await press(pilot, "right")
+        assert pane.column == 1
+        await press(pilot, "h", "ctrl+right")
+        assert pane.column == 1
+        await press(pilot, "ctrl+left", "y")
+        assert pane.column == 0
+        assert "quiz/004" in pilot.app.clipboard
+        # Two marks; a third takes the place of the first.
+        await press(pilot, "space", "l", "space", "down", "space")
+        assert view.marked == [(4, 1), (1, 1)]
+        await press(pilot, "c")
+        assert isinstance(pilot.app.screen, CompareScreen)
+        await press(pilot, "escape", "space")
+        assert view.marked == [(4, 1)]
+        await press(pilot, "x", "left")
+        assert view.pair(0) == (1, 0)
+        assert "2 seeker  ×  1 plain" in screen(pilot.app)
+        await press(pilot, "d")
+        assert (view.which, rows(pilot)) == ("differ", [4, 1])
+        await press(pilot, "d", "d")
+        assert (view.which, rows(pilot)) == ("second", [4])  # plain alone, of seeker and plain
+        await press(pilot, "d", "d", "d")
+        assert view.which == "all"
+        await press(pilot, "S")
+        assert rows(pilot)[0] == 0  # what they agree on
+        await press(pilot, "s")
+        assert isinstance(pilot.app.screen, MenuScreen)
+        await press(pilot, "g")
+        assert rows(pilot) == [-1, 0, 2, 4, -2, 1, 3, 5]
+        await press(pilot, "home", "enter")
+        assert rows(pilot) == [-1, -2, 1, 3, 5]
+        await press(pilot, "minus")
+        assert rows(pilot) == [-1, -2]
+        await press(pilot, "plus")
+        assert len(rows(pilot)) == 8
+        await press(pilot, "p")
+        assert isinstance(pilot.app.screen, PickScreen)
+        await press(pilot, "a", "a", "space", "enter")
+        assert list(view.names()) == ["seeker"]
+        await press(pilot, "p", "escape", "r")
+        assert len(rows(pilot)) == 8
+        await press(pilot, "down", "enter")
+        assert isinstance(pilot.app.screen, BrowseScreen)
+        assert pilot.app.screen.attempt_list.current is not None
+        assert pilot.app.screen.attempt_list.current.question.id == "quiz/000"
+        await press(pilot, "3", "escape")
+        assert isinstance(pilot.app.screen, BrowseScreen)
+
+
+async def test_a_click_chooses_a_cell_and_a_second_one_opens_it(viewer: Open) -> None:
+    async with viewer() as pilot:
+        pane = grid(pilot).pane
+        x = pane.widths.left + pane.widths.cell + 4
+        await pilot.click(GridPane, offset=(x, 3 + pane._top))
+        await settle(pilot)
+        assert (pane.column, pane.row) == (1, 2)
+        await pilot.click(GridPane, offset=(x, 3 + pane._top))
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, BrowseScreen)
+
+
+async def test_the_filter_of_the_list_holds(pages: Pages) -> None:
+    app = TraceApp(pages)
+    app.attempt_list.order = array("Q", [7, 1, 4])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "3")
+        assert rows(pilot) == [1, 4]
+
+
+async def test_a_live_run_fills_the_grid(store: Store, pages: Pages) -> None:
+    app = TraceApp(pages, view="grid")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.pause()
+        await settle(pilot)
+        assert grid(pilot).view.grid.cell(5, 0).outcome == "not_run"
+        run = next(run for run in store.runs() if run.agent == "plain")
+        store.add_attempts(run, [attempt(run, 5, [])], [score(5, True)])
+        grid(pilot)._not_before = 0.0
+        grid(pilot)._look()
+        await settle(pilot)
+        assert grid(pilot).view.grid.cell(5, 0).value == 1
+
+
+async def test_many_agents_scroll_sideways(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        for number in range(12):
+            run = make_run(store, f"agent{number}", 2)
+            store.add_attempts(run, [attempt(run, 0, [])], [score(0, number % 2 == 0)])
+        app = TraceApp(Pages(store, store.runs()), view="grid")
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settle(pilot)
+            await pilot.pause()
+            await settle(pilot)
+            assert "agent11" not in screen(pilot.app)
+            await press(pilot, "ctrl+right")
+            assert "agent11" in screen(pilot.app)
+            assert "agents " in str(grid(pilot).pane.border_subtitle)
+
+
+def cell(**more: object) -> GridCell:
+    made: dict[str, object] = {
+        "value": 0.0, "right": 0, "scored": 1, "epochs": 1, "fractional": False, "outcome": "answered", "cost": None
+    }  # fmt: skip
+    return msgspec.convert({**made, **more}, GridCell)
+
+
+@pytest.mark.parametrize(
+    ("made", "text", "style"),
+    [
+        (cell(value=1.0, right=1), "✓", "heat-4"),
+        (cell(), "✗", "heat-0"),
+        (cell(value=0.5, fractional=True), ".50", "heat-2"),
+        (cell(outcome="failed"), "!", "heat-trouble"),
+        (cell(outcome="abstained"), "~", "heat-trouble"),
+        (cell(value=None, scored=0), "-", "dim"),
+        (cell(value=None, scored=0, outcome="not_run"), "·", "dim"),
+        (cell(value=2 / 3, right=2, scored=3, epochs=3), "2/3", "heat-3"),
+        (cell(value=1 / 3, right=1, scored=3, epochs=3, outcome="capped"), "1/3^", "heat-2"),
+    ],
+)
+def test_cells_can_be_read_without_colour(made: GridCell, text: str, style: str) -> None:
+    assert (cell_text(made), cell_style(made)) == (text, style)
+
+
+def test_heat_rises_with_the_score() -> None:
+    assert [heat(value) for value in (0, 0.01, 0.4, 0.99, 1)] == ["heat-0", "heat-1", "heat-2", "heat-3", "heat-4"]
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_letters_can_be_read_on_every_heat(theme: Theme) -> None:
+    for name, style in heat_styles(theme.to_color_system().generate()).items():
+        assert style.color is not None
+        assert style.bgcolor is not None
+        text, ground = Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)
+        assert contrast(text, ground) >= LEAST_CONTRAST, name
+
+
+def test_names_keep_what_tells_agents_apart() -> None:
+    agents = ("direct", "vanilla_rag[model=x,top_k=4]", "vanilla_rag[model=x,top_k=8]", "direct_cot[model=x]")
+    runs = [msgspec.structs.replace(bare_run(agent, ()), id=str(place)) for place, agent in enumerate(agents)]
+    names = column_names(runs, {"3": "No search"})
+    assert names == ["direct", "vanilla_rag top_k=4", "vanilla_rag top_k=8", "No search"]
+    assert column_names([runs[0], runs[0]], {}) == ["1 direct", "2 direct"]
+    for width in (6, 7, 9, 12, 15):
+        cut = headings(names, width)
+        assert len(set(cut)) == len(cut)
+        assert all(len(part) <= width for pair in cut for part in pair)
+
+
+def test_the_question_keeps_room_beside_many_agents() -> None:
+    for width in (40, 78, 118, 198):
+        for agents in (1, 2, 6, 12, 40):
+            widths = grid_widths(width, agents, 20)
+            assert widths.left + widths.cell * widths.shown <= width
+            assert widths.shown >= 1
+            assert widths.question >= 20
