@@ -74,6 +74,9 @@ class TerminalListener(RunListener):
     def message(self, text: str) -> None:
         """Say it. A screen that covers it shows it too."""
         self._said.extend(text.splitlines())
+        self._say(text)
+
+    def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     def reading(self, what: str, count: int) -> None:
@@ -85,7 +88,7 @@ class TerminalListener(RunListener):
         """Say the run's id, how many questions it has, and its models."""
         from ragrounds.ui.text import number_of
 
-        self.message(f"{run.id}: {number_of(run.count, 'question')} of {', '.join((run.benchmark, *models))}")
+        self._say(f"{run.id}: {number_of(run.count, 'question')} of {', '.join((run.benchmark, *models))}")
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:

@@ -54,6 +54,7 @@ def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path:
 
     live = json.loads([one for one in done.stderr.splitlines() if one.startswith("{")][-1])["runs"][line["run"]]
     assert (live["average"], live["pooled"], live["scorer"]) == pytest.approx((whole["value"], whole["pooled"], scorer))
+    assert (live["low"], live["high"], live["n"]) == (whole["low"], whole["high"], whole["n"])
     again = run(command, unequal, "--display", "plain")  # resumed with nothing left to ask: all of the run is counted
     assert f"average so far: direct {shown} ({scorer})" in again.stderr
 

@@ -23,6 +23,7 @@ from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.retries import AttemptKey, fault_of, paid_before_retries, settled
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import calls
 from ragrounds.records import FINAL, Attempt, Gold, Question, Reply, Run, Score, Usage, outcome
 
 _RECENT = 500
@@ -55,6 +56,20 @@ class RunProgress:
         read = found or next(iter(scores), None)
         self.outcomes[outcome(attempt.status, read.answer_status if read else None)] += 1
         self.score.add(attempt, found)
+
+
+@dataclass
+class FaultCounts:
+    """Faults by their kind, and the last of them."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    last: tuple[float, str] | None = None
+    """When it was, in seconds of the monotonic clock, and what was said."""
+
+    def add(self, kind: str, said: str) -> None:
+        """Count one."""
+        self.kinds[kind] += 1
+        self.last = (time.monotonic(), said)
 
 
 def _plus(sum_: float | None, cost: float | None) -> float | None:
@@ -91,10 +106,10 @@ class ReplayProgress:
         """Gives the calls that were made and those that were answered from the journal; ``None``: not known here."""
         self.budget: BudgetStop | None = None
         """What this command may use, with what it has used."""
-        self.faults: Counter[str] = Counter()
-        """Attempts that failed in this process, by the kind of their fault."""
-        self.last_fault: tuple[float, str] | None = None
-        """When an attempt failed last, in seconds of the monotonic clock, and why."""
+        self.failed = FaultCounts()
+        """Attempts that failed in this process."""
+        self.retried = FaultCounts()
+        """Tries of calls that gave no reply and were made again, of the attempts that this process has ended."""
         self._ends: deque[float] = deque(maxlen=_RECENT)
         questions: dict[str, tuple[list[Question], dict[str, Gold]]] = {}
         for planned in planned_runs:
@@ -122,8 +137,11 @@ class ReplayProgress:
         counts.count(finished.attempt, finished.scores)
         self._ends.append(time.monotonic())
         if finished.attempt.status == "failed":
-            self.faults[fault_of(finished.attempt)] += 1
-            self.last_fault = (time.monotonic(), finished.attempt.reason)
+            self.failed.add(fault_of(finished.attempt), finished.attempt.reason)
+        for call in calls(finished.attempt.events):
+            # The last try of a call without a reply is what the attempt failed by.
+            for fault in call.faults[: len(call.faults) - bool(call.error)]:
+                self.retried.add(fault.kind, f"{fault.kind}: {fault.message}")
 
     def begin(self) -> None:
         """Count the time from now on: what was planned and opened before is no work at attempts."""

@@ -13,7 +13,7 @@ from ragrounds.evals.compare.figure_so_far import figure_so_far
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.interrupts import times_asked
-from ragrounds.evals.engine.progress import ReplayProgress, RunProgress
+from ragrounds.evals.engine.progress import FaultCounts, ReplayProgress, RunProgress
 from ragrounds.models.traffic import ServerTraffic, flows
 from ragrounds.records import OUTCOMES
 from ragrounds.ui.text import one_line
@@ -58,6 +58,16 @@ class BudgetUse(Struct, frozen=True):
     limit: float
 
 
+class SeenFaults(Struct, frozen=True):
+    """Faults by their kind, most frequent first, and the last of them."""
+
+    kinds: dict[str, int] = {}
+    last: str = ""
+    """In one line; empty: there is none."""
+    age: float | None = None
+    """Seconds since then."""
+
+
 class ProgressFacts(Struct, frozen=True, kw_only=True):
     """Everything that a display shows of some runs at one moment."""
 
@@ -72,11 +82,10 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
     """Attempts of these runs in flight, in the order in which they began."""
     nodes: dict[str, int]
     """Node → attempts in flight that are there, most first."""
-    faults: dict[str, int]
-    """Kind of fault → attempts that failed by it in this process, most first."""
-    last_fault: str
-    """Why the last one failed, in one line; empty: none has."""
-    last_fault_age: float | None
+    failed: SeenFaults
+    """Attempts that failed in this process."""
+    retried: SeenFaults
+    """Tries of calls that were made again."""
     servers: tuple[ServerTraffic, ...]
     calls_made: int | None
     calls_reused: int | None
@@ -116,6 +125,14 @@ class ProgressFacts(Struct, frozen=True, kw_only=True):
         return counted
 
 
+def _seen(counts: FaultCounts, now: float) -> SeenFaults:
+    kinds = Counter({one_line(kind, 40): count for kind, count in dict(counts.kinds).items()})
+    if counts.last is None:
+        return SeenFaults()
+    at, said = counts.last
+    return SeenFaults(dict(kinds.most_common()), one_line(said, _LONGEST_REASON), max(0.0, now - at))
+
+
 def _sum(costs: list[float | None]) -> float | None:
     return None if None in costs else sum(cost or 0.0 for cost in costs)
 
@@ -140,7 +157,6 @@ class ProgressGatherer:
         self._compute_figures(now, last)
         by_run = Counter(one.run for one in flying)
         journal = progress.journal() if progress.journal is not None else (None, None)
-        at, reason = progress.last_fault or (None, "")
         return ProgressFacts(
             benchmark=progress.benchmark,
             seconds=max(0.0, now - progress.started),
@@ -149,9 +165,8 @@ class ProgressGatherer:
             agents=tuple(self._agent(id, run, by_run[id]) for id, run in progress.runs.items()),
             flying=tuple(flying),
             nodes=dict(Counter(one.node or "-" for one in flying).most_common()),
-            faults=dict(Counter(dict(progress.faults)).most_common()),
-            last_fault=one_line(reason, _LONGEST_REASON),
-            last_fault_age=None if at is None else max(0.0, now - at),
+            failed=_seen(progress.failed, now),
+            retried=_seen(progress.retried, now),
             servers=tuple(flows()),
             calls_made=journal[0],
             calls_reused=journal[1],
@@ -223,8 +238,10 @@ def facts_json(facts: ProgressFacts) -> dict[str, object]:
         "in_flight": len(facts.flying),
         "nodes": facts.nodes,
         "longest": max((time.time() - one.at for one in facts.flying), default=None),
-        "faults": facts.faults,
-        "last_fault": facts.last_fault,
+        "faults": facts.failed.kinds,
+        "last_fault": facts.failed.last,
+        "retried": facts.retried.kinds,
+        "last_retried": facts.retried.last,
         "servers": [asdict(flow) for flow in facts.servers],
         "calls_made": facts.calls_made,
         "calls_reused": facts.calls_reused,

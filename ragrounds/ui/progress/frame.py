@@ -36,7 +36,9 @@ _TALL = 30
 """Lines of a screen that has room for all of these."""
 _SHORT = 9
 """Lines below which the agents have neither caption nor a line of those left out."""
-_LABEL = 10
+_LABEL = 13
+_TOOK = 10
+"""Columns of how long something has been in flight."""
 _NARROW_BAR, _WIDE_BAR = 12, 24
 
 
@@ -66,7 +68,7 @@ def frame(facts: ProgressFacts, width: int, height: int, said: Sequence[str] = (
     about = _about(facts, width)
     roomy = height >= 20
     # The agents come first; a screen without room for all of them names how many are left out.
-    room = height - len(head) - len(foot) - 2 - 2 * roomy
+    room = height - len(head) - len(foot) - 3 * roomy
     agents = _agents(facts, width, max(1, min(len(facts.agents), room - 2 - min(len(about), 3))))
     if height < _SHORT:
         agents = [part for part in agents if isinstance(part, Table)]
@@ -144,7 +146,7 @@ def _widest(ways: Sequence[str], width: int) -> str:
 def _about(facts: ProgressFacts, width: int) -> list[RenderableType]:
     """What is known of all agents together, a line each: failures, servers, costs, the journal, the claim."""
     paid, uncached = dollars(facts.cost_paid), dollars(facts.cost_uncached)
-    lines = [("failed", fault_words(facts).removeprefix("failed: "), "red")]
+    lines = [("failed", fault_words(facts.failed), "red"), ("tried again", fault_words(facts.retried), "yellow")]
     lines += [("server", said.removeprefix("http://"), "") for said in server_lines(facts)]
     budget = budget_words(facts)
     lines.append(("cost", f"{paid} paid, {uncached} uncached" + (f"; {budget}" if budget else ""), ""))
@@ -267,11 +269,11 @@ def _flying_sizes(rows: Sequence[LiveAttempt], names: dict[str, str], width: int
 def _flight(one: LiveAttempt, name: str, now: float, sizes: tuple[int, int, int], width: int) -> Text:
     agent, question, node = sizes
     took = duration(max(0.0, now - one.at))
-    line = Text(f"{took:>8}  ", style="cyan")
+    line = Text.assemble((f"{took:>{_TOOK}}  ", "cyan"))
     if agent:
-        line.append(_fit(name, agent) + "  ", style="")
+        line.append(_fit(name, agent) + "  ")
     epoch = f"#{one.epoch}" if one.epoch else ""
-    line.append(_fit(one.question_id + epoch, question) + "  ", style="")
+    line.append(_fit(one.question_id + epoch, question) + "  ")
     line.append(_fit(one.node or "starting", max(node, 8)) + "  ", style="green")
     line.append(_cut(_doing(one, now), max(1, width - line.cell_len)), style="dim")
     return line

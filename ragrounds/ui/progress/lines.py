@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ragrounds.evals.scorers import described
 from ragrounds.ui.comparison_tables import interval
-from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, facts_json
+from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults, facts_json
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, one_line, tokens
 
 _FEW = 4
@@ -26,7 +26,9 @@ def progress_line(facts: ProgressFacts) -> str:
         f"{facts.done:,} of {facts.total:,} attempts, {facts.rate:.1f}/s, {outcomes['failed']:,} failed, {empty}"
         f"{dollars(facts.cost_paid)} paid, {duration(facts.seconds_left)} left"
     )
-    rest = (_scores(facts), flying_words(facts), fault_words(facts), *server_lines(facts), journal_words(facts),
+    failed, retried = fault_words(facts.failed), fault_words(facts.retried)
+    rest = (_scores(facts), flying_words(facts), f"failed: {failed}" if failed else "",
+            f"tried again: {retried}" if retried else "", *server_lines(facts), journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stop_words(facts))  # fmt: skip
     return "; ".join((first, *(said for said in rest if said)))
 
@@ -63,13 +65,13 @@ def longest(facts: ProgressFacts) -> float:
     return max((time.time() - one.at for one in facts.flying), default=0.0)
 
 
-def fault_words(facts: ProgressFacts) -> str:
-    """Failed attempts by the kind of fault, and why the last one failed."""
-    if not facts.faults:
+def fault_words(seen: SeenFaults) -> str:
+    """How many faults there were of each kind, and what was said of the last; empty: there is none."""
+    if not seen.kinds:
         return ""
-    kinds = ", ".join(f"{count:,} {one_line(kind, 40)}" for kind, count in facts.faults.items())
-    ago = "" if facts.last_fault_age is None else f", last {duration(facts.last_fault_age)} ago"
-    return f"failed: {kinds}{ago}: {one_line(facts.last_fault, 300)}"
+    kinds = ", ".join(f"{count:,} {one_line(kind, 40)}" for kind, count in seen.kinds.items())
+    ago = "" if seen.age is None else f", last {duration(seen.age)} ago"
+    return f"{kinds}{ago}: {one_line(seen.last, 300)}"
 
 
 def server_lines(facts: ProgressFacts) -> Iterator[str]:
@@ -101,7 +103,7 @@ def _budget_part(part: BudgetUse) -> str:
     written = {"dollars": dollars, "seconds": duration}.get(part.unit, tokens)
     left = None if part.used is None else max(0.0, part.limit - part.used)
     unit = " tokens" if part.unit == "tokens" else ""
-    return f"{'unknown' if left is None else written(left)} of {written(part.limit)}{unit} of the budget left"
+    return f"budget left: {'unknown' if left is None else written(left)} of {written(part.limit)}{unit}"
 
 
 def stop_words(facts: ProgressFacts) -> str:

@@ -30,7 +30,8 @@ from ragrounds.ui.text import safe
 FrameLines = Callable[[int, int, Sequence[str]], Sequence[RenderableType]]
 """Gives what is drawn in so many columns and lines; the last lines that others have written are told."""
 _OPEN = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
-_CLOSE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+_CLOSE = "\x1b[H\x1b[2J\x1b[?7h\x1b[?25h\x1b[?1049l"
+"""It is cleared before: tmux 3.3 moves lines of an alternate screen that was resized to the other one."""
 _LOOK = 0.1
 """Seconds between two looks at the size."""
 _EVERY = 0.4

@@ -14,7 +14,7 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
 from ragrounds.models.traffic import ServerTraffic
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts
+from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.frame import frame, table_parts
 from ragrounds.ui.progress.lines import progress_line
 from ragrounds.ui.progress.terminal import drawn_lines
@@ -73,9 +73,8 @@ def facts(agents: int = 3, flying: int = 64, **changed: Any) -> ProgressFacts:
         "agents": tuple(agent(number) for number in range(1, agents + 1)),
         "flying": tuple(flight(number, 1.0 + number) for number in range(flying)),
         "nodes": {"search": flying},
-        "faults": {"rate_limit": 12, "timeout": 3},
-        "last_fault": "rate_limit: 429 after 3 tries",
-        "last_fault_age": 4.0,
+        "failed": SeenFaults({"rate_limit": 12, "timeout": 3}, "rate_limit: 429 after 3 tries", 4.0),
+        "retried": SeenFaults({"server": 21}, "server: 500: something broke", 2.0),
         "servers": (ServerTraffic("http://127.0.0.1:8000/v1", 60, 64, 3, 12),),
         "calls_made": 300,
         "calls_reused": 100,
@@ -113,9 +112,10 @@ def test_it_says_what_is_there(width: int, height: int) -> None:
         "50.1-70.3",
         "pubmedqa",
         "12 rate_limit, 3 timeout",
+        "21 server",
         "127.0.0.1:8000",
         "$3.75 paid",
-        "$1.25 of $5.00 of the budget left",
+        "budget left: $1.25 of $5.00",
         "100 of 400 calls from the journal (25 %)",
         "in flight 64: search 64",
         "q/063",
@@ -159,11 +159,10 @@ def test_nothing_is_interpreted() -> None:
     evil = "\x1b[2J[bold]{x}\u202e<script>\n"
     call = LiveCall(kind="search", actor=evil, what=evil, node=evil, step=0, at=time.time())
     hostile = replace(
-        facts(agents=1, flying=1, last_fault=evil.strip(), benchmark=evil, until=evil),
+        facts(agents=1, flying=1, failed=SeenFaults({evil: 1}, evil, 1.0), benchmark=evil, until=evil),
         agents=(agent(1, name=evil),),
         flying=(flight(1, 1.0, question_id=evil, node=evil, doing=(call,)),),
         nodes={evil: 1},
-        faults={evil: 1},
         servers=(ServerTraffic(evil, 1, 1, 0, 0),),
     )
     for width, height in SIZES:
