@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from ragrounds.evals.store.index_backlog import index_missing
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
@@ -266,6 +267,45 @@ def test_the_next_that_fits_in_any_order(quiz: Pages) -> None:
     assert quiz.seek("blocked", 0, 1, order) is None
 
 
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    """The quiz with the facts and the full text that its journal gives."""
+    with quiz_store(tmp_path_factory.mktemp("indexed")) as store:
+        assert index_missing(store, store.runs()).made == 8
+        yield Pages(store, store.runs())
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("aspirin agent:seeker", "s0 s1 s4"),  # in what it found
+        ("passage:aspirin", "s0 s1 s4"),
+        ("query:aspirin", ""),
+        ('query:"query 2"', "s0 s1 s4"),
+        ('query:"2 query"', ""),
+        ("reply:kept wrong", "s4"),
+        ('"Case 3"', "p3"),
+        ('not "Case 3" wrong', "p1 p2 s4"),
+        ("text:remed* right", "p0 p4 s0 s1"),
+        ("error:gone", "p3"),
+        ("error", "p3"),
+        ("passage:thins or error:gone", "p3 s0 s1 s4"),
+        ('passage:"thins the blood" and not query:nowhere and right', "s0 s1"),
+        ("hops=3 gold seen", "s0 s1 s4"),  # round 0 shows the gold document, doc1
+        ("repeated", ""),
+        ("note:traceback failed_calls", "p3"),
+    ],
+)
+def test_full_text_and_facts_from_the_journal(indexed: Pages, where: str, expected: str) -> None:
+    assert chosen(indexed, where) == expected
+
+
+def test_a_text_without_a_word_is_told_where_it_stands(indexed: Pages) -> None:
+    with pytest.raises(FilterError, match="word") as caught:
+        indexed.order('wrong and "…"')
+    assert caught.value.at == 10
+
+
 def test_epochs(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         run = make_run(store, "twice", 3, epochs=2)
@@ -277,6 +317,9 @@ def test_epochs(tmp_path: Path) -> None:
         assert list(pages.order("epoch:1")) == [1, 3, 5]
         assert list(pages.order("mark:x")) == [4]
         assert list(pages.order("subject:cardio")) == [0, 1, 4, 5]
+        index_missing(store, [run])
+        assert list(pages.order("remedy right")) == [1]
+        assert list(pages.order("remedy")) == [1, 4]
         assert [pages.seek("made", row, 1) for row in range(6)] == [1, 4, 4, 4, 1, 1]
         assert [pages.seek("made", row, -1) for row in range(6)] == [4, 4, 1, 1, 1, 4]
 

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.store.filter_fields import ALIASES, BY_NAME, FilterField, how_written, read_figure
+from ragrounds.evals.store.filter_fields import ALIASES, BY_NAME, TEXTS, FilterField, how_written, read_figure
 
 Comparison = Literal["<", "<=", ">", ">=", "=", "!="]
 Where = sa.ColumnElement[bool]
@@ -242,6 +242,8 @@ _GOLD_WORDS = {
     "rank": "gold_rank",
     "hop": "gold_hop",
 }
+_ALONE = {"noted": "noted", "error": "troubled"}
+"""Words that are flags where nothing is behind them."""
 _LACKING = {"gold_found": "gold_missed", "gold_seen": "gold_unseen"}
 _COMPARISONS: dict[str, Comparison] = {
     "<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "==": "=", ":": "=", "!=": "!=",
@@ -364,8 +366,8 @@ class _Parser:
     def _alone(self, field: FilterField, token: _Token) -> Wanted:
         if field.kind == "flag":
             return FlagTest(field.name)
-        if field.name == "noted":
-            return FlagTest("noted")
+        if field.name in _ALONE:
+            return FlagTest(_ALONE[field.name])
         if field.counts:
             return NumberTest(field.name, ">", 0)
         raise FilterError(
@@ -384,7 +386,8 @@ class _Parser:
         if sign.text not in (":", "=", "==", "!="):
             raise FilterError(f"{field.name!r} is no number: {field.example}.", sign.at, len(sign.text))
         if field.kind == "text":
-            found: Wanted = TextTest(_as_phrase(value), () if field.name == "text" else (field.name,), start)
+            fields = () if field.name == "text" else (TEXTS.get(field.name, field.name),)
+            found: Wanted = TextTest(_as_phrase(value), fields, start)
         else:
             found = ValueTest(field.name, _known(field, _unquoted(value), start), sign.text != ":", start)
         return Unless(found) if sign.text == "!=" else found

@@ -105,9 +105,14 @@ FIELDS: tuple[FilterField, ...] = (
     _text("passage", "full text of the passages that it found", "passage:edem*"),
     _text("reply", "full text of models' replies", 'reply:"I think"'),
     _text("answer", "full text of the final answer", "answer:unclear"),
+    _text("tool", "full text of what tools were asked and gave", "tool:calculator"),
+    _text("prompt", "full text of the prompts of systems that are not ours", "prompt:summarize"),
+    _text("error", "full text of errors, and of why it did not complete; alone: troubled", 'error:"timed out"'),
 )
 BY_NAME: dict[str, FilterField] = {one.name: one for one in FIELDS}
-ALIASES = {"outcome": "status", "error": "troubled", "errors": "troubled", "correct": "right", "incorrect": "wrong"}
+TEXTS = {"error": "reason"}
+"""Text fields that the full-text index has another name for."""
+ALIASES = {"outcome": "status", "errors": "troubled", "correct": "right", "incorrect": "wrong"}
 """Other words that are understood."""
 
 GOLD = frozenset(one.name for one in FIELDS if one.name.startswith("gold_"))

@@ -20,6 +20,8 @@ from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.run_rows import Statement
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.text_folding import TextQueryError
+from ragrounds.evals.store.text_index import find_attempts
 from ragrounds.records import Question, Run
 
 _Q, _A, _F, _N = schema.questions, schema.attempts, schema.facts, schema.notes
@@ -47,6 +49,32 @@ class QuestionSubjects(Struct, frozen=True):
 def subject(question: Question) -> str:
     """What tables group a question by: its group, or else the benchmark it is from."""
     return question.group or question.benchmark
+
+
+class TextHits:
+    """What the full-text index finds in some runs, while one statement is made: each text is looked for once."""
+
+    def __init__(self, engine: sa.Engine, numbers: Sequence[int]) -> None:
+        self._engine, self._numbers = engine, tuple(numbers)
+        self._found: dict[tuple[str, tuple[str, ...]], dict[int, dict[int, list[str]]]] = {}
+
+    def questions(self, number: int, test: TextTest) -> dict[int, list[str]]:
+        """Epoch → the ids of the questions at which the attempt of the run at this place holds the words.
+
+        Raises:
+            FilterError: there is no word in the text.
+        """
+        key = (test.text, test.fields)
+        if key not in self._found:
+            try:
+                places = find_attempts(self._engine, self._numbers, test.text, test.fields)
+            except TextQueryError as error:
+                raise FilterError(str(error), test.at, len(test.text)) from error
+            found: dict[int, dict[int, list[str]]] = {}
+            for run, question_id, epoch in places:
+                found.setdefault(run, {}).setdefault(epoch, []).append(question_id)
+            self._found[key] = found
+        return self._found[key].get(self._numbers[number], {})
 
 
 class RowNames:
@@ -80,10 +108,6 @@ class RowNames:
         wanted = chosen_names(test, list(everywhere))
         codes = {code for code, each in enumerate(known.names) if each in wanted}
         return [position for position, code in enumerate(known.by_position) if code in codes]
-
-    def places_of_text(self, number: int, test: TextTest) -> Sequence[int]:
-        """The run's rows, from 0, whose attempts' texts hold the words."""
-        raise FilterError("Full text cannot be searched yet: about:… looks into questions.", test.at, len(test.text))
 
     def subjects_of(self, questions: str) -> QuestionSubjects:
         """The subjects of a set of questions."""

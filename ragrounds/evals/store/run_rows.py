@@ -5,9 +5,10 @@ A statement joins only the tables that it names a column of: one over all rows o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
@@ -63,8 +64,12 @@ class NamedRows(Protocol):
         """The positions of the questions that are meant: by subject or by their texts."""
         ...
 
-    def places_of_text(self, number: int, test: TextTest) -> Sequence[int]:
-        """The run's rows, from 0, whose attempts' texts hold the words."""
+
+class TextPlaces(Protocol):
+    """Which attempts hold some words."""
+
+    def questions(self, number: int, test: TextTest) -> Mapping[int, Sequence[str]]:
+        """Epoch → the ids of the questions at which the attempt of the run at this place holds the words."""
         ...
 
 
@@ -79,6 +84,7 @@ class RunRows:
         epochs: how often each was asked.
         scorers: by preference; the first that has scored an attempt counts.
         names: what names mean.
+        texts: which attempts hold some words.
     """
 
     def __init__(
@@ -90,8 +96,9 @@ class RunRows:
         epochs: int,
         scorers: Sequence[str],
         names: NamedRows,
+        texts: TextPlaces,
     ) -> None:
-        self._engine, self._number, self._key, self._names = engine, number, key, names
+        self._engine, self._number, self._key, self._names, self._texts = engine, number, key, names, texts
         self._set, self._epochs = questions, epochs
         self._asked = (
             sa.union_all(*(sa.select(sa.literal(epoch).label("epoch")) for epoch in range(epochs))).subquery()
@@ -190,16 +197,21 @@ class RunRows:
 
     def text(self, test: TextTest) -> Where:
         """Whether the attempt's texts hold some words."""
-        return self.among(self.place, self._names.places_of_text(self._number, test))
+        found = self._texts.questions(self._number, test)
+        if self._asked is None:
+            return self.among(_Q.c.question_id, found.get(0, ()))
+        each = (sa.and_(self.epoch == epoch, self.among(_Q.c.question_id, ids)) for epoch, ids in found.items())
+        return sa.or_(sa.false(), *each)
 
-    def among(self, column: sa.ColumnElement[int], values: Sequence[int]) -> Where:
-        """Whether a number is one of many; however many, they are one parameter."""
+    def among(self, column: Column, values: Sequence[int] | Sequence[str]) -> Where:
+        """Whether a number or a text is one of many; however many, they are one parameter."""
         if not values:
             return sa.false()
         if is_sqlite(self._engine):
-            listed = sa.func.json_each(f"[{','.join(map(str, values))}]").table_valued("value")
+            listed = sa.func.json_each(msgspec.json.encode(list(values)).decode()).table_valued("value")
             return column.in_(sa.select(listed.c.value))
-        given = sa.literal(list(values), postgresql.ARRAY(sa.Integer))
+        kind = sa.Text() if isinstance(values[0], str) else sa.Integer()
+        given = sa.literal(list(values), postgresql.ARRAY(kind))
         return column.in_(sa.select(sa.func.unnest(given).column_valued()))
 
     def without_facts(self) -> Where:

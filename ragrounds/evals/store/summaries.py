@@ -25,7 +25,7 @@ from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse
 from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.filter_fields import FACTS, GOLD
-from ragrounds.evals.store.row_names import RowNames
+from ragrounds.evals.store.row_names import RowNames, TextHits
 from ragrounds.evals.store.run_rows import TROUBLED, Column, RunRows
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Gold, Question, Run, Score
@@ -195,9 +195,10 @@ class Pages:
         wanted = parse(where)
         places: array[int] = array("Q")
         keys: list[Key] = []
+        hits = self._hits()
         with self.connect() as connection:
             for number in range(len(self.runs)):
-                rows = self._rows(connection, number)
+                rows = self._rows(connection, number, hits)
                 condition = sa.true() if wanted is None else wanted.sql(rows)
                 if isinstance(condition, sa.False_):
                     continue
@@ -229,13 +230,14 @@ class Pages:
         wanted = parse(where)
         if wanted is None:
             return None
+        hits = self._hits()
         if order is None:
-            return self._seek_asked(wanted, row, step)
+            return self._seek_asked(wanted, row, step, hits)
         total, size, ahead = len(order), _FIRST_LOOK, 1
         while ahead <= total:
             # Few rows at first: the next one is near where there are many.
             rows = [(row + step * each) % total for each in range(ahead, min(ahead + size, total + 1))]
-            fitting = self._fitting(wanted, {order[each] for each in rows})
+            fitting = self._fitting(wanted, {order[each] for each in rows}, hits)
             for each in rows:
                 if order[each] in fitting:
                     return each
@@ -343,7 +345,10 @@ class Pages:
         """A connection of which every read sees what is committed by then."""
         return autocommit(self.store.engine)
 
-    def _rows(self, connection: sa.Connection, number: int) -> RunRows:
+    def _hits(self) -> TextHits:
+        return TextHits(self.store.engine, self._numbers)
+
+    def _rows(self, connection: sa.Connection, number: int, texts: TextHits | None = None) -> RunRows:
         """The rows of a run as SQL; scorers that have scored nothing in it are left out."""
         run, key = self.runs[number], self._numbers[number]
         there = [
@@ -352,7 +357,7 @@ class Pages:
             if connection.execute(sa.select(_S.c.run).where(_S.c.run == key, _S.c.scorer == scorer).limit(1)).first()
         ]
         engine = self.store.engine
-        return RunRows(engine, number, key, run.questions, run.epochs, there, self.names)
+        return RunRows(engine, number, key, run.questions, run.epochs, there, self.names, texts or self._hits())
 
     def _sort_key(self, rows: RunRows, number: int, sort: SortBy) -> Column | None:
         if sort == "asked":
@@ -383,7 +388,7 @@ class Pages:
         known = self.names.subjects_of(self.runs[number].questions)
         return known.names[known.by_position[int(position or 0)]]
 
-    def _seek_asked(self, wanted: Wanted, row: int, step: int) -> int | None:
+    def _seek_asked(self, wanted: Wanted, row: int, step: int, hits: TextHits) -> int | None:
         """As :meth:`seek`, in the order asked: each run's part is read as far as the first that fits."""
         total = len(self)
         if not total:
@@ -395,19 +400,19 @@ class Pages:
             for low, high in parts:
                 for number in numbers:
                     start, end = self._starts[number], self._starts[number + 1]
-                    found = self._first(connection, wanted, number, max(low, start), min(high, end), step)
+                    found = self._first(connection, wanted, number, max(low, start), min(high, end), step, hits)
                     if found is not None:
                         return found
         return None
 
     def _first(
-        self, connection: sa.Connection, wanted: Wanted, number: int, low: int, high: int, step: int
+        self, connection: sa.Connection, wanted: Wanted, number: int, low: int, high: int, step: int, hits: TextHits
     ) -> int | None:
         """The first place (for `step` -1 the last) from `low` to before `high` in one run that fits."""
         if low >= high:
             return None
         start, epochs = self._starts[number], self.runs[number].epochs
-        rows = self._rows(connection, number)
+        rows = self._rows(connection, number, hits)
         condition = wanted.sql(rows)
         if isinstance(condition, sa.False_):
             return None
@@ -418,7 +423,7 @@ class Pages:
         found = connection.execute(statement).scalar()
         return None if found is None else start + int(found)
 
-    def _fitting(self, wanted: Wanted, places: set[int]) -> set[int]:
+    def _fitting(self, wanted: Wanted, places: set[int], hits: TextHits) -> set[int]:
         """Those of some places that fit."""
         by_run: dict[int, list[int]] = {}
         for place in sorted(places):
@@ -427,7 +432,7 @@ class Pages:
         with self.connect() as connection:
             for number, mine in by_run.items():
                 start, epochs = self._starts[number], self.runs[number].epochs
-                rows = self._rows(connection, number)
+                rows = self._rows(connection, number, hits)
                 condition = wanted.sql(rows)
                 if isinstance(condition, sa.False_):
                     continue
