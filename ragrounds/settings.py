@@ -38,6 +38,8 @@ class Settings(BaseSettings):
     """Seconds after which a worker that neither answers nor computes is ended, and others take up its questions."""
     store_patience: float = Field(default=120.0, ge=0)
     """Seconds for which a PostgreSQL store that does not answer any more is waited for."""
+    author: str | None = Field(default=None, max_length=100)
+    """Who marks attempts and writes notes beside them; by default the name of the login."""
     allow_code: bool = False
     """Whether agents' files of other users may run the code that they name without a yes."""
     project_above_dollars: float | None = Field(default=5.0, ge=0)

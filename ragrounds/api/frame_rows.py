@@ -14,6 +14,7 @@ from ragrounds.api import frames
 
 if TYPE_CHECKING:
     from ragrounds.evals.store.asked import AskedQuestion
+    from ragrounds.evals.store.attempt_notes import AttemptNote
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Call, Question, Run, Usage
 
@@ -77,9 +78,19 @@ def _tokens(usage: Usage | None) -> tuple[int | None, ...]:
 
 def _attempt_rows(store: Store, run: Run) -> Iterator[Part]:
     from ragrounds.evals.store.asked import asked
+    from ragrounds.evals.store.attempt_notes import notes_of
 
+    noted = notes_of(store, [run])
     for part in asked(store, run):
-        yield [_attempt_row(run, one) for one in part]
+        yield [
+            (*_attempt_row(run, one), *_note_cells(noted.get((run.id, one.question.id, one.epoch), ()))) for one in part
+        ]
+
+
+def _note_cells(notes: Sequence[AttemptNote]) -> Row:
+    marks = " ".join(note.mark for note in notes if note.mark)
+    texts = "\n".join(f"{note.author}: {note.text}" for note in notes if note.text)
+    return marks or None, texts or None
 
 
 def _attempt_row(run: Run, one: AskedQuestion) -> Row:

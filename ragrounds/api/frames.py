@@ -124,6 +124,8 @@ ATTEMPTS = Frame(
         _METADATA,
         _text("choice", "The letter of an option that the system gave apart from its text; null: it gave none."),
         _whole("unrecorded", "Calls of a foreign system that were seen and are in no journal; null: not run."),
+        _text("marks", "Readers' marks, with spaces between them; null: none."),
+        _text("notes", "Readers' notes, a line each: `author: text`; null: none."),
     ),
 )
 CALLS = Frame(

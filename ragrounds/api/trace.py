@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ragrounds.api.workspace import chosen_settings, one_of, open_store
+from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ragrounds.evals.store.attempt_notes import AttemptNote
     from ragrounds.evals.store.store import Store
-    from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy
+    from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy, UnknownFacts
     from ragrounds.evals.store.traces import Trace
     from ragrounds.records import Run
     from ragrounds.settings import Settings
@@ -66,9 +67,16 @@ class RunDifferences(Struct, frozen=True):
 
 
 def list_attempts(
-    query: AttemptQuery | None = None, *, home: str | Path | None = None, settings: Settings | None = None
+    query: AttemptQuery | None = None,
+    *,
+    progress: Progress = unheard,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
 ) -> list[AttemptSummary]:
     """The attempts that are wanted, without text and steps; questions that no attempt was made at are among them.
+
+    Where `where` asks for full text or for facts of steps that attempts of an older version lack, these are made from
+    the journal first; `progress` is told.
 
     Raises:
         FilterError: `where` cannot be understood; says where and what was expected.
@@ -78,7 +86,99 @@ def list_attempts(
 
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        return listed(pages, listed_where(asked, pages), listed_sort(asked), not asked.ascending, asked.limit)
+        where = complete_index(pages, listed_where(asked, pages), progress)
+        return listed(pages, where, listed_sort(asked), not asked.ascending, asked.limit)
+
+
+def unknown_attempts(
+    query: AttemptQuery, *, home: str | Path | None = None, settings: Settings | None = None
+) -> UnknownFacts:
+    """How many attempts the conditions of a query can say nothing of: no gold documents are known, or no facts.
+
+    Raises:
+        UserError: as :func:`list_attempts`.
+    """
+    with opened_pages(query, None, chosen_settings(settings, home)) as pages:
+        return pages.unknown(listed_where(query, pages))
+
+
+def complete_index(pages: Pages, where: str, progress: Progress = unheard) -> str:
+    """Make the full text and the facts that an expression asks for, where attempts lack them; gives the expression.
+
+    Raises:
+        FilterError: `where` cannot be understood.
+        StopRun: the store cannot be written.
+    """
+    if pages.backlog(where):
+        from ragrounds.evals.store.index_backlog import index_missing
+
+        index_missing(pages.store, pages.runs, progress)
+    return where
+
+
+def annotate(
+    place: str,
+    epoch: int = 0,
+    *,
+    mark: str | None = None,
+    text: str | None = None,
+    author: str | None = None,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> AttemptNote | None:
+    """Leave a mark, a note or both beside an attempt, which ``RUN/QUESTION`` names: each author has one of each there.
+
+    Args:
+        place: such as ``vanilla_rag/sample/c01``.
+        epoch: of the attempt.
+        mark: one word, such as ``star``; empty: takes the mark away; ``None``: leaves it as it is.
+        text: the note; empty: takes it away; ``None``: leaves it as it is.
+        author: who; ``None``: the setting `author`, or else the name of the login.
+        home: the folder of the store.
+        settings: all settings.
+
+    Returns:
+        What the author has left there by now; ``None``: nothing.
+
+    Raises:
+        UserError: no such run, question or epoch; the mark is not one word; the note is too long.
+    """
+    from ragrounds.evals.store.attempt_notes import write_note
+    from ragrounds.evals.store.traces import trace
+
+    chosen = chosen_settings(settings, home)
+    with open_store(chosen) as store:
+        run, question = _place(store, place)
+        found = trace(store, run, question, epoch)
+        by = author or author_name(chosen)
+        return write_note(store, run, found.question.id, epoch, author=by, mark=mark, text=text)
+
+
+def list_notes(
+    runs: Sequence[str] = (), *, home: str | Path | None = None, settings: Settings | None = None
+) -> list[AttemptNote]:
+    """Readers' marks and notes in some runs, by run, question, epoch and author; none named: in all runs.
+
+    Raises:
+        UserError: an unknown run.
+    """
+    from ragrounds.evals.store.attempt_notes import notes_of
+
+    with open_store(chosen_settings(settings, home)) as store:
+        chosen = store.named(runs) if runs else store.runs()
+        return [note for notes in notes_of(store, chosen).values() for note in notes]
+
+
+def author_name(settings: Settings) -> str:
+    """Who marks attempts and writes notes: the setting `author`, or else the name of the login."""
+    import getpass
+
+    if settings.author and settings.author.strip():
+        return settings.author.strip()
+    try:
+        return getpass.getuser() or "reader"
+    except (OSError, KeyError, ImportError):  # a user without a name
+        return "reader"
 
 
 def run_differences(
@@ -147,6 +247,7 @@ def view(
     attempt: str | None = None,
     epoch: int = 0,
     light: bool = False,
+    progress: Progress = unheard,
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> None:
@@ -157,6 +258,7 @@ def view(
         attempt: begin with this one, ``RUN/QUESTION``.
         epoch: of that attempt.
         light: light colours.
+        progress: is told what is made before the viewer opens.
 
     Raises:
         UserError: an unknown run, outcome, mark, subject, order or attempt; no run at all.
@@ -165,7 +267,7 @@ def view(
 
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with opened_pages(asked, attempt, chosen) as pages:
-        where, sort, row = listed_where(asked, pages), listed_sort(asked), 0
+        where, sort, row = complete_index(pages, listed_where(asked, pages), progress), listed_sort(asked), 0
         if attempt is not None:
             run, question = _place(pages.store, attempt)
             found = trace(pages.store, run, question, epoch)

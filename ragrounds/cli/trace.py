@@ -9,7 +9,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, grouped
-from ragrounds.cli.output import print_json, tell
+from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -59,12 +59,18 @@ def trace_command(
     attempt: Annotated[str | None, typer.Option(help="One attempt, RUN/QUESTION: vanilla_rag/sample/c01.")] = None,
     epoch: options.Epoch = 0,
     format: Annotated[
-        str | None, typer.Option(help="Print instead of opening the viewer: text, json or markdown.")
+        str | None, typer.Option(help="Print instead of opening the viewer: text, json or markdown; lists also csv.")
     ] = None,
     differing: Annotated[
         bool, typer.Option("--differing", help="Of two runs: the questions they differ on (printed).")
     ] = False,
     light: Annotated[bool, typer.Option("--light", help="Light colours.")] = False,
+    note: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Leave this note beside --attempt; '' takes yours away.")
+    ] = None,
+    set_mark: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Mark --attempt with a word: star, check …; '' takes it away.")
+    ] = None,
     *,
     which: WhichOptions,
 ) -> None:
@@ -78,14 +84,22 @@ def trace_command(
 
       ragrounds trace direct 'vanilla_rag[top_k=8]' --mark wrong --sort cost
 
+      ragrounds trace --where 'wrong and hops>3 and gold not seen' --format csv
+
+      ragrounds trace --where '"upper limb" or query:edem*' --sort hops
+
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
+
+      ragrounds trace --attempt direct/sample/c01 --set-mark star --note 'read the second query'
     """
     from ragrounds.api.workspace import one_of
-    from ragrounds.ui.trace.headless import FORMATS
+    from ragrounds.ui.trace.headless import FORMATS, LIST_FORMATS
 
     if format is not None:
-        one_of("--format", format, FORMATS)
-    if differing:
+        one_of("--format", format, FORMATS if attempt is not None or differing else LIST_FORMATS)
+    if note is not None or set_mark is not None:
+        _annotate(attempt, epoch, note, set_mark)
+    elif differing:
         _print_differing(runs or [], which.scorer or [], format or "text")
     elif format is None:
         _view(which, runs or [], attempt, epoch, light)
@@ -113,12 +127,30 @@ def _query(which: WhichOptions, runs: list[str]) -> AttemptQuery:
     )
 
 
+def _annotate(attempt: str | None, epoch: int, note: str | None, mark: str | None) -> None:
+    from ragrounds.api.trace import annotate
+    from ragrounds.ui.trace.attempt_rows import notes_cell
+
+    if attempt is None:
+        raise UserError("--note and --set-mark need the attempt: --attempt RUN/QUESTION.")
+    left = annotate(attempt, epoch, mark=mark, text=note)
+    tell(f"{attempt}: {notes_cell([left]) if left else 'neither a mark nor a note of yours'}")
+
+
 def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int, light: bool) -> None:
     from ragrounds.api.trace import view
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
-    view(_query(which, runs), attempt=attempt, epoch=epoch, light=light)
+    told: set[str] = set()
+
+    def progress(what: str, done: int) -> None:
+        """Say once what is made; a bar would stand in the viewer's way."""
+        if what not in told:
+            told.add(what)
+            say(f"{what} …")
+
+    view(_query(which, runs), attempt=attempt, epoch=epoch, light=light, progress=progress)
 
 
 def _print_attempt(attempt: str, epoch: int, format: str) -> None:
@@ -146,14 +178,20 @@ def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
 
 
 def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
-    from ragrounds.api.trace import list_attempts
-    from ragrounds.ui.trace import headless
+    from ragrounds.api.trace import list_attempts, unknown_attempts
+    from ragrounds.ui.trace import attempt_rows
 
-    found = list_attempts(_query(which, runs))
+    query = _query(which, runs)
+    with counting() as progress:
+        found = list_attempts(query, progress=progress)
     if format == "json":
-        print_json([headless.summary_json(one) for one in found], "attempts")
+        print_json([attempt_rows.summary_json(one) for one in found], "attempts")
+    elif format == "csv":
+        tell(attempt_rows.list_csv(found), nl=False)
     else:
-        _print_table(headless.list_rows(found), format)
+        _print_table(attempt_rows.list_rows(found), format)
+    if query.where and (words := attempt_rows.unknown_words(unknown_attempts(query))):
+        say(words)
 
 
 def _print_table(rows: list[list[str]], format: str) -> None:

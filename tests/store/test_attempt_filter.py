@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from ragrounds.evals.store.index_backlog import index_missing
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
@@ -16,6 +15,7 @@ from ragrounds.evals.store.attempt_facts import VERSION
 from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted
 from ragrounds.evals.store.attempt_notes import notes_of, remove_note, write_note
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
+from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, Pages
 from ragrounds.records import Run

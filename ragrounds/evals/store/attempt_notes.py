@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -42,6 +42,10 @@ class AttemptNote(Struct, frozen=True, kw_only=True):
     text: str
     """Empty: no note."""
     at: float
+
+
+NotesByPlace = dict[tuple[str, str, int], tuple[AttemptNote, ...]]
+"""(run id, question id, epoch) → what readers have left there, by author."""
 
 
 def checked_mark(mark: str) -> str:
@@ -118,22 +122,33 @@ def remove_note(store: Store, run: Run, question_id: str, epoch: int, author: st
     return had
 
 
-def notes_of(store: Store, runs: Iterable[Run]) -> dict[tuple[str, str, int], tuple[AttemptNote, ...]]:
+def notes_of(store: Store, runs: Iterable[Run]) -> NotesByPlace:
     """(run id, question id, epoch) → what readers have left there, by author."""
-    found: dict[tuple[str, str, int], tuple[AttemptNote, ...]] = {}
+    found: NotesByPlace = {}
     with autocommit(store.engine) as connection:
         for run in runs:
-            chosen = sa.select(_N).join(schema.runs, schema.runs.c.number == _N.c.run).where(schema.runs.c.id == run.id)
-            for row in connection.execute(chosen.order_by(_N.c.question_id, _N.c.epoch, _N.c.author)):
-                note = AttemptNote(
-                    run=run.id,
-                    question_id=row.question_id,
-                    epoch=row.epoch,
-                    author=row.author,
-                    mark=row.mark,
-                    text=row.text,
-                    at=row.at,
-                )
-                place = (run.id, row.question_id, row.epoch)
-                found[place] = (*found.get(place, ()), note)
+            found |= notes_at(connection, run.id, store.number(run))
+    return found
+
+
+def notes_at(
+    connection: sa.Connection, run: str, number: int, questions: Collection[str] | None = None
+) -> NotesByPlace:
+    """As :func:`notes_of`, for one run (its id, and its number in the store), and there for some questions alone."""
+    found: NotesByPlace = {}
+    chosen = sa.select(_N).where(_N.c.run == number)
+    if questions is not None:
+        chosen = chosen.where(_N.c.question_id.in_(sorted(questions)))
+    for row in connection.execute(chosen.order_by(_N.c.question_id, _N.c.epoch, _N.c.author)):
+        note = AttemptNote(
+            run=run,
+            question_id=row.question_id,
+            epoch=row.epoch,
+            author=row.author,
+            mark=row.mark,
+            text=row.text,
+            at=row.at,
+        )
+        place = (run, row.question_id, row.epoch)
+        found[place] = (*found.get(place, ()), note)
     return found

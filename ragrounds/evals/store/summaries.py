@@ -22,9 +22,11 @@ from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse
+from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
 from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.filter_fields import FACTS, GOLD
+from ragrounds.evals.store.index_backlog import missing
 from ragrounds.evals.store.row_names import RowNames, TextHits
 from ragrounds.evals.store.run_rows import TROUBLED, Column, RunRows
 from ragrounds.evals.store.store import Store
@@ -131,6 +133,8 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     at: float | None
     facts: AttemptFacts | None = None
     """``None``: not made yet, or not derived yet."""
+    notes: tuple[AttemptNote, ...] = ()
+    """Readers' marks and notes."""
 
     @property
     def wrong(self) -> bool:
@@ -176,12 +180,14 @@ class Pages:
         with self.connect() as connection:
             for number, places in by_run.items():
                 rows = self._rows(connection, number)
-                statement = rows.select(*_shown(rows))
+                statement, run_id = rows.select(*_shown(rows)), self.runs[number].id
                 asked = sorted({position for position, _ in places})
                 for start in range(0, len(asked), _CHUNK):
                     chunk = asked[start : start + _CHUNK]
-                    for row in connection.execute(statement.where(_Q.c.position.in_(chunk))):
-                        summary = self._summary(number, row)
+                    found_rows = connection.execute(statement.where(_Q.c.position.in_(chunk))).all()
+                    noted = notes_at(connection, run_id, self._numbers[number], [row.question_id for row in found_rows])
+                    for row in found_rows:
+                        summary = self._summary(number, row, noted.get((run_id, row.question_id, row.epoch), ()))
                         found[summary.index] = summary
         return [found[index] for index in wanted if index in found]
 
@@ -270,6 +276,18 @@ class Pages:
                 no_facts += int(found[0] or 0)
                 no_gold += int(found[1] or 0) if fields & GOLD else 0
         return UnknownFacts(no_gold=no_gold, no_facts=no_facts)
+
+    def backlog(self, where: str) -> int:
+        """How many attempts `where` cannot choose yet, because the facts or the full text that it asks for are still to
+        be made (:func:`ragrounds.evals.store.index_backlog.index_missing`); 0 where it asks for neither.
+
+        Raises:
+            FilterError: as :meth:`order`.
+        """
+        wanted = parse(where)
+        tests = tuple(wanted.tests()) if wanted else ()
+        asks = any(isinstance(test, TextTest) or test.field in FACTS for test in tests)
+        return missing(self.store.engine, self._numbers) if asks else 0
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Run id → outcome → number of attempts. Passes over the whole runs."""
@@ -441,7 +459,7 @@ class Pages:
                 found |= {start + int(place) for place in connection.execute(statement).scalars()} & places
         return found
 
-    def _summary(self, number: int, row: Any) -> AttemptSummary:
+    def _summary(self, number: int, row: Any, notes: tuple[AttemptNote, ...]) -> AttemptSummary:
         run = self.runs[number]
         item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
         whole = not row.scorer or is_whole(row)
@@ -462,6 +480,7 @@ class Pages:
             seconds=row.seconds if row.seconds or row.at else None,  # imported: never measured
             at=row.at,
             facts=None if row.version is None else AttemptFacts(**{name: getattr(row, name) for name in _FACTS}),
+            notes=notes,
         )
 
 

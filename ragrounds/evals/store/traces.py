@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.codec import Packed, unpack_many
 from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.store import Store
@@ -102,6 +103,8 @@ class Trace(Struct, frozen=True):
     steps: tuple[TracedStep, ...]
     earlier: tuple[EarlierAttempt, ...] = ()
     """The attempts that this one has replaced (`ragrounds runs retry`), the first one first."""
+    notes: tuple[AttemptNote, ...] = ()
+    """Readers' marks and notes."""
 
 
 def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
@@ -117,7 +120,8 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
         raise UserError(f"The run {run.id} has no attempt at {question.id!r} in epoch {epoch} yet.")
     scores = tuple(score for score in store.scores(run) if score.question_id == question.id and score.epoch == epoch)
     earlier = earlier_attempts(store, run, question.id, epoch) if attempt.retry else ()
-    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt), earlier)
+    notes = notes_of(store, [run]).get((run.id, question.id, epoch), ())
+    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt), earlier, notes)
 
 
 def every_trace(store: Store, run: Run) -> Iterator[Trace]:

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
+from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.retries import EarlierAttempt
 from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls
@@ -20,14 +21,16 @@ from ragrounds.models.model_names import other_name
 from ragrounds.records import Attempt, Run
 from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.text import UNKNOWN, dollars, duration, one_line, percent, safe, tokens
-from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
+from ragrounds.ui.text import dollars, duration, one_line, percent, safe, tokens
+from ragrounds.ui.trace.attempt_list import ScoreDifference
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, attempt_tree, telling
 from ragrounds.ui.trace.tree_view import bar, own_time, row_cells, share
 
 Format = Literal["text", "json", "markdown"]
 FORMATS: tuple[Format, ...] = ("text", "json", "markdown")
+LIST_FORMATS = (*FORMATS, "csv")
+"""Of lists of attempts."""
 
 _MARK = {True: ("right", "bold green"), False: ("wrong", "bold red"), None: ("no score", "dim")}
 _LONGEST = 1500
@@ -89,6 +92,7 @@ def attempt_markdown(loaded: LoadedAttempt) -> str:
     """An attempt as Markdown. Everything that was recorded stands in fenced blocks: none of it is interpreted."""
     parts = [
         f"# {_code(loaded.summary.question.id)} by {_code(loaded.summary.run.agent)}",
+        *([_fenced("\n".join(note_lines(loaded.summary.notes)))] if loaded.summary.notes else []),
         _fenced(tree_text(loaded.root)),
     ]
 
@@ -108,42 +112,6 @@ def listed(pages: Pages, where: str, sort: SortBy, descending: bool, limit: int 
     """The rows that are wanted, in the order of `sort`, at most `limit` of them."""
     places = pages.order(where, sort, descending) if where or sort != "asked" else range(len(pages))
     return pages.read(places[:limit] if limit is not None else places)
-
-
-def summary_json(summary: AttemptSummary) -> dict[str, object]:
-    """A row as values that JSON can hold; the run by its id."""
-    names = [name for name in AttemptSummary.__struct_fields__ if name not in ("run", "question", "gold", "index")]
-    return {
-        "run": summary.run.id,
-        "agent": summary.run.agent,
-        "question_id": summary.question.id,
-        "subject": summary.question.group,
-        "question": summary.question.text,
-        "gold": summary.gold.answer,
-        **{name: getattr(summary, name) for name in names},
-    }
-
-
-def list_rows(summaries: list[AttemptSummary]) -> list[list[str]]:
-    """Rows as cells of text, the headings first."""
-    rows = [["", "score", "scorer", "outcome", "calls", "tokens", "uncached", "time", "agent", "question"]]
-    for one in summaries:
-        ran = one.outcome != "not_run"
-        rows.append(
-            [
-                mark(one)[0].strip(),
-                UNKNOWN if one.value is None else f"{one.value:g}",
-                one.scorer or UNKNOWN,
-                one.outcome,
-                f"{one.calls}" if ran else "",
-                tokens(one.tokens) if ran else "",
-                dollars(one.cost_uncached) if ran else "",
-                duration(one.seconds) if ran else "",
-                safe(one.run.agent),
-                safe(one.question.id) + (f" #{one.epoch}" if one.run.epochs > 1 else ""),
-            ]
-        )
-    return rows
 
 
 def difference_rows(first: Run, second: Run, found: Sequence[ScoreDifference]) -> list[list[str]]:
@@ -261,6 +229,16 @@ def _head(trace: Trace, console: Console) -> None:
     if not question.options:
         console.print(Text(f"  reference: {safe(trace.gold.answer)}", style="green"))
     console.print(Text(_facts(attempt), style="dim"), soft_wrap=True)
+    for line in note_lines(trace.notes):
+        console.print(Text(line, style="yellow"), soft_wrap=True)
+
+
+def note_lines(notes: Sequence[AttemptNote]) -> list[str]:
+    """What readers have left beside an attempt: who, the mark, the note."""
+    return [
+        " ".join(filter(None, (f"note by {safe(note.author)}:", note.mark and f"*{safe(note.mark)}", safe(note.text))))
+        for note in notes
+    ]
 
 
 def _step(number: int, step: TracedStep, trace: Trace, console: Console, longest: int | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 import sys
@@ -77,7 +79,7 @@ def test_what_only_one_has_right(trace: Trace) -> None:
     ("arguments", "said"),
     [
         ((), "needs a terminal"),
-        (("--format", "html"), "Known: text, json, markdown"),
+        (("--format", "html"), "Known: text, json, markdown, csv"),
         (("--format", "text", "--outcome", "answerd"), "Did you mean 'answered'"),
         (("--format", "text", "--sort", "costs"), "Did you mean 'cost'"),
         (("--format", "text", "--subject", "cardiolgy"), "Did you mean 'cardiology'"),
@@ -99,3 +101,52 @@ def test_what_cannot_be_done_is_said_in_one_line(trace: Trace, arguments: tuple[
 def test_an_empty_store_says_how_to_fill_it(trace: Trace, home: Path) -> None:
     shutil.rmtree(home)
     assert "`ragrounds run` makes some" in trace("--format", "text").stderr
+
+
+def test_a_filter_on_the_command_line_reads_full_text_and_facts_of_an_older_store(trace: Trace) -> None:
+    found = trace("--where", "wrong and hops>2", "--format", "json")
+    rows = json.loads(found.stdout)["attempts"]  # the quiz has no facts: they were made from the journal
+    assert [(row["agent"], row["question_id"]) for row in rows] == [("seeker[rounds=3]", "quiz/004")]
+    assert rows[0]["facts"]["searches"] == 3
+    assert rows[0]["facts"]["gold_rank"] == 1
+    assert "quiz/001" in trace("--where", 'reply:"kept in round" right', "--format", "text").stdout
+    assert "found at 1, seen" in trace("--where", "query:query*", "--format", "text").stdout
+    rows = json.loads(trace("--question", "001", "--question", "quiz/002", "--format", "json").stdout)["attempts"]
+    assert [row["question_id"] for row in rows] == ["quiz/001", "quiz/002"] * 2
+    wrong = trace("--where", "wrong adn hops>>3", "--format", "text")
+    assert wrong.returncode == 2
+    assert "hops" in wrong.stderr
+    assert "Did you mean 'hops'" in trace("--where", "hopz>3", "--format", "text").stderr
+
+
+def test_marks_and_notes_are_left_shown_exported_and_taken_away(trace: Trace) -> None:
+    assert trace("--note", "x").returncode == 2
+    left = trace("--attempt", "plain/001", "--set-mark", "Star", "--note", "=look\nagain")
+    assert "*star (" in left.stdout
+    assert "look again" in left.stdout
+    listed = trace("--where", "mark:star", "--format", "json").stdout
+    assert [(row["question_id"], row["notes"][0]["text"]) for row in json.loads(listed)["attempts"]] == [
+        ("quiz/001", "=look\nagain")
+    ]
+    rows = list(csv.DictReader(io.StringIO(trace("--where", "marked or right", "--format", "csv").stdout)))
+    assert [row["marks"] for row in rows] == ["", "star", "", "", ""]
+    assert rows[1]["notes"].endswith(": =look\nagain")
+    assert float(rows[1]["cost_uncached"]) == 0.01
+    assert "*star" in trace("--where", "noted", "--format", "markdown").stdout.replace("\\", "")
+    for format in ("text", "json", "markdown"):
+        assert "star" in trace("--attempt", "plain/001", "--format", format).stdout
+    assert "neither" in trace("--attempt", "plain/001", "--set-mark", "", "--note", "").stdout
+    assert json.loads(trace("--where", "marked or noted", "--format", "json").stdout)["attempts"] == []
+    assert "Known: text, json, markdown." in trace("--attempt", "plain/001", "--format", "csv").stderr
+
+
+def test_the_author_is_that_of_the_settings(trace: Trace, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGROUNDS_AUTHOR", "Ada L.")
+    assert "(Ada L.: why)" in trace("--attempt", "plain/001", "--note", "why").stdout
+    from ragrounds.api.runs import load
+    from ragrounds.api.trace import list_notes
+
+    assert [(one.author, one.text) for one in list_notes(home=home)] == [("Ada L.", "why")]
+    frame = load("plain", home=home).to_pandas("attempts")
+    assert list(frame["notes"].dropna()) == ["Ada L.: why"]
+    assert frame["marks"].isna().all()

@@ -17,6 +17,7 @@ from ragrounds.records import Question
 from ragrounds.ui.trace import headless
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
+from ragrounds.ui.trace.attempt_rows import list_rows
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from ragrounds.ui.trace.tree import LoadedAttempt
@@ -103,7 +104,7 @@ def test_lines_hold_no_codes_and_keep_their_width(text: str, markdown: bool) -> 
 def test_headless_output_holds_no_codes(hostile: Pages) -> None:
     summary = hostile.read([0])[0]
     found = trace(hostile.store, summary.run, "quiz/000")
-    rows = headless.list_rows(headless.listed(hostile, "", "asked", True, None))
+    rows = list_rows(headless.listed(hostile, "", "asked", True, None))
     shown = [
         headless.attempt_markdown(LoadedAttempt(hostile, summary)),
         headless.tree_text(LoadedAttempt(hostile, summary).root),

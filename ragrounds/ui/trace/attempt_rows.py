@@ -1,0 +1,136 @@
+"""A list of attempts outside of the viewer: as JSON, as a table for a terminal or for Markdown, and as CSV.
+
+CSV has every figure as it is, with readers' marks and notes; a table has what fits a line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+import msgspec
+
+from ragrounds.evals.store.attempt_notes import AttemptNote
+from ragrounds.evals.store.summaries import AttemptFacts, AttemptSummary, UnknownFacts
+from ragrounds.files import guarded
+from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, safe, tokens
+from ragrounds.ui.trace.attempt_list import mark
+
+_LEFT_OUT = frozenset({"run", "question", "gold", "index", "facts", "notes"})
+_FIGURES = tuple(name for name in AttemptSummary.__struct_fields__ if name not in _LEFT_OUT)
+_FACTS = tuple(name for name in AttemptFacts.__struct_fields__ if name not in ("gold", "notes"))
+CSV_COLUMNS = (
+    "run", "agent", "question_id", "subject", "question", "gold", *_FIGURES, *_FACTS, "gold_known", "run_notes",
+    "marks", "notes",
+)  # fmt: skip
+
+
+def summary_json(summary: AttemptSummary) -> dict[str, object]:
+    """A row as values that JSON can hold; the run by its id."""
+    facts = summary.facts
+    return {
+        "run": summary.run.id,
+        "agent": summary.run.agent,
+        "question_id": summary.question.id,
+        "subject": summary.question.group,
+        "question": summary.question.text,
+        "gold": summary.gold.answer,
+        **{name: getattr(summary, name) for name in _FIGURES},
+        "facts": None
+        if facts is None
+        else {
+            **{name: getattr(facts, name) for name in _FACTS},
+            "gold_known": facts.gold,
+            "run_notes": facts.notes.split(),
+        },
+        "notes": [note_json(one) for one in summary.notes],
+    }
+
+
+def note_json(note: AttemptNote) -> dict[str, object]:
+    """What a reader has left, as values that JSON can hold."""
+    return {"author": note.author, "mark": note.mark, "text": note.text, "at": note.at}
+
+
+def notes_cell(notes: Sequence[AttemptNote], longest: int | None = None) -> str:
+    """Marks and notes in one line: ``*star (ada: look again)``."""
+    parts = []
+    for note in notes:
+        said = one_line(note.text, longest or len(note.text) + 1)
+        by = f"({safe(note.author)}: {said})" if said else ""
+        parts.append(" ".join(filter(None, (f"*{safe(note.mark)}" if note.mark else "", by))))
+    return " ".join(parts)
+
+
+def list_rows(summaries: Sequence[AttemptSummary]) -> list[list[str]]:
+    """Rows as cells of text, the headings first. Searches and readers' notes have a column where any row has some."""
+    searched = any(one.facts is not None and one.facts.searches for one in summaries)
+    noted = any(one.notes for one in summaries)
+    rows = [["", "score", "scorer", "outcome", "calls", "tokens", "uncached", "time", "agent", "question"]]
+    rows[0] += [*(["hops", "gold"] if searched else []), *(["notes"] if noted else [])]
+    for one in summaries:
+        ran = one.outcome != "not_run"
+        rows.append(
+            [
+                mark(one)[0].strip(),
+                UNKNOWN if one.value is None else f"{one.value:g}",
+                one.scorer or UNKNOWN,
+                one.outcome,
+                f"{one.calls}" if ran else "",
+                tokens(one.tokens) if ran else "",
+                dollars(one.cost_uncached) if ran else "",
+                duration(one.seconds) if ran else "",
+                safe(one.run.agent),
+                safe(one.question.id) + (f" #{one.epoch}" if one.run.epochs > 1 else ""),
+                *([f"{one.facts.searches}" if one.facts else "", gold_words(one.facts)] if searched else []),
+                *([notes_cell(one.notes, 60)] if noted else []),
+            ]
+        )
+    return rows
+
+
+def gold_words(facts: AttemptFacts | None) -> str:
+    """What became of the gold documents, in few words; empty where none is known."""
+    if facts is None or facts.gold is None:
+        return ""
+    if not facts.gold_found:
+        return "not found"
+    rank = "" if facts.gold_rank is None else f" at {facts.gold_rank}"
+    return f"found{rank}, {'seen' if facts.gold_seen else 'not seen'}"
+
+
+def list_csv(summaries: Sequence[AttemptSummary]) -> str:
+    """Rows as CSV, the headings first. No cell is a formula to a spreadsheet; what is not known is empty."""
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, CSV_COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for one in summaries:
+        row = summary_json(one)
+        facts = row.pop("facts")
+        row |= facts if isinstance(facts, dict) else {}
+        row["run_notes"] = one.facts.notes.split() if one.facts else None
+        row["marks"] = " ".join(note.mark for note in one.notes if note.mark)
+        row["notes"] = "\n".join(f"{note.author}: {note.text}" for note in one.notes if note.text)
+        writer.writerow({name: _csv_cell(row.get(name)) for name in CSV_COLUMNS})
+    return out.getvalue()
+
+
+def unknown_words(unknown: UnknownFacts) -> str:
+    """Which attempts the conditions of a filter can say nothing of, in one line; empty: of each they say something."""
+    parts = []
+    if unknown.no_gold:
+        parts.append(f"{number_of(unknown.no_gold, 'attempt')} with no gold documents known")
+    if unknown.no_facts:
+        parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps are not indexed")
+    return f"Not judged by this filter: {', '.join(parts)}." if parts else ""
+
+
+def _csv_cell(value: object) -> object:
+    if isinstance(value, float):
+        return value + 0.0  # -0.0 is 0.0
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return guarded(safe(" ".join(map(str, value))))
+    return guarded(safe(value)) if isinstance(value, str) else msgspec.to_builtins(value)
