@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragrounds.cli import options
+from ragrounds.cli.options import Options, grouped
 from ragrounds.cli.output import exit_by, print_json, say, tell, write_picture
 from ragrounds.errors import UserError
 
@@ -19,7 +20,29 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
+class FormOptions(Options, frozen=True, kw_only=True):
+    """What is printed."""
+
+    as_json: options.AsJson = False
+    as_csv: Annotated[bool, typer.Option("--csv", help="Every figure as a row of one CSV table.")] = False
+    as_latex: Annotated[bool, typer.Option("--latex", help="The tables as LaTeX.")] = False
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="The tables as Markdown.")] = False
+
+    def chosen(self) -> str:
+        """The option that was given; empty: none.
+
+        Raises:
+            UserError: several were.
+        """
+        forms = {"--json": self.as_json, "--csv": self.as_csv, "--latex": self.as_latex, "--markdown": self.as_markdown}
+        chosen = [name for name, given in forms.items() if given]
+        if len(chosen) > 1:
+            raise UserError(f"{' and '.join(chosen)} were given; choose one format for standard output.")
+        return chosen[0] if chosen else ""
+
+
 @app.command("compare")
+@grouped
 def compare_command(
     runs: options.Runs,
     scorer: options.Scorers = None,
@@ -28,6 +51,9 @@ def compare_command(
     baseline: options.Baseline = None,
     top: options.Top = None,
     names: options.Names = None,
+    latest: Annotated[
+        bool, typer.Option("--latest", help="Where a name fits several runs, take the newest without asking.")
+    ] = False,
     cost: options.CostMeasure = "auto",
     seed: options.Seed = 0,
     claims: Annotated[
@@ -37,10 +63,8 @@ def compare_command(
         ),
     ] = None,
     svg: options.Svg = None,
-    as_json: options.AsJson = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Every figure as a row of one CSV table.")] = False,
-    as_latex: Annotated[bool, typer.Option("--latex", help="The tables as LaTeX.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="The tables as Markdown.")] = False,
+    *,
+    form: FormOptions,
 ) -> None:
     """Accuracy with intervals, outcomes, tokens, cost paid and uncached, seconds; paired differences with their tests;
     the cost-accuracy frontier.
@@ -58,28 +82,26 @@ def compare_command(
     """
     from ragrounds.api.aliases import parse_names
     from ragrounds.api.compare import compare
+    from ragrounds.cli.run_choice import chosen_runs
 
-    formats = {"--json": as_json, "--csv": as_csv, "--latex": as_latex, "--markdown": as_markdown}
-    chosen = [name for name, given in formats.items() if given]
-    if len(chosen) > 1:
-        raise UserError(f"{' and '.join(chosen)} were given; choose one format for standard output.")
-    scorers = scorer or []
+    printed, scorers = form.chosen(), scorer or []
+    meant = chosen_runs([*runs, *([baseline] if baseline else [])], latest)
     found = compare(
-        runs,
+        meant[: len(runs)],
         scorers=scorers,
         common=common,
         group_by=group_by or (),
         cost=cost,
         claims=claims or (),
-        baseline=baseline,
+        baseline=meant[-1] if baseline else None,
         top=top,
         names=parse_names(names or ()),
         seed=seed,
     )
     if svg:
         _draw_frontier(found, scorers, svg)
-    _print(found, scorers, chosen[0] if chosen else "")
-    _say_claims(found, quiet=as_json)
+    _print(found, scorers, printed)
+    _say_claims(found, quiet=form.as_json)
 
 
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:

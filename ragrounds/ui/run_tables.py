@@ -18,7 +18,7 @@ from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import age, dollars, duration, in_scale, safe, tokens
+from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
 
 
 def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
@@ -67,6 +67,19 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
             for one in runs
         ),
     )
+
+
+def told_apart(runs: Sequence[RunOverview]) -> Iterator[str]:
+    """Each run by its id, with what tells it from others: its benchmark, questions, models, score and age."""
+    now = time.time()
+    for one in runs:
+        asked = f"{number_of(one.run.count, 'question')} of {safe(one.run.benchmark)}"
+        epochs = f" × {one.run.epochs}" if one.run.epochs > 1 else ""
+        scored = f", {safe(one.scorer)} {in_scale(one.score, one.unit)}" if one.scorer else ""
+        left = f", {_done(one)} done" if one.made < one.run.count * one.run.epochs else ""
+        models = f", {safe(', '.join(one.models))}" if one.models else ""
+        began = age(max(0.0, now - one.run.created))
+        yield f"{safe(one.run.id)} ({asked}{epochs}{models}{scored}{left}, {began}{'' if began == 'now' else ' ago'})"
 
 
 def _done(one: RunOverview) -> str:

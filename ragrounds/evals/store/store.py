@@ -179,18 +179,30 @@ class Store:
         return [by_id.get(reference) or self._named(reference, runs) for reference in references]
 
     def _named(self, reference: str, runs: Sequence[Run]) -> Run:
+        return self.fitting(reference, runs)[-1]
+
+    def fitting(self, reference: str, runs: Sequence[Run]) -> list[Run]:
+        """The runs that a reference may mean, oldest first: one where it is an id or the beginning of one alone; all of
+        an agent that have attempts, or all of it where none has; else all of a name.
+
+        Args:
+            reference: as :meth:`run` takes it.
+            runs: all of the store.
+
+        Raises:
+            UserError: none, or more than one run whose id begins like this and that is not of one agent.
+        """
         attempts = schema.attempts
         named = [] if any(run.id == reference for run in runs) else runs_of_agent(reference, runs)
-        if len(named) > 1:
+        if len(named) > 1 and sum(run.id.startswith(reference) for run in runs) != 1:
             started = sa.select(schema.runs.c.id).where(sa.exists().where(attempts.c.run == schema.runs.c.number))
             begun = {row.id for row in self._read(started)}
-            others = {run.id for run in named} - begun if begun & {run.id for run in named} else set()
-            runs = [run for run in runs if run.id not in others]
-        elif not named and not any(run.id.startswith(reference) for run in runs):
+            return [run for run in named if run.id in begun] or named
+        if not named and not any(run.id.startswith(reference) for run in runs):
             called = {run for run, name in kept_names(self.engine).items() if name == reference}
             if found := [run for run in runs if run.id in called]:
-                return found[-1]
-        return find_run(runs, reference, self.place)
+                return found
+        return [find_run(runs, reference, self.place)]
 
     def remove(self, run: Run) -> None:
         """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""

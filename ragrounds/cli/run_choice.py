@@ -1,0 +1,60 @@
+"""Runs that were named by a text: which one was taken is said; of several that fit, one is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from ragrounds.cli.output import say
+
+if TYPE_CHECKING:
+    from ragrounds.api.run_choice import RunChoice
+
+
+def chosen_runs(references: Sequence[str], latest: bool = False) -> list[str]:
+    """The ids of the runs that are meant; what an agent's text or a name was taken for is said on standard error.
+
+    Args:
+        references: ids, beginnings of ids, agents' texts, or names.
+        latest: take the newest of several.
+
+    Raises:
+        UserError: a reference to no run, or to several where nobody can be asked.
+    """
+    from ragrounds.api.run_choice import run_choices
+    from ragrounds.ui.run_tables import told_apart
+
+    picked: dict[int, str] = {}
+    found = run_choices(references, picked, newest=latest)
+    while any(not choice.run for choice in found):
+        place = next(place for place, choice in enumerate(found) if not choice.run)
+        picked[place] = _asked(found[place])
+        found = run_choices(references, picked)
+    for reference, choice in zip(references, found, strict=True):
+        if choice.run != reference:
+            say(f"{reference}: {next(iter(told_apart(choice.fitting)))}")
+    return [choice.run for choice in found]
+
+
+def _asked(choice: RunChoice) -> str:
+    """The id of the run that somebody at the terminal means.
+
+    Raises:
+        UserError: there is nobody.
+    """
+    from ragrounds.api.run_choice import several_fit
+    from ragrounds.ui.run_tables import told_apart
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise several_fit(choice)
+    say(f"{choice.reference} fits {len(choice.fitting):,} runs:")
+    for number, line in enumerate(told_apart(choice.fitting), 1):
+        say(f"  {number:>2}  {line}")
+    while True:
+        answer = str(typer.prompt(f"Which one? 1-{len(choice.fitting)}", default="1", err=True)).strip()
+        if answer.isdecimal() and 0 < int(answer) <= len(choice.fitting):
+            return choice.fitting[int(answer) - 1].run.id
+        say(f"{answer!r} is none of these numbers.")
