@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.store.garbage import Garbage
+    from ragrounds.evals.store.index_backlog import Backlog
     from ragrounds.evals.store.ledger import Ledger
     from ragrounds.evals.store.store import Store
     from ragrounds.evals.store.traces import Trace
@@ -291,6 +292,7 @@ def collect_garbage(
     """
     from ragrounds.evals.store import garbage
     from ragrounds.evals.store.database import reclaim_space
+    from ragrounds.evals.store.index_backlog import index_missing
     from ragrounds.evals.store.leases import Lease
     from ragrounds.records import FINAL
 
@@ -306,7 +308,34 @@ def collect_garbage(
                 runs=ids,
                 report=progress,
             )
+        if found.emptied:
+            index_missing(store, store.runs(), progress)
         return RemovedGarbage(found, reclaim_space(store.engine))
+
+
+def index_runs(
+    references: Sequence[str] = (),
+    *,
+    anew: bool = False,
+    settings: Settings | None = None,
+    progress: Progress = unheard,
+) -> Backlog:
+    """Make the full-text index and the facts of attempts that have none.
+
+    Args:
+        references: of runs; none: all that the store holds.
+        anew: empty the index first, also of other runs: where it is damaged.
+        settings: where the store is; ``None``: the user's.
+        progress: is told how far it is.
+
+    Raises:
+        UserError: no such run.
+        StopRun: the store cannot be written.
+    """
+    from ragrounds.evals.store.index_backlog import index_missing
+
+    with open_store(settings or user_settings()) as store:
+        return index_missing(store, store.named(references) if references else store.runs(), progress, anew=anew)
 
 
 def export_runs(

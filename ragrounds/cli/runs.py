@@ -175,6 +175,31 @@ def _merged(kept: tuple[str, ...], given: list[str]) -> list[str]:
     return [word for name, value in pairs if name not in named for word in (name, value)] + given
 
 
+@runs.command("index")
+def index_command(
+    run: Annotated[list[str] | None, typer.Argument(help="Runs; none: all that the store holds.")] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Empty the index first: where it is damaged.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make the full-text index and the facts of attempts that have none, so that searches and filters find them.
+
+    A run keeps both up as it goes. They are missing where an older version made the run, and where it was imported; a
+    search in the viewer makes them, too. Broken off, the same command goes on.
+
+    Example: ragrounds runs index
+    """
+    from ragrounds.api.runs import index_runs
+    from ragrounds.ui.run_tables import index_lines
+
+    with counting() as progress:
+        made = index_runs(run or (), anew=anew, progress=progress)
+    if as_json:
+        print_json(made)
+    else:
+        for line in index_lines(made):
+            say(line)
+
+
 @runs.command("gc")
 def garbage_command(
     yes: options.Yes = False,
@@ -203,7 +228,8 @@ def garbage_command(
         found = find_garbage(seconds=older_than, outside=outside, progress=progress)
     for line in garbage_lines(found):
         say(line)
-    if (found.calls.count or found.texts.count or found.questions.count) and not dry_run:
+    counts = (found.calls.count, found.texts.count, found.questions.count, found.documents)
+    if any(counts) and not dry_run:
         if not yes:
             if not sys.stdin.isatty():
                 raise UserError("Nothing was removed: give --yes to remove without being asked.")

@@ -31,11 +31,16 @@ PASSAGES = (
 )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def kept_on(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A store on the database that the fixture's parameter names."""
     url = request.getfixturevalue("url") if request.param == "postgresql" else None
     with Store(tmp_path / "store", url) as opened:
         yield opened
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    yield from kept_on(request, tmp_path)
 
 
 async def filled(store: Store, reply: str = '{"answer_choice": "B"} I think it is \x00 lymphangitis.') -> int:

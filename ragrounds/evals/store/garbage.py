@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
@@ -31,6 +32,7 @@ from ragrounds.evals.store.database import (
     upsert,
     writing_failed,
 )
+from ragrounds.evals.store.index_garbage import removable_documents, remove_documents
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
 from ragrounds.evals.store.retries import retry_numbers_of, to_make_again_of
 from ragrounds.records import Called, Run
@@ -158,7 +160,10 @@ def _keys(calls: Iterable[Any]) -> list[bytes]:
     return [bytes.fromhex(call.key) for call in calls if call.key and not call.error]
 
 
-_READ_TABLES = "runs, questions, attempts, earlier_attempts, gradings, arenas, judgements, calls, blobs"
+_READ_TABLES = (
+    "runs, questions, attempts, earlier_attempts, gradings, arenas, judgements, calls, blobs, "
+    "text_attempts, text_shared"
+)
 
 
 class RowVolume(Struct, frozen=True):
@@ -180,6 +185,11 @@ class Garbage(Struct, frozen=True, kw_only=True):
     outside: RowVolume
     """Calls that nothing refers to, left because no attempt and no judging of a run made them: queries of `retrieve`,
     `build`, and all that an older version recorded."""
+    documents: int = 0
+    """Documents of the full-text index that no attempt has any more."""
+    emptied: bool = False
+    """Whether most of the full-text index was that, so that all of it was removed: it is made again from the
+    journal (:func:`ragrounds.evals.store.index_backlog.index_missing`)."""
 
 
 def collect_garbage(
@@ -214,6 +224,7 @@ def collect_garbage(
             garbage = collection.count()
             if remove:
                 collection.remove()
+                garbage = replace(garbage, emptied=remove_documents(connection))
             collection.marks.drop()
         return garbage
     except sa.exc.SQLAlchemyError as error:
@@ -270,6 +281,7 @@ class _Collection:
         return Garbage(
             calls=self._volume(bulk, self._removable),
             texts=self._volume(sa.func.length(blobs.c.data), self._unreferenced),
+            documents=removable_documents(self._connection),
             questions=self._volume(sa.func.length(questions.c.body), questions.c.set.in_(self._sets)),
             recent=self._volume(bulk, self._recent),
             outside=self._volume(bulk, self._outside),

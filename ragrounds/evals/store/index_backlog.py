@@ -20,7 +20,7 @@ from ragrounds.evals.store.database import autocommit, exclusive_transaction, up
 from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.recorded_calls import AttemptReader, Place
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_index import TextIndexWriter, has_words
+from ragrounds.evals.store.text_index import TextIndexWriter, clear, has_words, is_damage
 from ragrounds.records import Run
 
 STEP = "making the full-text index"
@@ -42,43 +42,70 @@ class Backlog(Struct, frozen=True):
 def missing(engine: sa.Engine, numbers: Sequence[int]) -> int:
     """How many attempts of these runs (by their numbers) have no full text, or no facts, of the current version."""
     with autocommit(engine) as connection:
-        lacking = ~_whole(has_words(connection))
-        statement = sa.select(sa.func.count()).select_from(_A).where(_A.c.run.in_(list(numbers)), lacking)
-        return int(connection.execute(statement).scalar_one())
+        return missing_of(connection, numbers, has_words(connection))
 
 
-def index_missing(store: Store, runs: Sequence[Run], progress: Progress = lambda step, rows: None) -> Backlog:
+def missing_of(connection: sa.Connection, numbers: Sequence[int], worded: bool) -> int:
+    """As :func:`missing`; `worded`: the store has a full-text index."""
+    statement = sa.select(sa.func.count()).select_from(_A).where(_A.c.run.in_(list(numbers)), ~_whole(worded))
+    return int(connection.execute(statement).scalar_one())
+
+
+def index_missing(
+    store: Store, runs: Sequence[Run], progress: Progress = lambda step, rows: None, *, anew: bool = False
+) -> Backlog:
     """Make the full text and the facts that attempts of these runs lack.
 
     It opens connections of its own and may run in any thread, beside a run that is being made. Some hundred attempts
-    are one transaction: where it is broken off, the next call goes on.
+    are one transaction: where it is broken off, the next call goes on. An index that is damaged is emptied first.
 
     Args:
         store: where the runs are.
         runs: which; their order is kept.
         progress: called with what is being done and how many attempts are done, over all runs.
+        anew: empty the index first, also of other runs.
 
     Raises:
         StopRun: the store cannot be written.
     """
-    made = unreadable = 0
+    if anew:
+        _empty(store.engine)
     try:
-        with autocommit(store.engine) as reading:
-            if not has_words(reading):
-                with exclusive_transaction(store.engine) as connection:
-                    if not has_words(connection):
-                        schema.make_words(connection)
-            worded, writer = has_words(reading), TextIndexWriter()
-            for run in runs:
-                work = _RunBacklog(store, reading, run, worded, writer)
-                lacking = list(_missing(reading, work.number, worded))
-                for start in range(0, len(lacking), _BATCH):
-                    batch = lacking[start : start + _BATCH]
-                    read = work.add(batch)
-                    made, unreadable = made + read, unreadable + len(batch) - read
-                    progress(STEP, made + unreadable)
+        return _index(store, runs, progress)
+    except sa.exc.DatabaseError as error:
+        if not is_damage(error):
+            raise writing_failed(store.engine, error) from error
+    _empty(store.engine)
+    try:
+        return _index(store, runs, progress)
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(store.engine, error) from error
+
+
+def _empty(engine: sa.Engine) -> None:
+    try:
+        with exclusive_transaction(engine) as connection:
+            clear(connection)
+    except sa.exc.SQLAlchemyError as error:
+        raise writing_failed(engine, error) from error
+
+
+def _index(store: Store, runs: Sequence[Run], progress: Progress) -> Backlog:
+    made = unreadable = 0
+    with autocommit(store.engine) as reading:
+        if not has_words(reading):
+            with exclusive_transaction(store.engine) as connection:
+                if not has_words(connection):
+                    schema.make_words(connection)
+        worded, writer = has_words(reading), TextIndexWriter()
+        for run in runs:
+            work = _RunBacklog(store, reading, run, worded, writer)
+            lacking = list(_missing(reading, work.number, worded))
+            for start in range(0, len(lacking), _BATCH):
+                batch = lacking[start : start + _BATCH]
+                read = work.add(batch)
+                made, unreadable = made + read, unreadable + len(batch) - read
+                progress(STEP, made + unreadable)
     return Backlog(made, unreadable)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import secrets
+import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -24,7 +25,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import hash_of
-from ragrounds.evals.store.database import autocommit, upsert
+from ragrounds.evals.store.database import autocommit, said, upsert
 from ragrounds.evals.store.schema import TEXT_FIELDS
 from ragrounds.evals.store.text_folding import BREAK, TextTerm, folded_words, joined, spans_of, terms_of
 
@@ -83,12 +84,13 @@ class TextIndexWriter:
         self._new = {}
         if self._there is None:
             self._there = has_words(connection)
+        items = [(row, _texts_of(row)) for row in rows]
         if not self._there:
+            _forget(connection, items)
             return
         edition = connection.execute(_EDITION).scalar()
         if edition != self._edition or len(self._known) > _REMEMBERED:
             self._edition, self._known = edition, {}
-        items = [(row, _texts_of(row)) for row in rows]
         shared: dict[bytes, tuple[str, str, str]] = {}
         names = [[_share(one, shared) for one in texts.passages] for _, texts in items]
         asked = [_share_question(texts.question, shared) for _, texts in items]
@@ -118,6 +120,12 @@ class TextIndexWriter:
         self._known.update(self._new)
         self._new = {}
 
+    def without(self, error: sa.exc.DatabaseError) -> bool:
+        """Go on without an index that SQLite says is damaged; give whether it does. What is not indexed is missing,
+        and made again. An index that can be made again stops no run."""
+        self._there = self._there and not is_damage(error)
+        return self._there is False
+
     def _number(self, name: bytes) -> int:
         return self._known[name] if name in self._known else self._new[name]
 
@@ -146,9 +154,33 @@ class TextIndexWriter:
         ]
 
 
+def is_damage(error: sa.exc.DatabaseError) -> bool:
+    """Whether SQLite says that the full-text index is not what was written."""
+    return getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
+
+
 def has_words(connection: sa.Connection) -> bool:
     """Whether the store has a full-text index: one that a SQLite without FTS5 made has none."""
-    return sa.inspect(connection).has_table(schema.WORDS)
+    if connection.dialect.name != "sqlite":
+        return bool(sa.inspect(connection).has_table(schema.WORDS))
+    # Looked at from outside: SQLite cannot open a table whose index is damaged.
+    listed = f"SELECT 1 FROM sqlite_master WHERE name = '{schema.WORDS}'"  # noqa: S608 - a name of ours
+    return connection.exec_driver_sql(listed).scalar() is not None
+
+
+def count_words(engine: sa.Engine) -> int:
+    """How many different words the index holds; on SQLite all of it is read for that.
+
+    Raises:
+        sqlalchemy.exc.DatabaseError: it is not what was written.
+    """
+    with autocommit(engine) as connection:
+        if connection.dialect.name != "sqlite":
+            counted = f"SELECT count(DISTINCT lexeme) FROM {schema.WORDS}, unnest(words)"  # noqa: S608 - a name of ours
+            return int(connection.exec_driver_sql(counted).scalar_one())
+        seen = f"CREATE VIRTUAL TABLE temp.words_seen USING fts5vocab('main', '{schema.WORDS}', 'row')"
+        connection.exec_driver_sql(seen)  # gone with the connection
+        return int(connection.exec_driver_sql("SELECT count(*), sum(cnt) FROM temp.words_seen").one()[0])
 
 
 def find_attempts(
@@ -179,7 +211,12 @@ def find_attempts(
                 "attempt; a Python with FTS5 makes the index by `ragrounds runs index`."
             )
         noted = _noted(connection, numbers, terms) if "note" in wanted else [set[AttemptPlace]() for _ in terms]
-        found = [documents_of(connection, term, wanted) for term in terms]
+        try:
+            found = [documents_of(connection, term, wanted) for term in terms]
+        except sa.exc.DatabaseError as error:
+            raise UserError(
+                f"The full-text index cannot be read: {said(error)}. `ragrounds runs index --anew` makes it again."
+            ) from error
         if any(not len(one) and not places for one, places in zip(found, noted, strict=True)):
             return []
         rows = _Rows.read(connection, numbers, shared=not {"question", "passage"}.isdisjoint(wanted))
@@ -271,14 +308,26 @@ def clear(connection: sa.Connection) -> None:
     """Empty the index; it is made again from the journal."""
     if has_words(connection):
         if connection.dialect.name == "sqlite":
-            # Not emptied row by row: FTS5 would want every text once more. This also mends one that is damaged.
-            connection.exec_driver_sql(f"DROP TABLE {schema.WORDS}")
+            # Not emptied row by row: FTS5 would want every text once more.
+            _drop_words(connection)
             connection.exec_driver_sql(schema.WORDS_ON_SQLITE)
         else:
             connection.exec_driver_sql(f"TRUNCATE {schema.WORDS}")
     connection.execute(sa.delete(_A))
     connection.execute(sa.delete(_S))
     renew_edition(connection)
+
+
+def _drop_words(connection: sa.Connection) -> None:
+    """Remove SQLite's table, also one that is so damaged that it cannot be opened."""
+    try:
+        connection.exec_driver_sql(f"DROP TABLE {schema.WORDS}")
+    except sa.exc.DatabaseError:
+        # An index without any words, as FTS5 makes it: sums (1), and no segments (10).
+        connection.exec_driver_sql(f"DELETE FROM {schema.WORDS}_data")  # noqa: S608 - a name of ours
+        empty = f"INSERT INTO {schema.WORDS}_data (id, block) VALUES (1, x''), (10, x'00000000000000')"  # noqa: S608
+        connection.exec_driver_sql(empty)
+        connection.exec_driver_sql(f"DROP TABLE {schema.WORDS}")
 
 
 def renew_edition(connection: sa.Connection) -> None:
@@ -295,6 +344,13 @@ def packed_documents(data: bytes) -> Documents:
 
 def _shared_document(number: int, kind: str, first: str, second: str) -> _Document:
     return _Document(number, {kind: first if kind == "question" else joined((first, second))})
+
+
+def _forget(connection: sa.Connection, items: Iterable[tuple[Mapping[str, object], AttemptTexts]]) -> None:
+    """Take attempts out of the index whose words of before are of another attempt."""
+    for row, _ in items:
+        same = (_A.c.run == row["run"], _A.c.question_id == row["question_id"], _A.c.epoch == row["epoch"])
+        connection.execute(sa.delete(_A).where(*same))
 
 
 def _texts_of(row: Mapping[str, object]) -> AttemptTexts:

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.attempt_notes import LONGEST_NOTE
 from ragrounds.evals.store.codec import (
     Fetch,
     StoredQuestion,
@@ -30,7 +31,7 @@ from ragrounds.evals.store.codec import (
     run_of,
     unpack,
 )
-from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, writing_failed
+from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress
 from ragrounds.evals.store.retries import unpacked
 from ragrounds.evals.store.servers import adopt_servers
@@ -168,7 +169,7 @@ class SourceVerifier:
 
     def _run(self, number: int, run: Run) -> None:
         questions = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
-        for table in (schema.attempts, schema.scores, schema.earlier_attempts):
+        for table in (schema.attempts, schema.scores, schema.earlier_attempts, schema.notes):
             self._at = f"{table.name} of {run.id}"
             strangers = sa.select(sa.func.count()).where(
                 table.c.run == number,
@@ -203,6 +204,11 @@ class SourceVerifier:
                 decompress_untrusted(row.body)
         for row in self._rows(schema.regradings, own(schema.regradings, "run", number)):
             decompress_untrusted(row.body)
+        self._at = f"notes of {run.id}"
+        for row in self._rows(schema.notes, own(schema.notes, "run", number)):
+            _check_shown(row.author, row.mark)
+            if len(row.text) > LONGEST_NOTE:
+                raise ValueError(f"a note has {len(row.text):,} characters")
         self._at = f"claims of {run.id}"
         for row in self._rows(schema.stoppings, own(schema.stoppings, "run", number)):
             decompress_untrusted(row.body)
@@ -314,7 +320,7 @@ RUN_TABLES: tuple[sa.Table, ...] = (
     schema.regradings,
     schema.stoppings,
 )
-"""Tables whose rows belong to a run and are copied with it."""
+"""Tables whose rows belong to a run and are copied with it. Readers' notes are too; two stores may differ in them."""
 _BYTES = 8 << 20
 """Bytes of rows written at a time."""
 
@@ -372,7 +378,10 @@ def copy_runs(
         calls = writer.add(schema.calls, stream(reading, marked))
         for number, run in chosen.runs.items():
             if run.id not in present:
-                writer.run(run, {table: own_rows(reading, table, "run", number) for table in RUN_TABLES})
+                tables = (*RUN_TABLES, schema.notes)
+                writer.run(run, {table: own_rows(reading, table, "run", number) for table in tables})
+            else:
+                writer.notes(run, own_rows(reading, schema.notes, "run", number))
         arenas = [arena for arena in chosen.arenas if arena.id not in present]
         for arena in arenas:
             rows = {table: own_rows(reading, table, "arena", arena.number) for table in ARENA_TABLES}
@@ -478,6 +487,28 @@ class _Writer:
         """Write a run with its own rows, whole or not at all."""
         row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
         self._whole(schema.runs, row, schema.runs.c.id == run.id, "run", own, f"writing {run.id}")
+
+    def notes(self, run: Run, rows: _Rows) -> None:
+        """Add readers' notes to a run that is there: of one author's two at an attempt, the later one stays."""
+        table = schema.notes
+        statement = upsert(self._target, table)
+        try:
+            for batch in _batches(rows):
+                with self._target.begin() as connection:
+                    named = sa.select(schema.runs.c.number).where(schema.runs.c.id == run.id)
+                    number = connection.execute(named).scalar_one()
+                    there = connection.execute(sa.select(table).where(table.c.run == number))
+                    known = {(row.question_id, row.epoch, row.author): row.at for row in there}
+                    places = [(row["question_id"], row["epoch"], row["author"]) for row in batch]
+                    later = [
+                        {**row, "run": number}
+                        for row, place in zip(batch, places, strict=True)
+                        if place not in known or row["at"] > known[place]
+                    ]
+                    if later:
+                        connection.execute(statement, later)
+        except sa.exc.SQLAlchemyError as error:
+            raise writing_failed(self._target, error) from error
 
     def arena(self, row: Mapping[str, object], own: Mapping[sa.Table, _Rows]) -> None:
         """Write an arena with its judgements and votes, whole or not at all."""

@@ -26,8 +26,10 @@ from ragrounds.evals.store.codec import (
 )
 from ragrounds.evals.store.database import is_sqlite, said, snapshot, stream
 from ragrounds.evals.store.garbage import Marks, Progress
+from ragrounds.evals.store.index_backlog import missing_of
 from ragrounds.evals.store.leases import is_stale
 from ragrounds.evals.store.retries import unpacked
+from ragrounds.evals.store.text_index import count_words, has_words
 from ragrounds.records import AnswerStatus, Run, Status
 
 Grade = Literal["damage", "note"]
@@ -96,6 +98,7 @@ class Verification:
                 self._attempts,
                 self._scores,
                 self._others,
+                self._derived,
                 self._calls,
                 self._texts,
                 self._leases,
@@ -187,7 +190,7 @@ class Verification:
         """Everything else that belongs to runs and arenas: what it refers to, and that its bodies can be read."""
         known = (schema.runs, schema.questions, schema.attempts, schema.scores, schema.calls, schema.blobs)
         for table in schema.metadata.sorted_tables:
-            if table in known:
+            if table in known or table in schema.DERIVED:
                 continue
             for row in self._rows(table, table.name):
                 key = ", ".join(str(getattr(row, column.name)) for column in table.primary_key.columns)
@@ -205,6 +208,20 @@ class Verification:
                         continue
                     if "body" in table.c and row.body is not None:
                         self._marks.mark(self._marks.blobs, decode_without_texts(row.body)[1])
+
+    def _derived(self) -> None:
+        """The full-text index and facts, which are made again from all else."""
+        remedy = "`ragrounds runs index --anew` makes it again"
+        if worded := has_words(self._reading):
+            self._report("full-text index", 0)
+            try:
+                self._findings.checked["words of the full-text index"] += count_words(self._engine)
+            except sa.exc.DatabaseError as error:
+                self._findings.add("damage", "full-text index", schema.WORDS, f"{said(error)}; {remedy}")
+        for number, run in self.runs.items():
+            if count := missing_of(self._reading, [number], worded):
+                what = f"{count:,}: `ragrounds runs index {run.id}`, or the viewer's first search"
+                self._findings.add("note", "attempts without full text or facts", run.id, what)
 
     def _calls(self) -> None:
         calls, marked = schema.calls, self._marks.calls

@@ -131,7 +131,7 @@ class Writer:
         try:
             if self._broken is None:
                 # Of a lost connection nobody knows whether it has committed: what is written again is there once.
-                known = again(lambda: self._write(rows))
+                known = again(lambda: self._write_indexed(rows))
         except sa.exc.SQLAlchemyError as error:
             self._broken = writing_failed(self._engine, error)
         except StopRun as error:
@@ -141,6 +141,15 @@ class Writer:
             item.error = self._broken or item.error
         _report(batch)
         return ended
+
+    def _write_indexed(self, rows: Grouped) -> bool:
+        """As :meth:`_write`; without the full-text index, where that is damaged."""
+        try:
+            return self._write(rows)
+        except sa.exc.DatabaseError as error:
+            if not self._index.without(error):
+                raise
+            return self._write(rows)
 
     def _write(self, rows: Grouped) -> bool:
         """Commit rows; give whether some call among them was there already."""
