@@ -257,7 +257,7 @@ def view(
         query: the attempts that are listed at first.
         attempt: begin with this one, ``RUN/QUESTION``.
         epoch: of that attempt.
-        light: light colours.
+        light: light colours; else those that were chosen last.
         progress: is told what is made before the viewer opens.
 
     Raises:
@@ -272,10 +272,13 @@ def view(
             run, question = _place(pages.store, attempt)
             found = trace(pages.store, run, question, epoch)
             row = pages.row_of(pages.runs.index(run), found.question.id, epoch) or 0
-        from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp, read_keymap
+        from ragrounds.ui.trace.app import LIGHT, TraceApp, read_keymap
+        from ragrounds.ui.trace.viewer_memory import ViewerMemory
 
-        theme, keymap = LIGHT if light else DARK, read_keymap(chosen.home / "keys.toml")
-        TraceApp(pages, where=where, sort=sort, row=row, theme=theme, keymap=keymap).run()
+        theme, keymap = LIGHT if light else "", read_keymap(chosen.home / "keys.toml")
+        memory = ViewerMemory(chosen.home / "viewer.json")
+        TraceApp(pages, where=where, sort=sort, row=row, theme=theme, keymap=keymap, memory=memory,
+                 author=author_name(chosen)).run()
 
 
 @contextmanager

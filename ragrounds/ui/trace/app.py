@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.store.summaries import Pages, SortBy
+from ragrounds.evals.store.filter_fields import EXAMPLES
+from ragrounds.evals.store.summaries import SORT_WORDS, Pages, SortBy
 from ragrounds.text import parse_toml
+from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.compare import CompareScreen
-from ragrounds.ui.trace.dialogs import FilterScreen, FindBar, HelpScreen, key_help
+from ragrounds.ui.trace.dialogs import FindBar, HelpScreen, key_help
+from ragrounds.ui.trace.filter_screen import FilterScreen
+from ragrounds.ui.trace.full_text import FullTextScreen
 from ragrounds.ui.trace.menu import MenuScreen
+from ragrounds.ui.trace.note_screen import MARK_SIGNS, NoteScreen
 from ragrounds.ui.trace.themes import DARK as DARK
 from ragrounds.ui.trace.themes import LIGHT as LIGHT
 from ragrounds.ui.trace.themes import THEMES
-from ragrounds.ui.trace.views import known_views, view_screen
+from ragrounds.ui.trace.viewer_memory import ViewerMemory
+from ragrounds.ui.trace.views import view_screen
 from ragrounds.ui.trace.widgets import Pager, Rows
 
 
@@ -35,7 +43,7 @@ class TraceApp(App[None]):
         Binding("3", "view('grid')", "Grid: questions × agents", id="view.grid", show=False),
         Binding("4", "view('compare')", "Compare two answers", id="view.compare", show=False),
         Binding("question_mark", "help", "Keys", id="help", key_display="?"),
-        Binding("t", "light", "Light or dark", id="theme", show=False),
+        Binding("t", "light", "Light or dark, remembered", id="theme", show=False),
         Binding("q", "quit", "Quit", id="quit"),
     ]
 
@@ -46,9 +54,11 @@ class TraceApp(App[None]):
         where: str = "",
         sort: SortBy = "asked",
         row: int = 0,
-        theme: str = DARK,
+        theme: str = "",
         keymap: Mapping[str, str] | None = None,
         view: str = "attempts",
+        memory: ViewerMemory | None = None,
+        author: str = "reader",
     ) -> None:
         super().__init__()
         for each in THEMES:
@@ -57,23 +67,20 @@ class TraceApp(App[None]):
         order = self.attempt_list.make_order(where, sort)
         self.attempt_list.arrange(order, where, sort)
         self.attempt_list.move(row)
-        self.theme = theme
+        self.memory, self.author = memory or ViewerMemory(), author
+        self.theme = theme or (self.memory.theme if self.memory.theme in (DARK, LIGHT) else DARK)
         self._view = view
         if keymap:
             self.set_keymap(dict(keymap))
 
-    def get_default_screen(self) -> Screen[None]:
+    def get_default_screen(self) -> Screen[int | None]:
         """The main screen over the attempt list."""
-        return BrowseScreen(self.attempt_list)
+        return BrowseScreen(self.attempt_list, self.memory, self.author)
 
     def on_mount(self) -> None:
         """Open the view that was asked for."""
         if self._view != "attempts":
             self.call_after_refresh(self.action_view, self._view)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether an action can be taken now: a view that is not there is not offered."""
-        return action != "view" or parameters[:1] == () or parameters[0] in known_views()
 
     def action_view(self, name: str) -> None:
         """Show the same attempts in another view."""
@@ -94,14 +101,16 @@ class TraceApp(App[None]):
     def action_light(self) -> None:
         """Change between light and dark."""
         self.theme = DARK if self.theme == LIGHT else LIGHT
+        self.memory.take_theme(self.theme)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every key with a description is also a command of the palette, the cursor's own apart."""
-        yield from super().get_system_commands(screen)
+        """Every key with a description is also a command of the palette, the cursor's own apart; on the main screen so
+        is each order, each example of a filter, and each mark."""
         listed: set[str] = set()
         for active in screen.active_bindings.values():
             binding, node = active.binding, active.node
-            if not binding.description or binding.action in listed or (binding.id or "").startswith("rows."):
+            cursor = (binding.id or "").startswith(("rows.", "detail."))
+            if not active.enabled or not binding.description or binding.action in listed or cursor or not binding.id:
                 continue
             listed.add(binding.action)
 
@@ -109,6 +118,26 @@ class TraceApp(App[None]):
                 await self.run_action(action, owner)  # type: ignore[arg-type]
 
             yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", _run)
+        yield SystemCommand(
+            "Picture of this screen", "saved as SVG", lambda: self.set_timer(0.1, self.deliver_screenshot)
+        )
+        if isinstance(screen, BrowseScreen):
+            yield from _commands(screen)
+
+
+def _commands(browse: BrowseScreen) -> Iterator[SystemCommand]:
+    """What can be chosen by its name without its menu."""
+    here = browse.attempt_list
+    for sort, words in SORT_WORDS.items():
+        yield SystemCommand(f"Sort by {sort}", words, partial(browse.rearrange, here.where, sort))
+    for where, about in EXAMPLES:
+        yield SystemCommand(f"Filter: {where}", about, partial(browse.rearrange, where, here.sort, here.descending))
+    for where in browse.memory.filters:
+        title = f"Filter: {one_line(where, 60)}"
+        yield SystemCommand(title, "used before", partial(browse.rearrange, where, here.sort, here.descending))
+    for word, sign in MARK_SIGNS.items():
+        yield SystemCommand(f"Mark: {word}", f"{sign} on this attempt", partial(browse.leave_mark, word))
+    yield SystemCommand("Mark: none", "takes the mark away", partial(browse.leave_mark, ""))
 
 
 def read_keymap(file: Path) -> dict[str, str]:
@@ -132,12 +161,18 @@ def read_keymap(file: Path) -> dict[str, str]:
     return found
 
 
-def bindings() -> list[Binding]:
-    """Every key of the viewer, on all its screens."""
+def screens() -> tuple[type[DOMNode], ...]:
+    """All that has keys of its own: the application, its screens, dialogs and panes."""
     from ragrounds.ui.trace.grid_pane import GridPane
     from ragrounds.ui.trace.grid_screen import GridScreen
+    from ragrounds.ui.trace.hop_screen import HopScreen
     from ragrounds.ui.trace.pick import PickScreen
 
-    owners = (TraceApp, BrowseScreen, CompareScreen, FilterScreen, FindBar, HelpScreen, MenuScreen, Rows, Pager)
-    of_grid = (GridScreen, GridPane, PickScreen)
-    return [binding for owner in (*owners, *of_grid) for binding in owner.BINDINGS if isinstance(binding, Binding)]
+    views = (BrowseScreen, HopScreen, GridScreen, CompareScreen)
+    dialogs = (FilterScreen, FullTextScreen, FindBar, HelpScreen, MenuScreen, NoteScreen, PickScreen)
+    return (TraceApp, *views, *dialogs, GridPane, Rows, Pager)
+
+
+def bindings() -> list[Binding]:
+    """Every key of the viewer, on all its screens."""
+    return [binding for owner in screens() for binding in owner.BINDINGS if isinstance(binding, Binding)]

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy, order_words
+from ragrounds.evals.store.summaries import SORTS, AttemptSummary, Pages, SortBy, order_words
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
 from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
@@ -200,8 +200,11 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
     return {run.id: ("…" if cut else "") + safe(run.agent[cut:]) for run in runs}
 
 
-def attempt_cells(summary: AttemptSummary | None, width: int, agents: Mapping[str, str]) -> Cells:
-    """The cells of a row: mark, score, the columns that `width` has room for, agent, question."""
+def attempt_cells(
+    summary: AttemptSummary | None, width: int, agents: Mapping[str, str], signs: str | None = None
+) -> Cells:
+    """The cells of a row: mark, score, the columns that `width` has room for, readers' signs where there are any
+    (``None``: nowhere in the list), agent, question."""
     if summary is None:
         return [("…", "dim")]
     sign, style = mark(summary)
@@ -213,9 +216,11 @@ def attempt_cells(summary: AttemptSummary | None, width: int, agents: Mapping[st
         "tokens": tokens(summary.tokens) if ran else "",
         "uncached": narrow_dollars(summary.cost_uncached) if ran else "",
     }
-    shown, size, rest = _columns(width, agents)
+    shown, size, rest = _columns(width - (0 if signs is None else 3), agents)
     cells: Cells = [(f"{sign}{fit(score, 5, right=True)} ", style)]
     cells += [(fit(texts[name], length, right=True) + " ", "dim") for name, length in shown]
+    if signs is not None:
+        cells.append((fit(signs, 2) + " ", "mark"))
     if size:
         cells.append((fit(agents.get(summary.run.id, ""), size) + " ", "key"))
     epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
@@ -225,10 +230,21 @@ def attempt_cells(summary: AttemptSummary | None, width: int, agents: Mapping[st
     return cells
 
 
-def attempt_heading(width: int, agents: Mapping[str, str]) -> str:
+_SORTED_BY = {"score": "score", "calls": "calls", "time": "time", "tokens": "tokens", "uncached": "cost",
+              "agent": "agent", "question": "asked", "★✎": "mark"}  # fmt: skip
+
+
+def heading_sort(word: str) -> str:
+    """The order by which a column of the list is sorted; empty: by none."""
+    name = _SORTED_BY.get(word, "")
+    return name if name in SORTS else ""
+
+
+def attempt_heading(width: int, agents: Mapping[str, str], signs: bool = False) -> str:
     """The headings of the columns of :func:`attempt_cells`."""
-    shown, size, _ = _columns(width, agents)
+    shown, size, _ = _columns(width - 3 * signs, agents)
     names = ["  score", *(fit(name, length, right=True) for name, length in shown)]
+    names += ["★✎"] if signs else []
     return " ".join([*names, *([fit("agent", size)] if size else []), "question"])
 
 

@@ -6,7 +6,6 @@ screens. What was written meanwhile appears; nothing moves under the reader's ey
 
 from __future__ import annotations
 
-import asyncio
 from array import array
 from typing import ClassVar
 
@@ -16,28 +15,33 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
 
-from ragrounds.evals.store.attempt_filter import quoted
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.store.attempt_filter import joined, quoted
+from ragrounds.evals.store.attempt_notes import MARK_WORDS
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
-from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, short_names
+from ragrounds.ui.text import one_line, safe
+from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, heading_sort, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.compare import CompareScreen
-from ragrounds.ui.trace.dialogs import FilterScreen, FindBar
-from ragrounds.ui.trace.layout import Cells
+from ragrounds.ui.trace.dialogs import FindBar
+from ragrounds.ui.trace.filter_screen import FilterScreen
+from ragrounds.ui.trace.full_text import FullTextScreen, Snippet, terms
+from ragrounds.ui.trace.layout import Cells, TextBlock
 from ragrounds.ui.trace.menu import MenuLine, MenuScreen, letters
+from ragrounds.ui.trace.note_screen import MARK_SIGNS, OTHER_SIGN, NoteScreen, note_blocks, note_signs
+from ragrounds.ui.trace.reader_notes import ReaderNotes
 from ragrounds.ui.trace.tree import MEASURES, LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
+from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
 _LOOK = 1.0
 """Seconds between looks at the store."""
-_REPORT_EVERY = 25
-"""Attempts after which a search through all of them says how far it is."""
 
 
-class BrowseScreen(DetailActions, Screen[None]):
+class BrowseScreen(DetailActions, Screen[int | None]):
     """Three panes over an :class:`AttemptList` and the :class:`TreeState` of the attempt under the cursor."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (180, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
@@ -63,7 +67,7 @@ class BrowseScreen(DetailActions, Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "Find", id="find", key_display="/"),
-        Binding("F", "find_everywhere", "Find in all messages", id="find.everywhere", show=False),
+        Binding("F", "find_everywhere", "Full text of all attempts", id="find.everywhere", show=False),
         Binding("n", "match(1)", "Next match", id="match.next", show=False),
         Binding("N", "match(-1)", "Match before", id="match.previous", show=False),
         Binding("w", "seek_wrong(1)", "Next wrong", id="wrong.next"),
@@ -79,6 +83,8 @@ class BrowseScreen(DetailActions, Screen[None]):
         Binding("right,l", "fold(False)", "Unfold", id="fold.open", show=False),
         Binding("minus", "fold_all(True)", "Fold all", id="fold.all", show=False, key_display="-"),
         Binding("plus,equals_sign", "fold_all(False)", "Unfold all", id="fold.none", show=False, key_display="+"),
+        Binding("asterisk", "mark", "Mark …", id="mark", show=False, key_display="*"),
+        Binding("a", "note", "Write a note", id="note", show=False),
         Binding("b", "measure", "Bars: time, tokens, cost", id="bars", show=False),
         Binding("m", "markdown", "Replies as Markdown or text", id="markdown", show=False),
         Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
@@ -95,6 +101,8 @@ class BrowseScreen(DetailActions, Screen[None]):
             ("wrong.next", "next wrong"),
             ("error.next", "next error"),
             ("find.everywhere", "full text"),
+            ("mark", "mark"),
+            ("note", "note"),
             ("compare", "compare"),
             ("zoom", "zoom"),
             ("theme", "theme"),
@@ -108,6 +116,8 @@ class BrowseScreen(DetailActions, Screen[None]):
             ("bars", "bars"),
             ("zoom", "zoom"),
             ("copy", "copy"),
+            ("mark", "mark"),
+            ("note", "note"),
             ("wrong.next", "next wrong"),
             ("compare", "compare"),
         ),
@@ -123,9 +133,14 @@ class BrowseScreen(DetailActions, Screen[None]):
         "find-text": (("submit", "search"), ("find.leave", "leave")),
     }
 
-    def __init__(self, attempt_list: AttemptList) -> None:
+    def __init__(self, attempt_list: AttemptList, memory: ViewerMemory, author: str) -> None:
         super().__init__()
         self.attempt_list = attempt_list
+        self.memory = memory
+        self.notes = ReaderNotes(attempt_list.pages, author)
+        self.hits: array[int] = array("Q")
+        """Places of the attempts that full text found."""
+        self.hit_text = ""
         self.tree_state: TreeState | None = None
         self.measure = MEASURES[0]
         self.agents = short_names(attempt_list.pages.runs)
@@ -145,6 +160,7 @@ class BrowseScreen(DetailActions, Screen[None]):
     def on_mount(self) -> None:
         """Show the list and its first attempt, and look at the store every second from now on."""
         self.query_one("#attempts").focus()
+        self.notes.read()
         self.list_changed()
         self.open()
         self.set_interval(_LOOK, self.look)
@@ -154,10 +170,12 @@ class BrowseScreen(DetailActions, Screen[None]):
         self._watch.close()
 
     def _attempt_row(self, row: int, width: int) -> Cells:
-        return attempt_cells(self.attempt_list.at(row), width, self.agents)
+        summary = self.attempt_list.at(row)
+        signs = note_signs(self.notes.of(summary)) if self.notes and summary else ""
+        return attempt_cells(summary, width, self.agents, signs if self.notes else None)
 
     def _heading(self, width: int) -> str:
-        return attempt_heading(width, self.agents)
+        return attempt_heading(width, self.agents, bool(self.notes))
 
     def _tree_heading(self, width: int) -> str:
         return figure_heading(width, *([self.tree_state.root.figures] if self.tree_state else []))
@@ -216,7 +234,15 @@ class BrowseScreen(DetailActions, Screen[None]):
         self.tree_pane.show(len(state.lines()) if state else 0, state.row() if state else 0)
         self.tree_pane.border_title = f"steps, share of {self.measure}"
         self.pager.pattern = state.pattern if state else ""
-        self.pager.show(state.blocks() if state else (), keep_scroll)
+        self.pager.show(self.detail_blocks(), keep_scroll)
+
+    def detail_blocks(self) -> list[TextBlock]:
+        """The detail of the step under the cursor; above that of the whole attempt what readers wrote beside it."""
+        state = self.tree_state
+        if state is None:
+            return []
+        above = note_blocks(self.notes.of(state.loaded.summary)) if state.node is state.root else []
+        return [*above, *state.blocks()]
 
     @on(Rows.Moved, "#attempts")
     def _attempt_moved(self, event: Rows.Moved) -> None:
@@ -227,7 +253,16 @@ class BrowseScreen(DetailActions, Screen[None]):
     def _tree_moved(self, event: Rows.Moved) -> None:
         if self.tree_state is not None:
             self.tree_state.move(event.row)
-            self.pager.show(self.tree_state.blocks())
+            self.pager.show(self.detail_blocks())
+
+    @on(Rows.HeadClicked, "#attempts")
+    def _heading_clicked(self, event: Rows.HeadClicked) -> None:
+        """Sort by the column; again: the other way round."""
+        name = heading_sort(event.word)
+        if name == self.attempt_list.sort:
+            self.action_reverse()
+        elif name:
+            self.rearrange(self.attempt_list.where, name)
 
     @on(Rows.Chosen, "#attempts")
     def _attempt_chosen(self) -> None:
@@ -257,7 +292,7 @@ class BrowseScreen(DetailActions, Screen[None]):
             return
         self.tree_pane.show(len(state.lines()), state.row())
         if state.cursor != before:
-            self.pager.show(state.blocks())
+            self.pager.show(self.detail_blocks())
 
     def action_measure(self) -> None:
         """Draw the bars of the next measure: time, tokens, cost."""
@@ -292,7 +327,8 @@ class BrowseScreen(DetailActions, Screen[None]):
         )
 
     def _find_questions(self, text: str) -> None:
-        self.rearrange(f"about:{quoted(text)}" if text else "", self.attempt_list.sort)
+        if text:
+            self.rearrange(joined(self.attempt_list.where, f"about:{quoted(text)}"), self.attempt_list.sort)
 
     def _find_messages(self, text: str) -> None:
         state = self.tree_state
@@ -308,55 +344,62 @@ class BrowseScreen(DetailActions, Screen[None]):
         self.pager.search(state.pattern)
 
     def action_find_everywhere(self) -> None:
-        """Ask for a text in the messages of all listed attempts."""
-        before = self.tree_state.pattern if self.tree_state else ""
-        self.query_one(FindBar).ask("in the messages of all listed attempts", before, self.focused, self._find_in_all)
+        """Open the full text of all attempts; a hit that is chosen there is opened at its place."""
+        screen = FullTextScreen(self.attempt_list, self.memory, self.hit_text)
 
-    def _find_in_all(self, text: str) -> None:
-        if text:
-            self._go_to_text(text)
+        def chosen(index: int | None) -> None:
+            """Open the hit."""
+            if index is None:
+                return
+            self.hit_text, self.hits = screen.text, array("Q", screen.listed.order or ())
+            self._open_hit(index, screen.found.get(index))
 
-    @work(exclusive=True, group="search")
-    async def _go_to_text(self, text: str) -> None:
-        """Go to the next attempt in whose messages a text stands. Attempts are read one after the other between what
-        the reader does meanwhile; Escape ends it."""
-        total, start = len(self.attempt_list), self.attempt_list.row
-        for ahead in range(1, total + 1):
-            row = (start + ahead) % total
-            summary = self.attempt_list.at(row)
-            if summary is not None and summary.calls is not None:
-                found = TreeState(LoadedAttempt(self.attempt_list.pages, summary)).search(text)
-                if found:
-                    self.attempt_list.move(row)
-                    self.list_changed()
-                    self.open()
-                    self._find_messages(text)
-                    return
-            if ahead % _REPORT_EVERY == 0:
-                self.show_position(f"looked into {ahead:,} of {total:,}; Escape stops")
-            await asyncio.sleep(0)
-        self.show_position()
-        self.app.notify(f"No listed attempt holds {safe(text, 60)!r}.", markup=False)
+        self.app.push_screen(screen, chosen)
+
+    def _open_hit(self, index: int, place: Snippet | None = None) -> None:
+        """Open an attempt that full text found, at the step that holds what was found, with this marked."""
+        self.open_place(index)
+        state = self.tree_state
+        if state is None or state.loaded.summary.index != index:
+            return
+        words = place.text[slice(*place.spans[0])] if place and place.spans else ""
+        tried = dict.fromkeys((words, *(one.strip('"*') for _, one in terms(self.hit_text))))
+        for text in filter(None, tried):
+            if state.search(text):
+                state.next_match(1)
+                break
+        else:
+            state.search("")
+        self.tree_changed()
+        self.pager.search(state.pattern)
+
+    def _next_hit(self, step: int) -> None:
+        """Open the attempt that full text found next, in the order of its hits, round the end."""
+        here = self.attempt_list.current
+        if here is None or not self.hits:
+            return
+        at = self.hits.index(here.index) if here.index in self.hits else -1 if step > 0 else 0
+        self._open_hit(self.hits[(at + step) % len(self.hits)])
 
     def action_match(self, step: int) -> None:
-        """Go to the next place of what was searched (for `step` -1 the one before); without a search, to the next
-        attempt."""
+        """Go to the next place of what was searched (for `step` -1 the one before), after the last one of an attempt to
+        the next hit of the full text; without a search, to the next attempt."""
         state = self.tree_state
         if state is None or not state.pattern:
             self.attempts.action_move(step)
             return
         if self.pager.next_match(step):
             return
-        if state.next_match(step):
+        if self.hits and state.at_end(step):
+            self._next_hit(step)
+        elif state.next_match(step):
             self.tree_changed()
             self.pager.search(state.pattern)
 
     def action_clear(self) -> None:
-        """Stop a search through all attempts; else take back the search, else the filter and the order."""
-        if self.workers.cancel_group(self, "search"):
-            self.show_position()
-            return
+        """Take back the search, else the filter and the order."""
         if self.tree_state is not None and self.tree_state.pattern:
+            self.hits, self.hit_text = array("Q"), ""
             self.tree_state.search("")
             self.pager.search("")
             self.tree_changed()
@@ -389,7 +432,11 @@ class BrowseScreen(DetailActions, Screen[None]):
     @work(thread=True, exclusive=True, group="list")
     def rearrange(self, where: str, sort: SortBy, descending: bool = True) -> None:
         """Filter and sort the list."""
-        order = self.attempt_list.make_order(where, sort, descending)
+        try:
+            order = self.attempt_list.make_order(where, sort, descending)
+        except UserError as error:
+            self.app.call_from_thread(self.app.notify, str(error), markup=False, severity="error")
+            return
         self.app.call_from_thread(self._arranged, order, where, sort, descending)
 
     def _arranged(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
@@ -423,14 +470,74 @@ class BrowseScreen(DetailActions, Screen[None]):
         self.rearrange(self.attempt_list.where, self.attempt_list.sort, not self.attempt_list.descending)
 
     def action_filter(self) -> None:
-        """Open the filter; what it chooses is listed."""
+        """Open the filter line; what it chooses is listed."""
 
-        def chosen(wanted: str | None) -> None:
-            """Take the filter that was chosen."""
-            if wanted is not None:
-                self.rearrange(wanted, self.attempt_list.sort, self.attempt_list.descending)
+        def chosen(where: str | None) -> None:
+            """Take the filter that was typed."""
+            if where is not None:
+                self.rearrange(where, self.attempt_list.sort, self.attempt_list.descending)
 
-        self.app.push_screen(FilterScreen(self.attempt_list), chosen)
+        self.app.push_screen(FilterScreen(self.attempt_list, self.memory), chosen)
+
+    # Marks and notes
+
+    def action_mark(self) -> None:
+        """Choose a mark for the attempt under the cursor."""
+        summary = self.attempt_list.current
+        if summary is None:
+            return
+        mine = self.notes.mine(summary)
+        here = mine.mark if mine else ""
+        words = [*MARK_WORDS, *(word for word in self.notes.marks() if word not in MARK_WORDS)]
+        given = letters(words, taken="qjkgGx0")
+        lines = [
+            MenuLine(word, f"{MARK_SIGNS.get(word, OTHER_SIGN)} {word}", "", letter, "▸ " if word == here else "  ")
+            for word, letter in zip(words, given, strict=True)
+        ]
+        lines += [MenuLine(" ", "another word …", "", "+"), MenuLine("", "no mark", "", "0")]
+
+        def chosen(word: str | None) -> None:
+            """Leave the mark."""
+            if word == " ":
+                self.query_one(FindBar).ask("mark with the word", here, self.focused, self.leave_mark)
+            elif word is not None:
+                self.leave_mark(word)
+
+        at = words.index(here) if here in words else 0
+        self.app.push_screen(MenuScreen(f"mark {one_line(summary.question.id, 40)}", lines, at), chosen)
+
+    def leave_mark(self, word: str) -> None:
+        """Mark the attempt under the cursor; an empty word takes the mark away."""
+        self._write(mark=word)
+
+    def action_note(self) -> None:
+        """Write a note on the attempt under the cursor."""
+        summary = self.attempt_list.current
+        if summary is None:
+            return
+        mine = self.notes.mine(summary)
+
+        def written(text: str | None) -> None:
+            """Keep the note."""
+            if text is not None:
+                self._write(text=text)
+
+        title = f"note on {one_line(summary.question.id, 30)}, {one_line(summary.run.agent, 30)}"
+        self.app.push_screen(NoteScreen(title, mine.text if mine else "", self.notes.others(summary)), written)
+
+    def _write(self, mark: str | None = None, text: str | None = None) -> None:
+        summary = self.attempt_list.current
+        if summary is None:
+            return
+        try:
+            self.notes.write(summary, mark=mark, text=text)
+        except (UserError, StopRun) as error:
+            self.app.notify(str(error), markup=False, severity="error")
+            return
+        self.attempts.refresh()
+        self.pager.show(self.detail_blocks(), keep_scroll=True)
+
+    # Other views
 
     def compare_screen(self) -> CompareScreen | None:
         """The compare screen at the question under the cursor; ``None``, with the reason said: there are not two
@@ -443,9 +550,14 @@ class BrowseScreen(DetailActions, Screen[None]):
 
     def open_place(self, index: int | None, node: str = "") -> None:
         """Open the attempt at a place of the pages, and the step with this key, as another screen asks for it."""
-        row = None if index is None else self.attempt_list.row_of(index)
-        if row is None:
+        if index is None:
             return
+        row = self.attempt_list.row_of(index)
+        if row is None:
+            # Found by full text, or left in another view: what hides it is taken back.
+            self.attempt_list.arrange(None, "", "asked")
+            self.app.notify("The filter hides this attempt: it was taken back.", markup=False)
+            row = self.attempt_list.row_of(index) or 0
         self.attempt_list.move(row)
         self.list_changed()
         self.open()
@@ -463,6 +575,7 @@ class BrowseScreen(DetailActions, Screen[None]):
     def action_look_again(self) -> None:
         """Show what was written by now; the cursor and the scroll stay where they are."""
         self.attempt_list.forget()
+        self.notes.read()
         if self.attempt_list.order is not None:
             self._look_again_in_order()
             return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from msgspec import Struct
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -14,13 +14,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
-from ragrounds.evals.store.attempt_filter import FlagTest, ValueTest, joined, parse, quoted
-from ragrounds.evals.store.summaries import MARKS
-from ragrounds.records import OUTCOMES, Run
-from ragrounds.ui.text import one_line
-from ragrounds.ui.trace.attempt_list import AttemptList
-from ragrounds.ui.trace.layout import Cells, TextBlock, fit
-from ragrounds.ui.trace.widgets import Pager, Rows
+from ragrounds.ui.trace.layout import TextBlock, fit
+from ragrounds.ui.trace.widgets import Pager
 
 LEGEND = (
     "✓ right   ✗ wrong   ½ partly right   ! failed   ^ capped   = paused",
@@ -28,6 +23,24 @@ LEGEND = (
     "- not scored   · not run yet",
 )
 """The signs of :func:`ragrounds.ui.trace.attempt_list.mark`."""
+
+
+TOPICS = {
+    "views": ("view.", "compare"),
+    "move": ("rows.", "detail.", "focus", "wrong.", "error."),
+    "find and list": ("find", "match.", "filter", "sort", "clear", "text.", "mark", "note"),
+    "steps and detail": ("fold", "bars", "markdown", "zoom", "copy", "editor", "reload"),
+    "hops": ("hops.",),
+    "grid": ("grid.",),
+    "this screen": ("compare.", "menu."),
+}
+"""Topics of the help, with what the ids of their keys begin with; what fits none is the viewer's own."""
+
+
+def topic(key: str) -> str:
+    """The topic of a key by its id."""
+    fitting = [(len(start), name) for name, starts in TOPICS.items() for start in starts if key.startswith(start)]
+    return max(fitting)[1] if fitting and key else "viewer"
 
 
 class KeyHelp(Struct, frozen=True):
@@ -97,9 +110,13 @@ class HelpScreen(ModalScreen[None]):
     def _fill(self, text: str) -> None:
         wanted = text.casefold()
         rows = [key for key in self.known if wanted in f"{key.keys} {key.description} {key.id}".casefold()]
-        lines = [TextBlock(f"{fit(key.keys, 16)} {fit(key.description, 32)} {key.id}") for key in rows]
+        lines: list[TextBlock] = []
+        for name in (*TOPICS, "viewer"):
+            under = [key for key in rows if topic(key.id) == name]
+            lines += [TextBlock(name, "heading")] if under else []
+            lines += [TextBlock(f"{fit(key.keys, 16)} {fit(key.description, 32)} {key.id}") for key in under]
         if not wanted:
-            lines += [TextBlock("")] + [TextBlock(line, "dim") for line in LEGEND]
+            lines += [TextBlock("signs", "heading")] + [TextBlock(line, "dim") for line in LEGEND]
         self.query_one(Pager).show(lines or [TextBlock("No key does this.", "dim")])
 
     def action_scroll(self, by: int) -> None:
@@ -109,136 +126,6 @@ class HelpScreen(ModalScreen[None]):
     def action_leave(self) -> None:
         """Close the help."""
         self.dismiss(None)
-
-
-class FilterChoice(Struct, frozen=True):
-    """A line of the filter: a mark, an outcome, a run or a subject, and how many attempts have it."""
-
-    kind: str
-    value: str
-    label: str
-    count: int | None = None
-
-
-def choices(runs: Sequence[Run], outcomes: Mapping[str, int], subjects: Mapping[str, int]) -> list[FilterChoice]:
-    """Everything that can be chosen; subjects and counts where they are known."""
-    return [
-        *(FilterChoice("mark", name, f"{name}, by its score") for name in MARKS),
-        *(FilterChoice("outcome", name, name, outcomes.get(name)) for name in OUTCOMES),
-        *(FilterChoice("run", run.id, f"agent {run.agent}") for run in runs),
-        *(FilterChoice("subject", name, f"subject {name}", count) for name, count in sorted(subjects.items())),
-    ]
-
-
-def chosen_in(where: str) -> set[tuple[str, str]]:
-    """The choices that a filter of :func:`chosen_text` holds."""
-    wanted = parse(where)
-    found: set[tuple[str, str]] = set()
-    for test in wanted.tests() if wanted else ():
-        if isinstance(test, FlagTest) and test.field in MARKS:
-            found.add(("mark", test.field))
-        elif isinstance(test, ValueTest) and test.field in ("status", "run", "subject"):
-            found.add(("outcome" if test.field == "status" else test.field, test.value))
-    return found
-
-
-def chosen_text(chosen: Iterable[tuple[str, str]]) -> str:
-    """Choices as a filter: of each kind any, of all kinds one."""
-    written: dict[str, list[str]] = {}
-    for kind, value in sorted(chosen):
-        field = "status" if kind == "outcome" else kind
-        written.setdefault(kind, []).append(value if kind == "mark" else f"{field}={quoted(value)}")
-    return joined(*(" or ".join(each) for each in written.values()))
-
-
-class FilterScreen(ModalScreen[str | None]):
-    """Chooses by marks, outcomes, agents and subjects which attempts are listed.
-
-    Subjects and counts are shown as soon as they have been counted.
-    """
-
-    DEFAULT_CSS = """
-    FilterScreen {
-        align: center middle;
-        & > Vertical { width: 64; max-width: 95%; height: 90%; border: round $accent; background: $surface; }
-        & Label { padding: 0 1; color: $foreground 70%; }
-        & Rows { height: 1fr; background: $surface; padding: 0 1; }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "choose", "Choose", id="filter.choose"),
-        Binding("enter", "apply", "Apply", priority=True, id="filter.apply"),
-        Binding("escape", "leave", "Leave", id="filter.leave"),
-        Binding("backspace", "none", "Choose none", id="filter.none"),
-    ]
-
-    def __init__(self, attempt_list: AttemptList) -> None:
-        super().__init__()
-        self.attempt_list = attempt_list
-        self.chosen = chosen_in(attempt_list.where)
-        self.choices = choices(attempt_list.pages.runs, {}, {})
-
-    def compose(self) -> ComposeResult:
-        """A list of everything that can be chosen, under what the keys do."""
-        with Vertical() as box:
-            box.border_title = "filter"
-            yield Label("Space chooses, Enter applies, Backspace empties.\nNothing chosen of a kind: all of it.")
-            yield Rows(self._row, id="choices", title="")
-
-    def on_mount(self) -> None:
-        """Show what is known at once, and count the rest in another thread."""
-        self.query_one(Rows).focus()
-        self._fill()
-        self._count()
-
-    @work(thread=True, exclusive=True, group="filter")
-    def _count(self) -> None:
-        pages = self.attempt_list.pages
-        totals: dict[str, int] = {}
-        for outcomes in pages.counts().values():
-            for name, count in outcomes.items():
-                totals[name] = totals.get(name, 0) + count
-        found = choices(pages.runs, totals, pages.subjects())
-        self.app.call_from_thread(self._counted, found)
-
-    def _counted(self, found: list[FilterChoice]) -> None:
-        self.choices = found
-        self._fill()
-
-    def _fill(self) -> None:
-        rows = self.query_one(Rows)
-        rows.show(len(self.choices), rows.row, keep_scroll=True)
-
-    def _row(self, row: int, width: int) -> Cells:
-        choice = self.choices[row]
-        count = "" if choice.count is None else f"{choice.count:,}"
-        sign = "[x] " if (choice.kind, choice.value) in self.chosen else "[ ] "
-        room = max(0, width - 4 - 9)
-        return [(sign, "right"), (fit(one_line(choice.label, 200), room), "plain"), (fit(count, 9, right=True), "dim")]
-
-    @on(Rows.Chosen)
-    def _clicked(self, event: Rows.Chosen) -> None:
-        event.stop()
-        self.action_choose()
-
-    def action_choose(self) -> None:
-        """Choose the line under the cursor, or no longer."""
-        choice = self.choices[self.query_one(Rows).row]
-        self.chosen ^= {(choice.kind, choice.value)}
-        self.query_one(Rows).refresh()
-
-    def action_none(self) -> None:
-        """Choose nothing, which lists everything."""
-        self.chosen.clear()
-        self.query_one(Rows).refresh()
-
-    def action_leave(self) -> None:
-        """Close the dialog; the list stays as it was."""
-        self.dismiss(None)
-
-    def action_apply(self) -> None:
-        """Close the dialog with the filter that was chosen."""
-        self.dismiss(chosen_text(self.chosen))
 
 
 class FindBar(Horizontal):

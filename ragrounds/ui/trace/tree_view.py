@@ -140,6 +140,13 @@ class TreeState:
         self.cursor = order[(beyond or places)[0]]
         return True
 
+    def at_end(self, step: int) -> bool:
+        """Whether the search has no further node behind the cursor (for `step` -1: before it)."""
+        order = [node.key for node in walk(self.root)]
+        here = order.index(self.cursor)
+        places = [order.index(key) for key in self._matches]
+        return not any(place > here if step > 0 else place < here for place in places)
+
     def blocks(self) -> list[TextBlock]:
         """The detail of the node under the cursor."""
         return detail(self.loaded, self.node)

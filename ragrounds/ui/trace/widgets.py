@@ -7,6 +7,7 @@ exactly as it was recorded.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -133,6 +134,18 @@ class Rows(Lines):
     class Chosen(Moved):
         """A row was asked for: Enter, or a click on the row under the cursor."""
 
+    class HeadClicked(Message):
+        """A word of the heading was clicked."""
+
+        def __init__(self, rows: Rows, word: str) -> None:
+            super().__init__()
+            self.rows, self.word = rows, word
+
+        @property
+        def control(self) -> Rows:
+            """The list whose heading it is."""
+            return self.rows
+
     def __init__(self, draw: Draw, *, id: str, title: str, head: Callable[[int], str] | None = None) -> None:
         super().__init__(id=id)
         self.border_title = title
@@ -169,6 +182,12 @@ class Rows(Lines):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row that was clicked; a second click chooses it."""
         line = event.y - self.gutter.top
+        if line == 0 and self._head is not None:
+            at = event.x - self.gutter.left
+            found = [one for one in re.finditer(r"\S+", self._head(self.columns)) if one.start() <= at < one.end()]
+            if found:
+                self.post_message(self.HeadClicked(self, found[0].group()))
+            return
         row = line - self._top + self.scroll_offset.y
         if line >= self._top and 0 <= row < self.count:
             again = row == self.row
@@ -317,7 +336,7 @@ class Pager(Lines):
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    _Base = Screen[None]
+    _Base = Screen[int | None]
 else:
     _Base = object
 

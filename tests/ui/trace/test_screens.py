@@ -124,19 +124,6 @@ async def test_find_in_messages_goes_from_match_to_match(viewer: Open) -> None:
         assert "answer" in shown(pilot)
 
 
-@pytest.mark.slow
-async def test_find_in_the_messages_of_all_attempts(viewer: Open) -> None:
-    async with viewer(140, 40) as pilot:
-        await press(pilot, "F", *"kept in round 2", "enter")
-        assert browse(pilot).attempt_list.row == 6
-        assert "Kept in round 2: aspirin." in shown(pilot)
-        await press(pilot, "F", "enter")
-        assert browse(pilot).attempt_list.row == 7
-        await press(pilot, "F", *"nowhere at all", "enter")
-        assert browse(pilot).attempt_list.row == 7
-        assert "No listed attempt holds" in shown(pilot)
-
-
 async def test_next_wrong_next_error_and_back(viewer: Open) -> None:
     async with viewer() as pilot:
         rows = []
@@ -156,23 +143,6 @@ async def test_sorting(viewer: Open) -> None:
         assert "by cost, highest first" in shown(pilot)
         await press(pilot, "S")
         assert "by cost, lowest first" in shown(pilot)
-
-
-async def test_the_filter_dialog(viewer: Open) -> None:
-    async with viewer(80, 40) as pilot:
-        # The fifth and the tenth line: abstained, failed; the last: neurology.
-        await press(pilot, "f", *["down"] * 4, "space", *["down"] * 5, "space", "end", "space")
-        matches(pilot.app, "filter")
-        await press(pilot, "enter")
-        current = browse(pilot).attempt_list.current
-        assert current is not None
-        assert (len(browse(pilot).attempt_list), current.question.id) == (1, "quiz/003")
-        await press(pilot, "f")
-        assert shown(pilot).count("[x]") == 3
-        await press(pilot, "space", "escape")
-        assert len(browse(pilot).attempt_list) == 1
-        await press(pilot, "f", "backspace", "enter")
-        assert len(browse(pilot).attempt_list) == 12
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 45)])

@@ -1,0 +1,101 @@
+"""What the filter line offers while one types: words of the language, values that there are, examples, what was used.
+
+Pure functions of the text and the place of the cursor; the language is :mod:`ragrounds.evals.store.attempt_filter`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from ragrounds.evals.store.attempt_filter import quoted
+from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS, FilterField
+
+_JOINING = (("and", "both"), ("or", "one of both"), ("not", "the opposite of what follows"))
+_WORD = re.compile(r"""[\w.]+[:<>=!]*(?:"[^"]*"?|[^\s()"]*)$""")
+"""What is being typed: a word, perhaps with a comparison and the beginning of a value."""
+_SPLIT = re.compile(r"(\w+)(:|<=|>=|!=|<|>|=)(.*)", re.DOTALL)
+Values = Callable[[str], Sequence[tuple[str, int]]]
+"""The name of a field → the values that there are, and how many attempts have each."""
+
+
+class Suggestion(Struct, frozen=True):
+    """Something that may be put into the line."""
+
+    shown: str
+    about: str
+    text: str
+    """The whole line, once it is taken."""
+    cursor: int
+    """Where the cursor is then."""
+
+
+def suggestions(text: str, cursor: int, used: Sequence[str], values: Values) -> list[Suggestion]:
+    """What fits at the cursor: in an empty line what was used and examples, else what the word may become."""
+    if not text.strip():
+        known = {where for where, _ in EXAMPLES}
+        earlier = [(where, "used before") for where in used if where not in known]
+        offered = [*earlier[:4], *EXAMPLES, *((one.example, one.about) for one in FIELDS if one.example not in known)]
+        return [Suggestion(where, about, where, len(where)) for where, about in offered]
+    found = _WORD.search(text[:cursor])
+    begin, word = (found.start(), found.group()) if found else (cursor, "")
+    inner = _SPLIT.fullmatch(word)
+    if inner is not None:
+        offers = _values(BY_NAME.get(inner[1].casefold()), inner[3], values)
+        found_values = [_taken(text, begin, cursor, f"{inner[1]}{inner[2]}{value}", about) for value, about in offers]
+        if found_values or not inner[3]:
+            return found_values
+        return [_taken(text, cursor, cursor, f" {joining}", about) for joining, about in _JOINING[:2]]
+    wanted = word.casefold()
+    offered = [*_words(wanted), *_joining(wanted, text[:begin])]
+    return [_taken(text, begin, cursor, new, about) for new, about in offered]
+
+
+def _taken(text: str, begin: int, cursor: int, new: str, about: str) -> Suggestion:
+    # A comparison goes on; whatever else is complete is followed by a space.
+    after = text[cursor:]
+    end = "" if new[-1:] in ":<>=" or after[:1] in (" ", ")") else " "
+    return Suggestion(new, about, text[:begin] + new + end + after, begin + len(new) + len(end))
+
+
+def _words(wanted: str) -> Iterable[tuple[str, str]]:
+    """Fields whose name begins with what was typed, then those in whose words it stands."""
+    first = [one for one in FIELDS if one.name.startswith(wanted)]
+    further = [one for one in FIELDS if one not in first and len(wanted) > 2 and wanted in f"{one.name} {one.about}"]
+    for one in (*first, *further):
+        sign = {"flag": "", "number": ">", "value": ":", "text": ":"}[one.kind]
+        about = one.about if one.kind == "flag" else f"{one.about}: {one.example}"
+        yield f"{one.name}{sign}", about
+
+
+def _joining(wanted: str, before: str) -> Iterable[tuple[str, str]]:
+    if before.strip():
+        yield from ((word, about) for word, about in _JOINING if word.startswith(wanted) and word != wanted)
+
+
+def _values(field: FilterField | None, begun: str, values: Values) -> Iterable[tuple[str, str]]:
+    """Values of a field that hold what was typed, those that begin with it first."""
+    if field is None:
+        return
+    if field.kind == "number":
+        if not begun:
+            figure = re.search(r"[<>=:]+(.+)", field.example)
+            yield (figure[1] if figure else "1"), f"such as {field.example}"
+        return
+    if field.kind != "value":
+        return
+    wanted = begun.strip('"').casefold()
+    counted = values(field.name)
+    known = [(name, number_words(count)) for name, count in counted]
+    known += [(name, "") for name in field.values if name not in {one for one, _ in known}]
+    fitting = [(name, about) for name, about in known if wanted in name.casefold() and name.casefold() != wanted]
+    fitting.sort(key=lambda one: not one[0].casefold().startswith(wanted))
+    for name, about in fitting:
+        yield quoted(name), about
+
+
+def number_words(count: int) -> str:
+    """How many attempts."""
+    return f"{count:,} attempt{'' if count == 1 else 's'}"

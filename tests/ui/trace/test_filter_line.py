@@ -1,0 +1,186 @@
+"""The filter line: typed, completed, corrected while one types, remembered; and the words it is completed with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from ragrounds.evals.store.summaries import Pages, UnknownFacts
+from ragrounds.ui.trace.app import LIGHT, TraceApp
+from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.completion import Suggestion, suggestions
+from ragrounds.ui.trace.filter_screen import FilterScreen, unknown_words
+from ragrounds.ui.trace.full_text import as_filter, terms
+from ragrounds.ui.trace.viewer_memory import ViewerMemory
+from tests.ui.trace.seeing import matches, press, screen, settle
+
+
+@pytest.fixture
+async def pilot(pages: Pages) -> AsyncIterator[Pilot[None]]:
+    async with TraceApp(pages).run_test(size=(80, 24), notifications=True) as made:
+        await settle(made)
+        yield made
+
+
+def browse(pilot: Pilot[None]) -> BrowseScreen:
+    found = pilot.app.screen
+    assert isinstance(found, BrowseScreen)
+    return found
+
+
+def values(field: str) -> list[tuple[str, int]]:
+    return {"agent": [("direct", 20), ("seeker[rounds=3]", 4)], "subject": [("heart and blood", 1)]}.get(field, [])
+
+
+def offered(text: str, used: tuple[str, ...] = ()) -> list[Suggestion]:
+    return suggestions(text, len(text), used, values)
+
+
+def test_an_empty_line_offers_what_was_used_and_then_examples() -> None:
+    found = offered("", ("wrong and agent:direct",))
+    assert [one.shown for one in found[:2]] == ["wrong and agent:direct", "wrong and hops>3 and gold not seen"]
+    assert found[0].about == "used before"
+
+
+@pytest.mark.parametrize(
+    ("typed", "first", "line"),
+    [
+        ("wro", "wrong", "wrong "),
+        ("wrong and ho", "hops>", "wrong and hops>"),
+        ("(wrong an", "answered", "(wrong answered "),
+        ("agent:s", '"seeker[rounds=3]"', None),
+        ("wrong status:fai", "status:failed", "wrong status:failed "),
+        ("subject:he", 'subject:"heart and blood"', 'subject:"heart and blood" '),
+    ],
+)
+def test_a_word_is_completed(typed: str, first: str, line: str | None) -> None:
+    found = offered(typed)[0]
+    assert first.strip('"') in found.shown
+    if line is not None:
+        assert (found.text, found.cursor) == (line, len(line))
+
+
+def test_values_say_how_many_attempts_have_them() -> None:
+    assert [(one.shown, one.about) for one in offered("agent:dir")] == [("agent:direct", "20 attempts")]
+
+
+def test_a_value_that_is_complete_goes_on() -> None:
+    assert [one.text for one in offered("agent:direct")] == ["agent:direct and ", "agent:direct or "]
+
+
+def test_what_stands_behind_the_cursor_stays() -> None:
+    found = suggestions("wro and failed", 3, (), values)[0]
+    assert (found.text, found.cursor) == ("wrong and failed", 5)
+
+
+def test_terms_of_a_full_text_search() -> None:
+    assert terms('limb "upper edema" query:swell* nofield:x') == [
+        ("", "limb"),
+        ("", '"upper edema"'),
+        ("query", "swell*"),
+        ("", "nofield:x"),
+    ]
+    assert as_filter('failed "upper edema" query:swell*') == 'text:failed text:"upper edema" query:swell*'
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    assert unknown_words(UnknownFacts()) == ""
+    assert unknown_words(UnknownFacts(no_gold=1, no_facts=2)) == (
+        "; not asked: 1 attempt with no gold known, 2 attempts whose facts are not derived yet"
+    )
+
+
+async def test_an_expression_is_typed_counted_and_listed(pilot: Pilot[None]) -> None:
+    await press(pilot, "f", *"wrong and agent:plain")
+    assert "3 of 12 attempts" in screen(pilot.app)
+    matches(pilot.app, "filter-line")
+    await press(pilot, "enter")
+    rows = browse(pilot).attempt_list
+    assert [one.question.id for row in range(len(rows)) if (one := rows.at(row))] == [
+        "quiz/001",
+        "quiz/002",
+        "quiz/003",
+    ]
+    assert "1 of 3 (all: 12)" in screen(pilot.app)
+    assert "wrong and agent:plain" in screen(pilot.app)
+    await press(pilot, "f", "escape")
+    assert len(rows) == 3
+    await press(pilot, "f", "ctrl+u", "enter")
+    assert len(rows) == 12
+
+
+async def test_a_mistake_is_said_under_its_place_and_not_listed(pilot: Pilot[None]) -> None:
+    await press(pilot, "f", *"wrong and hopps>3")
+    lines = screen(pilot.app).splitlines()
+    at = next(row for row, line in enumerate(lines) if "wrong and hopps>3" in line)
+    assert lines[at + 1].index("^^^^^") == lines[at].index("hopps")
+    assert "Did you mean 'hops'" in lines[at + 2]
+    await press(pilot, "enter")
+    assert isinstance(pilot.app.screen, FilterScreen)
+
+
+async def test_what_is_offered_is_taken_and_used_filters_come_back(pilot: Pilot[None]) -> None:
+    await press(pilot, "f", *"fai", "tab")
+    assert pilot.app.screen.query_one(Input).value == "failed "
+    await press(pilot, "enter")
+    assert len(browse(pilot).attempt_list) == 1
+    await press(pilot, "f", "ctrl+u", "down", "enter")
+    assert pilot.app.screen.query_one(Input).value == "failed"
+    await press(pilot, "enter")
+    assert len(browse(pilot).attempt_list) == 1
+
+
+async def test_marks_and_notes_are_kept_listed_and_shown(pilot: Pilot[None], pages: Pages) -> None:
+    await press(pilot, "asterisk", "s", "a", *"look here", "ctrl+s")
+    shown = screen(pilot.app)
+    assert "★✎" in shown.splitlines()[3]
+    assert "reader ★ star" in shown
+    assert "look here" in shown
+    await press(pilot, "f", *"mark:star", "enter")
+    assert len(browse(pilot).attempt_list) == 1
+    await press(pilot, "escape", "asterisk", "plus", *"odd", "enter")
+    assert browse(pilot).notes.marks() == ["odd"]
+    await press(pilot, "asterisk", "0", "a", *["backspace"] * 9, "f2")
+    assert not browse(pilot).notes
+
+
+async def test_a_note_that_is_left_changes_nothing(pilot: Pilot[None]) -> None:
+    await press(pilot, "a", *"look", "escape")
+    assert not browse(pilot).notes
+
+
+async def test_a_click_on_a_heading_sorts(pilot: Pilot[None]) -> None:
+    await pilot.click("#attempts", offset=(11, 1))
+    await settle(pilot)
+    assert browse(pilot).attempt_list.sort == "calls"
+    await pilot.click("#attempts", offset=(11, 1))
+    await settle(pilot)
+    assert not browse(pilot).attempt_list.descending
+
+
+async def test_a_click_on_a_key_presses_it(pilot: Pilot[None]) -> None:
+    at = screen(pilot.app).splitlines()[-1].index("f filter")
+    await pilot.click("KeyBar", offset=(at, 0))
+    await settle(pilot)
+    assert isinstance(pilot.app.screen, FilterScreen)
+
+
+async def test_the_theme_and_the_filters_are_remembered(pages: Pages, tmp_path: Path) -> None:
+    file = tmp_path / "viewer.json"
+    async with TraceApp(pages, memory=ViewerMemory(file)).run_test() as pilot:
+        await press(pilot, "t", "f", *"right", "enter")
+    again = TraceApp(pages, memory=ViewerMemory(file))
+    assert again.theme == LIGHT
+    assert again.memory.filters == ("right",)
+
+
+def test_a_memory_that_cannot_be_read_is_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "viewer.json").write_text("{")
+    assert ViewerMemory(tmp_path / "viewer.json").filters == ()
+    memory = ViewerMemory(tmp_path / "missing" / "viewer.json")
+    memory.take_text("edema")
+    assert memory.texts == ("edema",)
