@@ -90,7 +90,7 @@ class TraceApp(App[None]):
         if isinstance(browse, BrowseScreen) and name != "attempts":
             opened = browse.compare_screen() if name == "compare" else view_screen(name, self.attempt_list)
             if opened is not None:
-                self.push_screen(opened, lambda index: browse.open_place(index, getattr(opened, "chosen_step", "")))
+                self.push_screen(opened, lambda index: browse.open_place(index, getattr(opened, "chosen_place", None)))
 
     def action_help(self) -> None:
         """Show the keys of this screen."""

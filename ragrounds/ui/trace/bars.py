@@ -77,17 +77,19 @@ class TopLine(_Line):
         self.refresh()
 
     def render(self) -> Text:
-        """The views and as many parts as there is room for."""
+        """The views and as many parts as there is room for; where not all fit, the other views are numbers alone."""
         width = self.size.width
+        named = sum(len(key) + len(name) + 3 for key, name in VIEWS if name in self.views)
+        short = named + sum(cell_len(part) + 3 for part in self._parts) > width
         line, self._places = Text(" ", no_wrap=True, overflow="crop"), []
         for key, name in VIEWS:
             if name not in self.views:
                 continue
-            begin = line.cell_len
-            here = name == self.view
+            begin, here = line.cell_len, name == self.view
             line.append(key, self.style_of("key"))
-            line.append(" ")
-            line.append(name, self.style_of("here") if here else None)
+            if here or not short:
+                line.append(" ")
+                line.append(name, self.style_of("here") if here else None)
             self._places.append((begin, line.cell_len, key))
             line.append("  ")
         line.append("  " if width >= 100 else "")

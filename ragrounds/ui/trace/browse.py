@@ -548,8 +548,9 @@ class BrowseScreen(DetailActions, Screen[int | None]):
             return None
         return CompareScreen(self.attempt_list.pages, current)
 
-    def open_place(self, index: int | None, node: str = "") -> None:
-        """Open the attempt at a place of the pages, and the step with this key, as another screen asks for it."""
+    def open_place(self, index: int | None, call: int | None = None) -> None:
+        """Open the attempt at a place of the pages, and of its calls the one with this number, as another screen asks
+        for it."""
         if index is None:
             return
         row = self.attempt_list.row_of(index)
@@ -561,7 +562,8 @@ class BrowseScreen(DetailActions, Screen[int | None]):
         self.attempt_list.move(row)
         self.list_changed()
         self.open()
-        if node and self.tree_state is not None and self.tree_state.go_to(node):
+        state = self.tree_state
+        if call is not None and state is not None and state.go_to(state.loaded.node_of(call)):
             self.tree_changed()
             self.tree_pane.focus()
 

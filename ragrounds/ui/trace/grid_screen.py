@@ -258,7 +258,7 @@ class GridScreen(DetailActions, Screen[int | None]):
         if place is None:
             self.app.notify("This run was not asked the question.", markup=False)
             return
-        self.dismiss(place)  # type: ignore[arg-type]
+        self.dismiss(place)
 
     def action_leave(self) -> None:
         """Go back to where one was."""
