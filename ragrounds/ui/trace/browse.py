@@ -15,12 +15,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import joined, quoted
-from ragrounds.evals.store.attempt_notes import MARK_WORDS
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
-from ragrounds.ui.text import one_line, safe
+from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, heading_sort, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.compare import CompareScreen
@@ -29,7 +28,7 @@ from ragrounds.ui.trace.filter_screen import FilterScreen
 from ragrounds.ui.trace.full_text import FullTextScreen, Snippet, terms
 from ragrounds.ui.trace.layout import Cells, TextBlock
 from ragrounds.ui.trace.menu import MenuLine, MenuScreen, letters
-from ragrounds.ui.trace.note_screen import MARK_SIGNS, OTHER_SIGN, NoteScreen, note_blocks, note_signs
+from ragrounds.ui.trace.note_screen import note_blocks, note_signs
 from ragrounds.ui.trace.reader_notes import ReaderNotes
 from ragrounds.ui.trace.tree import MEASURES, LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
@@ -41,7 +40,7 @@ _LOOK = 1.0
 """Seconds between looks at the store."""
 
 
-class BrowseScreen(DetailActions, Screen[int | None]):
+class BrowseScreen(MarkActions, DetailActions, Screen[int | None]):
     """Three panes over an :class:`AttemptList` and the :class:`TreeState` of the attempt under the cursor."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (180, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
@@ -83,13 +82,12 @@ class BrowseScreen(DetailActions, Screen[int | None]):
         Binding("right,l", "fold(False)", "Unfold", id="fold.open", show=False),
         Binding("minus", "fold_all(True)", "Fold all", id="fold.all", show=False, key_display="-"),
         Binding("plus,equals_sign", "fold_all(False)", "Unfold all", id="fold.none", show=False, key_display="+"),
-        Binding("asterisk", "mark", "Mark …", id="mark", show=False, key_display="*"),
-        Binding("a", "note", "Write a note", id="note", show=False),
         Binding("b", "measure", "Bars: time, tokens, cost", id="bars", show=False),
         Binding("m", "markdown", "Replies as Markdown or text", id="markdown", show=False),
         Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
         Binding("r", "look_again", "Read the store again", id="reload", show=False),
         Binding("escape", "clear", "Clear search and filter", id="clear", show=False),
+        *MarkActions.BINDINGS,
         *DetailActions.BINDINGS,
     ]
     KEYS_SHOWN: ClassVar[KeysShown] = {
@@ -479,61 +477,8 @@ class BrowseScreen(DetailActions, Screen[int | None]):
 
         self.app.push_screen(FilterScreen(self.attempt_list, self.memory), chosen)
 
-    # Marks and notes
-
-    def action_mark(self) -> None:
-        """Choose a mark for the attempt under the cursor."""
-        summary = self.attempt_list.current
-        if summary is None:
-            return
-        mine = self.notes.mine(summary)
-        here = mine.mark if mine else ""
-        words = [*MARK_WORDS, *(word for word in self.notes.marks() if word not in MARK_WORDS)]
-        given = letters(words, taken="qjkgGx0")
-        lines = [
-            MenuLine(word, f"{MARK_SIGNS.get(word, OTHER_SIGN)} {word}", "", letter, "▸ " if word == here else "  ")
-            for word, letter in zip(words, given, strict=True)
-        ]
-        lines += [MenuLine(" ", "another word …", "", "+"), MenuLine("", "no mark", "", "0")]
-
-        def chosen(word: str | None) -> None:
-            """Leave the mark."""
-            if word == " ":
-                self.query_one(FindBar).ask("mark with the word", here, self.focused, self.leave_mark)
-            elif word is not None:
-                self.leave_mark(word)
-
-        at = words.index(here) if here in words else 0
-        self.app.push_screen(MenuScreen(f"mark {one_line(summary.question.id, 40)}", lines, at), chosen)
-
-    def leave_mark(self, word: str) -> None:
-        """Mark the attempt under the cursor; an empty word takes the mark away."""
-        self._write(mark=word)
-
-    def action_note(self) -> None:
-        """Write a note on the attempt under the cursor."""
-        summary = self.attempt_list.current
-        if summary is None:
-            return
-        mine = self.notes.mine(summary)
-
-        def written(text: str | None) -> None:
-            """Keep the note."""
-            if text is not None:
-                self._write(text=text)
-
-        title = f"note on {one_line(summary.question.id, 30)}, {one_line(summary.run.agent, 30)}"
-        self.app.push_screen(NoteScreen(title, mine.text if mine else "", self.notes.others(summary)), written)
-
-    def _write(self, mark: str | None = None, text: str | None = None) -> None:
-        summary = self.attempt_list.current
-        if summary is None:
-            return
-        try:
-            self.notes.write(summary, mark=mark, text=text)
-        except (UserError, StopRun) as error:
-            self.app.notify(str(error), markup=False, severity="error")
-            return
+    def notes_changed(self) -> None:
+        """Show the marks and the notes by now."""
         self.attempts.refresh()
         self.pager.show(self.detail_blocks(), keep_scroll=True)
 
