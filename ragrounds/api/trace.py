@@ -277,8 +277,16 @@ def view(
 
         theme, keymap = LIGHT if light else "", read_keymap(chosen.home / "keys.toml")
         memory = ViewerMemory(chosen.home / "viewer.json")
-        TraceApp(pages, where=where, sort=sort, row=row, theme=theme, keymap=keymap, memory=memory,
-                 author=author_name(chosen)).run()
+        TraceApp(
+            pages,
+            where=where,
+            sort=sort,
+            row=row,
+            theme=theme,
+            keymap=keymap,
+            memory=memory,
+            author=author_name(chosen),
+        ).run()
 
 
 @contextmanager

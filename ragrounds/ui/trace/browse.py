@@ -18,6 +18,7 @@ from textual.screen import Screen
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import joined, quoted
 from ragrounds.evals.store.database import ChangeWatch
+from ragrounds.evals.store.snippets import Snippet
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, heading_sort, short_names
@@ -25,8 +26,9 @@ from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.compare import CompareScreen
 from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.filter_screen import FilterScreen
-from ragrounds.ui.trace.full_text import FullTextScreen, Snippet, terms
+from ragrounds.ui.trace.full_text import FullTextScreen, terms
 from ragrounds.ui.trace.layout import Cells, TextBlock
+from ragrounds.ui.trace.mark_actions import MarkActions
 from ragrounds.ui.trace.menu import MenuLine, MenuScreen, letters
 from ragrounds.ui.trace.note_screen import note_blocks, note_signs
 from ragrounds.ui.trace.reader_notes import ReaderNotes

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Sequence
-from importlib import import_module
-from importlib.util import find_spec
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import on, work
@@ -19,7 +17,7 @@ from textual.widgets import Input
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.filter_fields import FIELDS
-from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.snippets import Snippet, snippets
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList, mark, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
@@ -30,38 +28,8 @@ from ragrounds.ui.trace.widgets import Pager, Rows
 
 _TERM = re.compile(r'(?:(?P<field>\w+):)?(?P<text>"[^"]*"\*?|[^\s"]+)')
 _FIELDS = {one.name for one in FIELDS if one.kind == "text"}
-_NO_SNIPPETS = find_spec("ragrounds.evals.store.snippets") is None
 _AHEAD = 80
 """Hits whose places are looked up at a time: more than a screenful."""
-
-
-class Snippet(Protocol):
-    """Where a text stands in an attempt."""
-
-    @property
-    def field(self) -> str:
-        """Which of its texts."""
-        ...
-
-    @property
-    def text(self) -> str:
-        """The line around it."""
-        ...
-
-    @property
-    def spans(self) -> tuple[tuple[int, int], ...]:
-        """Begin and end of each match in it."""
-        ...
-
-
-def snippets(
-    store: Store, found: Sequence[tuple[int, str, int]], text: str, fields: Sequence[str]
-) -> Sequence[Snippet]:
-    """Where the text stands in each of some attempts; none where nothing can tell."""
-    if _NO_SNIPPETS:
-        return ()
-    made = import_module("ragrounds.evals.store.snippets").snippets(store, found, text, fields)
-    return cast("Sequence[Snippet]", made)
 
 
 def terms(text: str) -> list[tuple[str, str]]:
@@ -188,7 +156,7 @@ class FullTextScreen(Screen[int | None]):
         fields = [field for field, _ in terms(text) if field and field != "text"]
         places = snippets(pages.store, asked, words, fields)
         self.app.call_from_thread(
-            self._looked_up, text, {one.index: found for one, found in zip(hits, places, strict=False)}
+            self._looked_up, text, {one.index: found for one, found in zip(hits, places, strict=True)}
         )
 
     def _looked_up(self, text: str, found: dict[int, Snippet]) -> None:
@@ -210,7 +178,7 @@ class FullTextScreen(Screen[int | None]):
         place = self.found.get(summary.index)
         cells.append((fit(place.field if place else "", 8) + " ", "dim"))
         room = width - sum(cell_len(text) for text, _ in cells)
-        return [*cells, *(snippet_cells(place, room) if place else [("" if _NO_SNIPPETS else "…", "dim")])]
+        return [*cells, *(snippet_cells(place, room) if place else [("…", "dim")])]
 
     @on(Rows.Moved, "#hits")
     def _moved(self, event: Rows.Moved) -> None:
