@@ -29,7 +29,6 @@ from ragrounds.ui.trace.themes import DARK as DARK
 from ragrounds.ui.trace.themes import LIGHT as LIGHT
 from ragrounds.ui.trace.themes import THEMES
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
-from ragrounds.ui.trace.views import view_screen
 from ragrounds.ui.trace.widgets import Pager, Rows
 
 
@@ -88,9 +87,16 @@ class TraceApp(App[None]):
             self.pop_screen()
         browse = self.screen
         if isinstance(browse, BrowseScreen) and name != "attempts":
-            opened = browse.compare_screen() if name == "compare" else view_screen(name, self.attempt_list)
+            opened = browse.compare_screen() if name == "compare" else self.view_screen(name)
             if opened is not None:
                 self.push_screen(opened, lambda index: browse.open_place(index, getattr(opened, "chosen_place", None)))
+
+    def view_screen(self, name: str) -> Screen[int | None]:
+        """A view over the list, which gives the place of the attempt that is to be opened."""
+        from ragrounds.ui.trace.grid_screen import GridScreen
+        from ragrounds.ui.trace.hop_screen import HopScreen
+
+        return HopScreen(self.attempt_list) if name == "hops" else GridScreen(self.attempt_list)
 
     def action_help(self) -> None:
         """Show the keys of this screen."""

@@ -17,9 +17,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from ragrounds.ui.text import one_line
+from ragrounds.ui.trace.views import VIEWS
 
-VIEWS = (("1", "attempts"), ("2", "hops"), ("3", "grid"), ("4", "compare"))
-"""Key and name of each view of the same attempts."""
 _ALWAYS = ("help",)
 _APART = 2
 """Cells between two keys."""
