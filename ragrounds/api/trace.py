@@ -102,6 +102,14 @@ def unknown_attempts(
         return pages.unknown(listed_where(query, pages))
 
 
+def hint(where: str) -> str:
+    """What may be amiss in an expression that can be read: a bare word that is nearly one of the language; empty:
+    nothing."""
+    from ragrounds.evals.store import attempt_filter
+
+    return attempt_filter.hint(where)
+
+
 def complete_index(pages: Pages, where: str, progress: Progress = unheard) -> str:
     """Make the full text and the facts that an expression asks for, where attempts lack them; gives the expression.
 

@@ -178,7 +178,7 @@ def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
 
 
 def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
-    from ragrounds.api.trace import list_attempts, unknown_attempts
+    from ragrounds.api.trace import hint, list_attempts, unknown_attempts
     from ragrounds.ui.trace import attempt_rows
 
     query = _query(which, runs)
@@ -190,8 +190,11 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
         tell(attempt_rows.list_csv(found), nl=False)
     else:
         _print_table(attempt_rows.list_rows(found), format)
-    if query.where and (words := attempt_rows.unknown_words(unknown_attempts(query))):
-        say(words)
+    for line in (hint(query.where), attempt_rows.unknown_words(unknown_attempts(query))) if query.where else ():
+        if line:
+            say(line)
+    if not found:
+        say("No attempt fits.")
 
 
 def _print_table(rows: list[list[str]], format: str) -> None:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
+from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import VERSION
+from ragrounds.evals.store.attempt_facts import VERSION, facts_row
 from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted
 from ragrounds.evals.store.attempt_notes import notes_of, remove_note, write_note
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
 from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, Pages
-from ragrounds.records import Run
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import Call, Gold, Message, Passage, Run
 from tests.ui.trace.making import attempt, make_run, quiz_store, score
 
 COMPILED = (
@@ -353,3 +357,32 @@ def test_marks_and_notes_are_written_changed_and_removed(tmp_path: Path) -> None
         assert notes_of(store, [run]) == {}
         with pytest.raises(UserError, match="not one word"):
             write_note(store, run, "quiz/000", 0, author="ada", mark="two words")
+
+
+def test_gold_in_prompts_that_were_not_recorded_is_not_known(tmp_path: Path) -> None:
+    found = [traced("search", passages=("d1", "d2"))]
+    gold = Gold(question_id="quiz/000", answer="A", documents=("d2",))
+    with Store(tmp_path) as store:
+        run = make_run(store, "remote", 3)
+        made = [attempt(run, number, ()) for number in range(3)]
+        made[1] = msgspec.structs.replace(made[1], unrecorded=1)
+        prompts = [[], [traced("model", "nothing")], [traced("model", "text of d2")]]
+        number = store.number(run)
+        rows = [facts_row(one, [*found, *mine], gold, number)[1] for one, mine in zip(made, prompts, strict=True)]
+        assert [row["gold_seen"] for row in rows] == [None, None, 1]
+        store.add_attempts(run, made)
+        with store.engine.begin() as connection:
+            connection.execute(sa.insert(schema.facts), rows)
+        pages = Pages(store, [run])
+        assert chosen(pages, "gold found") == "r0 r1 r2"
+        assert (chosen(pages, "gold seen"), chosen(pages, "gold not seen")) == ("r2", "")
+        assert pages.unknown("gold seen").no_prompts == 2
+        assert pages.unknown("gold found").no_prompts == 0
+
+
+def traced(kind: Literal["search", "model"], prompt: str = "", passages: tuple[str, ...] = ()) -> TracedCall:
+    """A call as it was recorded."""
+    call = Call(key="", kind=kind, role="answering", node="n", actor="x", at=0, seconds=0, passages=passages)
+    texts = (Passage(id=one, document=one, title="", text=f"text of {one}", corpus="c") for one in passages)
+    asked = Request(messages=(Message("user", prompt),)) if prompt else None
+    return TracedCall(call, asked=asked, passages=tuple(texts))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.hops import hops_of, is_gold
+from ragrounds.evals.store.hops import hops_of
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Entered, Gold, Noted
@@ -20,12 +20,15 @@ VERSION = 1
 
 def facts_row(attempt: Attempt, traced: Sequence[TracedCall], gold: Gold, number: int) -> Row:
     """The row of an attempt's facts; `number` is the run's in this store."""
-    hops = hops_of(traced, gold)
+    hops = hops_of(traced, gold, only_gold=True)
     golden = set(gold.documents)
     found = [one for hop in hops for one in hop.found if one.gold]
     ranks = [one.rank for one in found]
     names = {name for one in found for name in (one.passage.document, one.passage.id)}
     seen = {name for one in found if one.fate != "not seen" for name in (one.passage.document, one.passage.id)}
+    # Where prompts are not recorded, what stood in them is not known.
+    recorded = not attempt.unrecorded and (attempt.status != "completed" or any(call.asked for call in traced))
+    shown = len(golden & seen)
     kinds = sorted({event.what for event in attempt.events if isinstance(event, Noted)})
     failed = [call for call in traced if call.call.error]
     row: dict[str, object] = {
@@ -42,9 +45,9 @@ def facts_row(attempt: Attempt, traced: Sequence[TracedCall], gold: Gold, number
         "faults": sum(len(call.call.faults) for call in traced),
         "gold": len(golden) or None,
         "gold_found": len(golden & names) if golden else None,
-        "gold_seen": len(golden & seen) if golden else None,
+        "gold_seen": shown if golden and (recorded or shown == len(golden)) else None,
         "gold_rank": min(ranks, default=None),
-        "gold_hop": next((hop.number for hop in hops if any(is_gold(one.passage, golden) for one in hop.found)), None),
+        "gold_hop": next((hop.number for hop in hops if hop.gold_ranks), None),
         "notes": f" {' '.join(kinds)} " if kinds else "",
     }
     return schema.facts, row

@@ -214,14 +214,17 @@ class RunRows:
         given = sa.literal(list(values), postgresql.ARRAY(kind))
         return column.in_(sa.select(sa.func.unnest(given).column_valued()))
 
-    def without_facts(self) -> Where:
-        """Whether an attempt was made of which no facts of this version are known."""
+    def unknown(self) -> tuple[Where, Where, Where]:
+        """Of an attempt that was made: whether its facts of this version are not known; else whether the gold documents
+        of its question are not; else whether its prompts are not."""
+        made = self.of_attempt("status").is_not(None)
         current = sa.func.coalesce(self.of_facts("version"), 0) >= VERSION
-        return sa.and_(self.of_attempt("status").is_not(None), sa.not_(current))
-
-    def without_gold(self) -> Where:
-        """Whether the gold documents of the question were not known when the facts were derived."""
-        return self.of_facts("gold").is_(None)
+        gold, seen = self.of_facts("gold"), self.of_facts("gold_seen")
+        return (
+            sa.and_(made, sa.not_(current)),
+            sa.and_(made, current, gold.is_(None)),
+            sa.and_(made, current, gold.is_not(None), seen.is_(None)),
+        )
 
     def in_order(self) -> list[sa.ColumnElement[int]]:
         """The columns by which rows are in the order asked."""

@@ -103,11 +103,13 @@ class UnknownFacts(Struct, frozen=True, kw_only=True):
 
     no_gold: int = 0
     """The question's gold documents are not known."""
+    no_prompts: int = 0
+    """What stood in the prompts is not recorded, so that nobody knows whether gold was seen."""
     no_facts: int = 0
     """Made by an earlier version, or imported: their facts are still to be derived."""
 
     def __bool__(self) -> bool:
-        return bool(self.no_gold or self.no_facts)
+        return bool(self.no_gold or self.no_prompts or self.no_facts)
 
 
 class AttemptSummary(Struct, frozen=True, kw_only=True):
@@ -263,19 +265,21 @@ class Pages:
         """
         wanted = parse(where)
         fields = {test.field for test in wanted.tests() if not isinstance(test, TextTest)} if wanted else set()
-        no_gold = no_facts = 0
         if not fields & FACTS:
             return UnknownFacts()
+        counts = [0, 0, 0]
         with self.connect() as connection:
             for number in range(len(self.runs)):
                 rows = self._rows(connection, number)
-                lacking = rows.without_facts()
-                unasked = sa.and_(sa.not_(lacking), rows.of_facts("version").is_not(None), rows.without_gold())
-                counted = [sa.func.sum(sa.case((each, 1), else_=0)) for each in (lacking, unasked)]
+                counted = [sa.func.sum(sa.case((each, 1), else_=0)) for each in rows.unknown()]
                 found = connection.execute(rows.select(*counted)).one()
-                no_facts += int(found[0] or 0)
-                no_gold += int(found[1] or 0) if fields & GOLD else 0
-        return UnknownFacts(no_gold=no_gold, no_facts=no_facts)
+                counts = [count + int(more or 0) for count, more in zip(counts, found, strict=True)]
+        no_facts, no_gold, no_prompts = counts
+        return UnknownFacts(
+            no_gold=no_gold if fields & GOLD else 0,
+            no_prompts=no_prompts if fields & {"gold_seen", "gold_unseen"} else 0,
+            no_facts=no_facts,
+        )
 
     def backlog(self, where: str) -> int:
         """How many attempts `where` cannot choose yet, because the facts or the full text that it asks for are still to

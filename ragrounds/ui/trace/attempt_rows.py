@@ -97,7 +97,8 @@ def gold_words(facts: AttemptFacts | None) -> str:
     if not facts.gold_found:
         return "not found"
     rank = "" if facts.gold_rank is None else f" at {facts.gold_rank}"
-    return f"found{rank}, {'seen' if facts.gold_seen else 'not seen'}"
+    seen = "" if facts.gold_seen is None else ", seen" if facts.gold_seen else ", not seen"
+    return f"found{rank}{seen}"
 
 
 def list_csv(summaries: Sequence[AttemptSummary]) -> str:
@@ -121,6 +122,8 @@ def unknown_words(unknown: UnknownFacts) -> str:
     parts = []
     if unknown.no_gold:
         parts.append(f"{number_of(unknown.no_gold, 'attempt')} with no gold documents known")
+    if unknown.no_prompts:
+        parts.append(f"{number_of(unknown.no_prompts, 'attempt')} whose prompts are not recorded")
     if unknown.no_facts:
         parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps are not indexed")
     return f"Not judged by this filter: {', '.join(parts)}." if parts else ""
