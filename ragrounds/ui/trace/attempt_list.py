@@ -17,7 +17,6 @@ from ragrounds.evals.store.summaries import SORTS, AttemptSummary, Pages, SortBy
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
 from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
-from ragrounds.ui.trace.tree import LoadedAttempt
 
 Which = Literal["differ", "first", "second"]
 WHICH: tuple[Which, ...] = ("differ", "first", "second")
@@ -154,20 +153,6 @@ class ComparedRuns:
     def choose(self, which: Which) -> None:
         """List the questions that only one of them has right, or all on which they differ."""
         self.which, self.row = which, 0
-
-    def pair(self) -> tuple[LoadedAttempt, LoadedAttempt] | None:
-        """Both attempts at the question under the cursor; ``None`` in an empty list."""
-        shown = self.shown
-        return self.at_place(shown[self.row].row) if 0 <= self.row < len(shown) else None
-
-    def at_place(self, index: int) -> tuple[LoadedAttempt, LoadedAttempt] | None:
-        """Both attempts at the question of a row of the first run; ``None``: the second was not asked it."""
-        one = self.pages.read([index])
-        if not one:
-            return None
-        against = self.pages.row_of(self.second, one[0].question.id, one[0].epoch)
-        other = self.pages.read([against]) if against is not None else []
-        return (LoadedAttempt(self.pages, one[0]), LoadedAttempt(self.pages, other[0])) if other else None
 
 
 def mark(summary: AttemptSummary) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, heading_sort, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
-from ragrounds.ui.trace.compare import CompareScreen
+from ragrounds.ui.trace.compare import CompareScreen, counterpart
 from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.filter_screen import FilterScreen
 from ragrounds.ui.trace.full_text import FullTextScreen, terms
@@ -487,13 +487,14 @@ class BrowseScreen(MarkActions, DetailActions, Screen[int | None]):
     # Other views
 
     def compare_screen(self) -> CompareScreen | None:
-        """The compare screen at the question under the cursor; ``None``, with the reason said: there are not two
-        runs."""
+        """The compare screen at the question under the cursor; ``None``, with the reason said: there is no other
+        attempt at it."""
         current = self.attempt_list.current
-        if len(self.attempt_list.pages.runs) < 2 or current is None:
-            self.app.notify("Comparing needs two runs: name them, ragrounds trace RUN RUN.", markup=False)
+        other = counterpart(self.attempt_list.pages, current) if current is not None else None
+        if current is None or other is None:
+            self.app.notify("Comparing needs two runs or epochs: name two, ragrounds trace RUN RUN.", markup=False)
             return None
-        return CompareScreen(self.attempt_list.pages, current)
+        return CompareScreen(self.attempt_list, current.index, other)
 
     def open_place(self, index: int | None, call: int | None = None) -> None:
         """Open the attempt at a place of the pages, and of its calls the one with this number, as another screen asks

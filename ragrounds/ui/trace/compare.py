@@ -1,20 +1,25 @@
-"""The compare screen: two agents at one question, and the questions that only one of them gets right."""
+"""The compare screen: two attempts side by side, their searches aligned, what differs marked, the question once.
+
+The two are attempts of two agents, of two epochs or of two runs, at one question or (from the grid) at two. Beside them
+stand the questions on which their runs differ.
+"""
 
 from __future__ import annotations
 
+import threading
 from array import array
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container
 from textual.screen import Screen
-from textual.widgets import Footer, Static
 
+from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.ui.text import one_line, safe
+from ragrounds.ui.text import number_of, one_line, safe
+from ragrounds.ui.trace.aligned import SIGNS, AlignedMoves, align, move_cells, question_blocks, side_blocks
 from ragrounds.ui.trace.attempt_list import (
     WHICH,
     AttemptList,
@@ -23,201 +28,360 @@ from ragrounds.ui.trace.attempt_list import (
     differences,
     mark,
 )
-from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.layout import Cells, TextBlock, fit
-from ragrounds.ui.trace.tree import LoadedAttempt, Node
-from ragrounds.ui.trace.tree_view import AlignedNodes, align, figure_cells, figure_heading
+from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
+from ragrounds.ui.trace.layout import Cells, TextBlock, TextLayout, fit
+from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
-_TITLES = {"differ": "they differ on", "first": "only the left one has right", "second": "only the right one has right"}
+_TITLES = {"differ": "they differ", "first": "left alone is right", "second": "right alone is right"}
+_HIGHEST = {"-narrow": 3, "-middle": 6, "-wide": 8}
+"""Lines of the question at most."""
 
 
-class CompareScreen(DetailActions, Screen[None]):
-    """A list of questions above two aligned trees above two details."""
+def counterpart(pages: Pages, current: AttemptSummary) -> int | None:
+    """The attempt that one is compared with at first, by its place: that of the next run that was asked the question,
+    else that of another epoch; ``None``: there is none."""
+    return next(iter(_others(pages, current)), None)
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012 (as Screen declares it)
+
+def _others(pages: Pages, current: AttemptSummary) -> list[int]:
+    """The places of all other attempts at the question: of the runs that follow, then of other epochs."""
+    here, total = pages.runs.index(current.run), len(pages.runs)
+    found: list[int | None] = []
+    for ahead in range(1, total + 1):
+        run = (here + ahead) % total
+        first = pages.row_of(run, current.question.id)
+        if first is not None:
+            # The same epoch comes first, then the others.
+            epochs = sorted(range(pages.runs[run].epochs), key=lambda epoch: (epoch != current.epoch, epoch))
+            found += [first + epoch for epoch in epochs]
+    return [place for place in found if place is not None and place != current.index]
+
+
+class CompareScreen(DetailActions, Screen[int | None]):
+    """Two attempts aligned, above two details. Dismissed with the place of the attempt that is to be opened;
+    `chosen_place` is then the place of the call under the cursor among its calls.
+
+    Args:
+        attempt_list: of the viewer.
+        first: the left attempt's place among the pages.
+        second: the right one's; ``None``: its :func:`counterpart`.
+    """
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-middle"), (140, "-wide")]  # noqa: RUF012 (as Screen declares it)
     DEFAULT_CSS = """
     CompareScreen {
-        & #where { height: 1; background: $panel; }
         & Rows, & Pager { border: round $foreground 30%; &:focus { border: round $accent; } }
-        & #questions { height: 1fr; }
+        & #upper { height: 1fr; }
+        & #questions { display: none; height: 1fr; }
+        &.-list #questions { display: block; }
         & #sides { height: 1fr; }
-        & #details { height: 2fr; }
-        & Pager { width: 1fr; }
-        & #upper { height: 2fr; }
-        &.-wide #upper { layout: horizontal; height: 1fr; }
-        &.-wide #questions { width: 2fr; height: 1fr; }
-        &.-wide #sides { width: 3fr; height: 1fr; }
+        & #details { height: 1fr; }
+        & #left, & #right { width: 1fr; height: 1fr; }
+        &.-narrow #question { border: none; }
+        &.-narrow #details { height: 3fr; }
+        &.-narrow #upper { height: 2fr; }
+        &.-middle #details, &.-wide #details { layout: horizontal; }
+        &.-wide #upper { layout: horizontal; }
+        &.-wide #questions { width: 2fr; }
+        &.-wide #sides { width: 5fr; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "which", "Which questions", id="compare.which"),
+        Binding("w", "next_difference(1)", "Next question they differ on", id="compare.next"),
+        Binding("W", "next_difference(-1)", "Question before", id="compare.before", show=False),
+        Binding("d", "which", "Questions they differ on", id="compare.which"),
         Binding("left_square_bracket", "other(0)", "Other left", id="compare.left", key_display="["),
         Binding("right_square_bracket", "other(1)", "Other right", id="compare.right", key_display="]"),
         Binding("x", "swap", "Swap sides", id="compare.swap"),
+        Binding("enter", "open", "Open this attempt", id="compare.open", show=False),
         Binding("m", "markdown", "Replies as Markdown or text", id="markdown", show=False),
-        Binding("escape,c", "app.pop_screen", "Back", id="compare.back"),
+        Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
+        Binding("escape,c", "back", "Back", id="compare.back"),
         *DetailActions.BINDINGS,
     ]
+    _OFTEN = (
+        ("compare.next", "next difference"),
+        ("compare.which", "questions"),
+        ("compare.left", "other left"),
+        ("compare.right", "other right"),
+        ("compare.swap", "swap"),
+        ("compare.back", "back"),
+    )
+    KEYS_SHOWN: ClassVar[KeysShown] = {
+        "sides": (("rows.open", "open left"), *_OFTEN),
+        "left": (("compare.open", "open it"), *_OFTEN, ("zoom", "enlarge")),
+        "right": (("compare.open", "open it"), *_OFTEN, ("zoom", "enlarge")),
+        "": (*_OFTEN, ("zoom", "enlarge")),
+    }
 
-    def __init__(self, pages: Pages, current: AttemptSummary) -> None:
+    def __init__(self, attempt_list: AttemptList, first: int, second: int | None = None) -> None:
         super().__init__()
-        self.pages = pages
-        first = pages.runs.index(current.run)
-        self.chosen = [first, (first + 1) % len(pages.runs)]
-        self.compared = ComparedRuns(pages, self.chosen[0], self.chosen[1], ())
-        self.texts = AttemptList(pages)
+        self.attempt_list = attempt_list
+        self.pages = attempt_list.pages
+        left = self.pages.read([first])[0]
+        other = counterpart(self.pages, left) if second is None else second
+        self.chosen = [first, first if other is None else other]
+        """The places of both attempts."""
+        self.compared = ComparedRuns(self.pages, 0, 0, ())
+        self.texts = AttemptList(self.pages)
         """The questions of the list, read as they are shown."""
-        self.pair: tuple[LoadedAttempt, LoadedAttempt] | None = None
-        self.sides: list[AlignedNodes] = []
-        self._start = current
+        self.pair: tuple[HopsOfAttempt, HopsOfAttempt] | None = None
+        self.lines: list[AlignedMoves] = []
+        self.chosen_place: int | None = None
+        self._reader = HopReader(self.pages)
+        self._lock = threading.Lock()
 
     def compose(self) -> ComposeResult:
-        """The questions, the steps side by side, and two details, with a line above that names the agents."""
-        yield Static(id="where", markup=False)
-        with Vertical(id="upper"):
+        """The question, the list of questions, both attempts line by line, and two details."""
+        yield TopLine("compare", known_views())
+        yield Pager(id="question", title="question")
+        with Container(id="upper"):
             yield Rows(self._question_row, id="questions", title="questions")
-            yield Rows(self._side_row, id="sides", title="steps side by side", head=self._heading)
-        with Horizontal(id="details"):
+            yield Rows(self._side_row, id="sides", title="side by side", head=self._heading)
+        with Container(id="details"):
             yield Pager(id="left", title="left")
             yield Pager(id="right", title="right")
-        yield Footer()
+        yield KeyBar()
 
     def on_mount(self) -> None:
-        """Show the question that the main screen was at, and look for those on which the runs differ."""
-        self.query_one("#questions").focus()
-        self._show_pair(self._pair_of(self._start))
-        self._find()
+        """Read both attempts, and look for the questions on which their runs differ."""
+        self.set_class(self.app.size.width >= 140, "-list")
+        self.query_one("#sides").focus()
+        self._again()
 
-    def _pair_of(self, summary: AttemptSummary) -> tuple[LoadedAttempt, LoadedAttempt] | None:
-        index = self.pages.row_of(self.chosen[0], summary.question.id, summary.epoch)
-        return None if index is None else self.compared.at_place(index)
+    def on_resize(self) -> None:
+        """The question takes the lines that it needs for the new width."""
+        if self.pair is not None:
+            self.call_after_refresh(self._show_question)
+
+    # Reading
+
+    def _again(self) -> None:
+        """Read the chosen pair, and the questions on which its runs differ."""
+        self._load(self.chosen[0], self.chosen[1])
+        runs = [self._run_of(place) for place in self.chosen]
+        if (self.compared.first, self.compared.second) != tuple(runs) or not self.compared.found:
+            self.compared = ComparedRuns(self.pages, runs[0], runs[1], ())
+            self._find(runs[0], runs[1])
+
+    def _run_of(self, place: int) -> int:
+        found = self.pages.read([place])
+        return self.pages.runs.index(found[0].run)
+
+    @work(thread=True, exclusive=True, group="pair")
+    def _load(self, first: int, second: int) -> None:
+        with self._lock:
+            found = {one.index: one for one in self.pages.read([first, second])}
+            read = self._reader.read([found[first], found[second]], only_gold=False)
+        self.app.call_from_thread(self._show_pair, read[0], read[1])
 
     @work(thread=True, exclusive=True, group="compare")
-    def _find(self) -> None:
-        found = differences(self.pages, self.chosen[0], self.chosen[1])
-        self.app.call_from_thread(self._found, found)
+    def _find(self, first: int, second: int) -> None:
+        found = differences(self.pages, first, second) if first != second else []
+        self.app.call_from_thread(self._found, first, second, found)
 
-    def _found(self, found: list[ScoreDifference]) -> None:
+    def _found(self, first: int, second: int, found: list[ScoreDifference]) -> None:
         which = self.compared.which
-        self.compared = ComparedRuns(self.pages, self.chosen[0], self.chosen[1], found)
+        self.compared = ComparedRuns(self.pages, first, second, found)
         self.compared.choose(which)
         # The list opens at the question that is shown, where it is in it.
-        if self.pair is not None:
-            here = self.pair[0].summary.index
-            rows = [row for row, one in enumerate(self.compared.shown) if one.row == here]
-            self.compared.row = rows[0] if rows else 0
+        rows = [row for row, one in enumerate(self.compared.shown) if one.row == self.chosen[0]]
+        self.compared.row = rows[0] if rows else 0
         self._questions_changed()
+
+    # Showing
 
     def _questions_changed(self) -> None:
         shown = self.compared.shown
         rows = self.query_one("#questions", Rows)
-        rows.border_title = (
-            f"{len(shown):,} question{'' if len(shown) == 1 else 's'} that {_TITLES[self.compared.which]}"
-        )
+        rows.border_title = f"{number_of(len(shown), 'question')}: {_TITLES[self.compared.which]}"
         self.texts.arrange(array("Q", (one.row for one in shown)), "", "asked")
         rows.show(len(shown), self.compared.row)
-        if self.pair is None and shown:
-            self._show_pair(self.compared.pair())
+        self._show_position()
 
-    def _show_pair(self, pair: tuple[LoadedAttempt, LoadedAttempt] | None) -> None:
-        self.pair = pair
-        self.sides = align(pair[0].root, pair[1].root) if pair else []
-        names = [safe(self.pages.runs[number].agent) for number in self.chosen]
-        where = Text(f" {names[0]}  against  {names[1]}", no_wrap=True, overflow="ellipsis")
-        if self.pages.runs[self.chosen[0]].questions != self.pages.runs[self.chosen[1]].questions:
-            where.append("  | different questions were asked: only those with the same id are compared")
-        self.query_one("#where", Static).update(where)
-        for name, agent in zip(("left", "right"), names, strict=True):
-            self.query_one(f"#{name}", Pager).border_title = agent.replace("[", r"\[")
-        self.query_one("#sides", Rows).show(len(self.sides), 0)
-        self._show_details(0)
+    def _show_pair(self, left: HopsOfAttempt, right: HopsOfAttempt) -> None:
+        if [left.summary.index, right.summary.index] != self.chosen:
+            return  # another pair was chosen meanwhile
+        before = self.query_one("#sides", Rows).row if self.pair is not None else None
+        self.pair = (left, right)
+        self.lines = align(left, right)
+        names = self._names()
+        for id, name, read in zip(("left", "right"), names, self.pair, strict=True):
+            title = f"{mark(read.summary)[0]}{name}"
+            self.query_one(f"#{id}", Pager).border_title = title.replace("[", r"\[")
+        self._show_question()
+        self._show_position()
+        differing = [row for row, line in enumerate(self.lines) if line.difference != "same"]
+        searches = [
+            row for row in differing if any(one and one.hop for one in (self.lines[row].left, self.lines[row].right))
+        ]
+        first = next(iter([*searches, *differing]), 0)
+        row = first if before is None else min(before, max(0, len(self.lines) - 1))
+        self.query_one("#sides", Rows).show(len(self.lines), row)
+        self._show_details(row)
+
+    def _names(self) -> list[str]:
+        """The agents of both sides, with what else tells them apart."""
+        if self.pair is None:
+            return ["", ""]
+        one, other = (read.summary for read in self.pair)
+        names = [safe(one.run.agent), safe(other.run.agent)]
+        if names[0] == names[1] and one.run.id != other.run.id:
+            names = [safe(one.run.id), safe(other.run.id)]
+        if max(one.run.epochs, other.run.epochs) > 1:
+            names = [f"{name} #{each.epoch}" for name, each in zip(names, (one, other), strict=True)]
+        return names
+
+    def _show_question(self) -> None:
+        if self.pair is None:
+            return
+        blocks = question_blocks(*self.pair)
+        pager = self.query_one("#question", Pager)
+        width = max(20, self.size.width - (1 if self.has_class("-narrow") else 4))
+        most = next((lines for name, lines in _HIGHEST.items() if self.has_class(name)), 3)
+        border = 0 if self.has_class("-narrow") else 2
+        pager.styles.height = min(most, len(TextLayout(blocks, width).lines)) + border
+        pager.show(blocks)
+
+    def _show_position(self) -> None:
+        if self.pair is None:
+            return
+        names, differing = self._names(), sum(line.difference != "same" for line in self.lines)
+        parts = [f"{names[0]} | {names[1]}", f"{differing} of {number_of(len(self.lines), 'line')} differ"]
+        first, second = (read.summary for read in self.pair)
+        if first.run.questions != second.run.questions:
+            parts.append("their runs were asked different questions")
+        self.query_one(TopLine).tell(*parts)
 
     def _show_details(self, row: int) -> None:
-        side = self.sides[row] if row < len(self.sides) else AlignedNodes(0, None, None)
-        for number, (name, node) in enumerate((("left", side.left), ("right", side.right))):
-            blocks = [TextBlock("no such step", "dim")]
-            if self.pair is not None and node is not None:
-                blocks = detail(self.pair[number], node)
-            elif self.pair is None:
-                blocks = [TextBlock("not asked in both runs", "dim")]
-            self.query_one(f"#{name}", Pager).show(blocks)
+        if self.pair is None or not self.lines:
+            for id in ("left", "right"):
+                self.query_one(f"#{id}", Pager).show([TextBlock("Not made yet.", "dim")])
+            return
+        line = self.lines[min(row, len(self.lines) - 1)]
+        left, right = self.pair
+        self.query_one("#left", Pager).show(side_blocks(left, line.left, right, line.right))
+        self.query_one("#right", Pager).show(side_blocks(right, line.right, left, line.left))
 
     def _question_row(self, row: int, width: int) -> Cells:
         found = self.compared.shown[row]
         signs: Cells = []
         for value in (found.first, found.second):
             signs.append(("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key"))
-        epoch = f" #{found.epoch}" if self.pages.runs[self.chosen[0]].epochs > 1 else ""
+        epoch = f" #{found.epoch}" if self.pages.runs[self.compared.first].epochs > 1 else ""
         summary = self.texts.at(row)
+        name = safe(found.question_id.rpartition("/")[2][:80])
         text = one_line(summary.question.text[: width * 2], width) if summary else ""
-        return [*signs, (fit(f"{safe(found.question_id[:200])}{epoch}  {text}", max(0, width - 4)), "plain")]
+        return [*signs, (fit(f"{name}{epoch}  {text}", max(0, width - 4)), "plain")]
 
     def _side_row(self, row: int, width: int) -> Cells:
-        side, half = self.sides[row], (width - 3) // 2
-        left = self._half(side.left, side.depth, half, 0)
-        return [*left, (" │ ", "dim"), *self._half(side.right, side.depth, half, 1)]
+        if self.pair is None:
+            return []
+        line, half = self.lines[row], (width - 3) // 2
+        style = "dim" if line.difference == "same" else "new"
+        left = move_cells(self.pair[0], line.left, half)
+        return [*left, (f" {SIGNS[line.difference]} ", style), *move_cells(self.pair[1], line.right, half)]
 
     def _heading(self, width: int) -> str:
-        half = figure_heading((width - 3) // 2)
-        return f"{half} │ {half}"
-
-    def _half(self, node: Node | None, depth: int, width: int, number: int) -> Cells:
-        if node is None or self.pair is None:
-            return [(" " * width, "plain")]
-        loaded = self.pair[number]
-        columns, room = figure_cells(node, loaded.root.figures, width, "time")
-        if depth == 0:
-            sign, style = mark(loaded.summary)
-            name = f"{sign}{loaded.summary.prediction or loaded.summary.outcome}"
-            return [(fit(safe(name), room), style), *columns]
-        return [(fit("  " * depth + safe(node.label[:200]), room), "trouble" if node.troubled else "plain"), *columns]
+        half = (width - 3) // 2
+        signs = [mark(read.summary)[0] for read in self.pair] if self.pair else ["", ""]
+        names = [fit(sign + name, half) for sign, name in zip(signs, self._names(), strict=True)]
+        return f"{names[0]} │ {names[1]}"
 
     @on(Rows.Moved, "#questions")
     def _question_moved(self, event: Rows.Moved) -> None:
         self.compared.row = event.row
-        self._show_pair(self.compared.pair())
+        self._take(self.compared.shown[event.row])
 
     @on(Rows.Chosen, "#questions")
     def _question_chosen(self) -> None:
-        self._show_pair(self.compared.pair())
         self.query_one("#sides").focus()
 
     @on(Rows.Moved, "#sides")
     def _side_moved(self, event: Rows.Moved) -> None:
         self._show_details(event.row)
 
+    @on(Rows.Chosen, "#sides")
+    def _side_chosen(self) -> None:
+        self.action_open()
+
+    def _take(self, found: ScoreDifference) -> None:
+        """Show a question of the list."""
+        against = self.pages.row_of(self.compared.second, found.question_id, found.epoch)
+        if against is not None:
+            self.chosen = [found.row, against]
+            self._load(self.chosen[0], self.chosen[1])
+
+    # Keys
+
+    def action_next_difference(self, step: int) -> None:
+        """Go to the next question on which the runs differ (for `step` -1 the one before), round the end."""
+        shown = self.compared.shown
+        if not shown:
+            self.app.notify("They differ on no question.", markup=False)
+            return
+        here = [one.row for one in shown].index(self.chosen[0]) if self._listed() else -min(step, 0) - 1
+        self.compared.row = (here + step) % len(shown)
+        self.query_one("#questions", Rows).show(len(shown), self.compared.row)
+        self._take(shown[self.compared.row])
+
+    def _listed(self) -> bool:
+        return any(one.row == self.chosen[0] for one in self.compared.shown)
+
     def action_which(self) -> None:
-        """List the next kind of questions: those they differ on, or that one of them alone has right."""
-        self.compared.choose(WHICH[(WHICH.index(self.compared.which) + 1) % len(WHICH)])
+        """Show the questions on which they differ; then those that only the left, or only the right one has right."""
+        if not self.has_class("-list"):
+            self.add_class("-list")
+        elif self.compared.which == WHICH[-1] and self.app.size.width < 140:
+            self.remove_class("-list")
+            self.compared.choose(WHICH[0])
+        else:
+            self.compared.choose(WHICH[(WHICH.index(self.compared.which) + 1) % len(WHICH)])
+        if not self.has_class("-list") and self.focused is self.query_one("#questions"):
+            self.query_one("#sides").focus()
         self._questions_changed()
-        self._show_pair(self.compared.pair() or self.pair)
 
     def action_other(self, side: int) -> None:
-        """Take the next run on this side; the same run does not stand on both."""
-        total, other = len(self.pages.runs), self.chosen[1 - side]
-        for _ in range(total):
-            self.chosen[side] = (self.chosen[side] + 1) % total
-            if self.chosen[side] != other:
-                break
+        """Take the next attempt at the question on this side: of another run or epoch. The same one does not stand on
+        both sides."""
+        here = self.pages.read([self.chosen[side]])[0]
+        others = [place for place in _others(self.pages, here) if place != self.chosen[1 - side]]
+        if not others:
+            self.app.notify("There is no other attempt at this question.", markup=False)
+            return
+        self.chosen[side] = others[0]
         self._again()
 
     def action_swap(self) -> None:
-        """Put the left run to the right and the right one to the left."""
+        """Put the left attempt to the right and the right one to the left."""
         self.chosen.reverse()
         self._again()
 
-    def _again(self) -> None:
-        start = self.pair[0].summary if self.pair else self._start
-        self.compared = ComparedRuns(self.pages, self.chosen[0], self.chosen[1], ())
-        self._show_pair(self._pair_of(start))
-        self._questions_changed()
-        self._find()
+    def action_open(self) -> None:
+        """Open the right attempt where its detail has the focus, else the left one, at the call under the cursor."""
+        side = 1 if self.focused is not None and self.focused.id == "right" else 0
+        row = self.query_one("#sides", Rows).row
+        if row < len(self.lines):
+            move = (self.lines[row].left, self.lines[row].right)[side]
+            self.chosen_place = move.place if move is not None and move.call is not None else None
+        cast("Screen[int | None]", self).dismiss(self.chosen[side])
+
+    def action_back(self) -> None:
+        """Go back to where one came from."""
+        cast("Screen[int | None]", self).dismiss(None)
 
     def action_markdown(self) -> None:
         """Show replies as Markdown, or again as they were written."""
-        for pager in self.query(Pager):
-            pager.toggle_markdown()
+        for id in ("left", "right"):
+            self.query_one(f"#{id}", Pager).toggle_markdown()
+
+    def action_zoom(self) -> None:
+        """Enlarge the pane with the focus to the whole screen, or make it small again."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self.focused is not None:
+            self.maximize(self.focused)
 
     def detail_text(self) -> str:
         """The text of the detail that has the focus, else of the left one."""

@@ -21,7 +21,7 @@ from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 
 LEGEND = "★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
 NARROW_LEGEND = "★3 gold's rank  ● seen ◐ cut ○ not shown  · no gold  ↻ again  ! failed"
-_FATES: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○"}
+FATE_SIGNS: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○"}
 _ORDER: tuple[Fate, ...] = ("seen", "cut", "not seen")
 _LEAST = 7
 """Columns of a hop that is signs alone: ``↻10★12●`` with a space."""
@@ -56,7 +56,7 @@ class HopSigns(Struct, frozen=True, kw_only=True):
         if self.failed:
             return "!"
         again = "↻" if self.repeats is not None else ""
-        gold = "·" if self.gold_rank is None else f"★{self.gold_rank}{_FATES[self.fate]}"
+        gold = "·" if self.gold_rank is None else f"★{self.gold_rank}{FATE_SIGNS[self.fate]}"
         return again + gold
 
     @property

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
-
 from msgspec import Struct
 
 from ragrounds.ui.text import duration, tokens
@@ -225,36 +221,3 @@ def bar(value: float, width: int) -> str:
     eighths = round(value * width * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width)[:width]
-
-
-class AlignedNodes(Struct, frozen=True):
-    """A line of two trees side by side; ``None``: this one has no such part."""
-
-    depth: int
-    left: Node | None
-    right: Node | None
-
-
-def align(left: Node, right: Node) -> list[AlignedNodes]:
-    """The lines of two attempts side by side: equal steps beside each other, with their calls."""
-    lines = [AlignedNodes(0, left, right)]
-    for one, other in _matched(_steps(left), _steps(right)):
-        lines.append(AlignedNodes(1, one, other))
-        calls = (one.children if one else (), other.children if other else ())
-        lines += [AlignedNodes(2, call, against) for call, against in _matched(*calls)]
-    return lines
-
-
-def _steps(root: Node) -> list[Node]:
-    return [node for node in walk(root) if node.kind == "step"]
-
-
-def _matched(left: Sequence[Node], right: Sequence[Node]) -> Iterator[tuple[Node | None, Node | None]]:
-    # A search is the same step whatever number of passages it found.
-    ones, others = ([node.label.partition(" -> ")[0] for node in nodes] for nodes in (left, right))
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, ones, others, autojunk=False).get_opcodes():
-        if tag == "equal":
-            yield from zip_longest(left[a:b], right[c:d])
-        else:
-            yield from ((node, None) for node in left[a:b])
-            yield from ((None, node) for node in right[c:d])

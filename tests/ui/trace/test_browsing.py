@@ -16,7 +16,7 @@ from ragrounds.ui.trace.attempt_list import (
 )
 from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.tree import LoadedAttempt
-from ragrounds.ui.trace.tree_view import TreeState, align, tree_cells
+from ragrounds.ui.trace.tree_view import TreeState, tree_cells
 
 
 @pytest.fixture
@@ -81,17 +81,6 @@ def test_fit_counts_cells() -> None:
     assert fit("abc", 0) == ""
 
 
-def test_trees_are_aligned_by_their_steps(pages: Pages) -> None:
-    plain, seeker = (LoadedAttempt(pages, one) for one in pages.read([1, 7]))
-    sides = [
-        (side.left and side.left.label, side.right and side.right.label) for side in align(plain.root, seeker.root)
-    ]
-    assert sides[0] == ("quiz/001", "quiz/001")
-    assert sides[1] == (None, "search")
-    assert sides[-1] == ("answer", "answer")
-    assert sum(left is not None for left, _ in sides) == 2
-
-
 def test_questions_that_only_one_gets_right(pages: Pages) -> None:
     state = ComparedRuns(pages, 0, 1, differences(pages, 0, 1))
     assert [one.question_id for one in state.shown] == ["quiz/001", "quiz/004"]
@@ -104,7 +93,3 @@ def test_questions_that_only_one_gets_right(pages: Pages) -> None:
     assert [one.question_id for one in state.shown] == ["quiz/001"]  # half right is not right
     state.choose("first")
     assert [one.question_id for one in state.shown] == ["quiz/004"]
-    state.choose("second")
-    pair = state.pair()
-    assert pair is not None
-    assert [one.summary.run.agent for one in pair] == ["plain", "seeker[rounds=3]"]

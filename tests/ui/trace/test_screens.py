@@ -155,14 +155,14 @@ async def test_the_compare_screen(viewer: Open, width: int, height: int) -> None
 async def test_comparing_lists_what_only_one_has_right(viewer: Open) -> None:
     async with viewer(160, 45) as pilot:
         await press(pilot, "c", "d")
-        assert "1 question that only the left one has right" in shown(pilot)
-        assert "quiz/004" in shown(pilot)
+        assert "1 question: left alone is right" in shown(pilot)
+        assert "✓ ✗ 004" in shown(pilot)
         await press(pilot, "d")
-        assert "only the right one has right" in shown(pilot)
+        assert "right alone is right" in shown(pilot)
         await press(pilot, "x")
         found = pilot.app.screen
         assert isinstance(found, CompareScreen)
-        assert found.chosen == [1, 0]
+        assert found.chosen == [6, 0]
         await press(pilot, "tab", *["down"] * 3, "escape")
         browse(pilot)
 

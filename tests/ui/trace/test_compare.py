@@ -1,0 +1,214 @@
+"""Two attempts side by side: what is aligned with what, what differs, and every key at three sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from ragrounds.contracts import Request, SearchRequest
+from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
+from ragrounds.evals.store.hops import hops_of
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import Call, Message, Passage, Reply
+from ragrounds.ui.trace.aligned import align, move_cells, new_words, question_blocks, side_blocks
+from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.compare import CompareScreen, counterpart
+from tests.ui.trace import making
+from tests.ui.trace.seeing import press, screen, settle
+
+Hunted = tuple[Path, dict[tuple[str, str], str]]
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+def read_two(pages: Pages, first: int, second: int) -> tuple[HopsOfAttempt, HopsOfAttempt]:
+    one, other = HopReader(pages).read(pages.read([first, second]), only_gold=False)
+    return one, other
+
+
+def made(read: HopsOfAttempt, *calls: TracedCall) -> HopsOfAttempt:
+    """The same attempt with other calls."""
+    hops = hops_of(calls, read.summary.gold)
+    return HopsOfAttempt(summary=read.summary, attempt=read.attempt, calls=calls, hops=hops, scores=read.scores)
+
+
+def search(query: str, *documents: str) -> TracedCall:
+    found = tuple(Passage(id=f"{each}#0", document=each, title=each, text=each * 9, corpus="c") for each in documents)
+    call = Call(key="", kind="search", role="searching", node="search", actor="bm25", at=1.0, seconds=0.1)
+    return TracedCall(call, searched=SearchRequest(corpus="c", query=query, k=3), passages=found)
+
+
+def said(text: str, role: str = "reading", node: str = "read") -> TracedCall:
+    call = Call(key="", kind="model", role=role, node=node, actor="m", at=1.0, seconds=0.1)
+    return TracedCall(call, asked=Request(messages=(Message("user", "?"),)), reply=Reply(text=text))
+
+
+def table(left: HopsOfAttempt, right: HopsOfAttempt) -> list[tuple[str, str, str]]:
+    def name(read: HopsOfAttempt, width: int = 30) -> list[str]:
+        index = 0 if read is left else 1
+        return ["".join(text for text, _ in move_cells(read, (line.left, line.right)[index], width)).strip()
+                for line in align(left, right)]  # fmt: skip
+
+    return list(zip(name(left), [line.difference for line in align(left, right)], name(right), strict=True))
+
+
+def test_searches_stand_beside_those_with_the_most_words_in_common(hunt_pages: Pages) -> None:
+    left, right = read_two(hunt_pages, 200, 400)
+    left = made(left, search("swollen ankle", "a"), said("x"), search("ankle after a flight", "b"))
+    right = made(
+        right, search("history of flight", "c"), search("swollen ankle", "a"), said("y"), search("after flight ankle")
+    )
+    lines = align(left, right)
+    pairs = [(one.left and one.left.place, one.right and one.right.place, one.difference) for one in lines]
+    assert pairs == [
+        (None, 0, "right only"),
+        (0, 1, "same"),
+        (1, 2, "differs"),
+        (2, 3, "differs"),
+        (3, 4, "same" if left.summary.prediction == right.summary.prediction else "differs"),
+    ]
+
+
+def test_equal_attempts_differ_nowhere_and_the_answer_is_last(hunt_pages: Pages) -> None:
+    left, right = read_two(hunt_pages, 450, 450)
+    lines = align(left, right)
+    assert {one.difference for one in lines} == {"same"}
+    assert lines[-1].left is not None
+    assert lines[-1].left.kind == "answer"
+    assert len(lines) == len(left.calls) + 1
+
+
+def test_very_long_attempts_are_aligned_place_by_place(hunt_pages: Pages) -> None:
+    left, right = read_two(hunt_pages, 200, 400)
+    left, right = made(left, *[said("x")] * 600), made(right, *[said("x")] * 700)
+    assert len(align(left, right)) == 701
+
+
+def test_words_that_the_other_query_lacks_are_marked() -> None:
+    text = "edema of the upper lower limb"
+    spans = new_words(text, "edema upper limb")
+    assert [text[begin:end] for begin, end, _ in spans] == ["of the", "lower"]
+    assert {style for _, _, style in spans} == {"new"}
+    assert new_words(text, text.upper()) == ()
+
+
+def test_a_search_says_what_only_it_found_and_where_the_other_has_the_rest(hunt_pages: Pages) -> None:
+    left, right = read_two(hunt_pages, 200, 400)
+    gold = left.summary.gold.documents[0]
+    left = made(left, search("ankle swollen", gold, "a", "b"))
+    right = made(right, search("ankle", "a", "b"))
+    (line, _) = align(left, right)
+    texts = "\n".join(block.text for block in side_blocks(left, line.left, right, line.right))
+    assert f"★ 1. {gold}  [only here" in texts
+    assert "2. a  [there 1" in texts
+    assert "3 passages, gold at 1, 1 only here" in texts
+    other = "\n".join(block.text for block in side_blocks(right, line.right, left, line.left))
+    assert "without: swollen" in other
+    assert "2 passages, no gold, 0 only here" in other
+
+
+def test_the_question_stands_once_with_what_each_side_chose(hunt_pages: Pages, hunted: Hunted) -> None:
+    agent, question = next(
+        place for place, cause in hunted[1].items() if cause == "ignored" and place[0] == "search_o1"
+    )
+    rows = [hunt_pages.row_of(number, question) for number in (0, 2)]
+    left, right = read_two(hunt_pages, *(row for row in rows if row is not None))
+    texts = [block.text for block in question_blocks(left, right)]
+    assert sum(left.summary.question.text in text for text in texts) == 1
+    assert agent == "search_o1"
+    two = read_two(hunt_pages, 0, 401)
+    assert [text for text in (block.text for block in question_blocks(*two)) if text.startswith(("left: ", "right: "))]
+
+
+def test_a_judges_error_is_named_beside_the_answer(hunt_pages: Pages, hunted: Hunted) -> None:
+    agent, question = next(place for place, cause in hunted[1].items() if cause == "judge's error")
+    row = hunt_pages.row_of([run.agent for run in hunt_pages.runs].index(agent), question)
+    assert row is not None
+    left, right = read_two(hunt_pages, row, (row + 200) % 600)
+    line = align(left, right)[-1]
+    texts = "\n".join(block.text for block in side_blocks(left, line.left, right, line.right))
+    assert "equivalent: 0 %, read as mismatch" in texts
+    assert "The answer names another first step" not in texts or "likely misjudged" in texts
+    assert "likely misjudged" in texts
+
+
+@pytest.mark.parametrize("width", [20, 37, 60, 97])
+def test_a_side_has_exactly_its_width(hunt_pages: Pages, width: int) -> None:
+    left, right = read_two(hunt_pages, 210, 410)
+    for line in align(left, right):
+        for read, move in ((left, line.left), (right, line.right)):
+            assert cell_len("".join(text for text, _ in move_cells(read, move, width))) == width
+
+
+def test_the_counterpart_is_of_the_next_run_else_of_another_epoch(hunt_pages: Pages, tmp_path: Path) -> None:
+    assert counterpart(hunt_pages, hunt_pages.read([7])[0]) == 207
+    assert counterpart(hunt_pages, hunt_pages.read([407])[0]) == 7
+    with Store(tmp_path) as store:
+        run = making.make_run(store, "plain", 2, epochs=2)
+        epochs = Pages(store, [run])
+        assert counterpart(epochs, epochs.read([3])[0]) == 2
+        alone = Pages(store, [making.make_run(store, "other", 1)])
+        assert counterpart(alone, alone.read([0])[0]) is None
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int]) -> None:
+    question = next(id for (agent, id), cause in hunted[1].items() if cause == "ignored" and agent == "search_o1")
+    row = hunt_pages.row_of(2, question)
+    assert row is not None
+    app = TraceApp(hunt_pages, row=row)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await press(pilot, "4")
+        shown = app.screen
+        assert isinstance(shown, CompareScreen)
+        assert shown.chosen == [row, row - 400]
+        assert shown.query_one("#questions").display is (size[0] >= 140)
+        assert shown.detail_text().startswith("search ")
+        await press(pilot, "end")
+        assert "ignored" in screen(app) or "stood whole in the prompt" in shown.detail_text()
+        await press(pilot, "x")
+        assert shown.chosen == [row - 400, row]
+        await press(pilot, "left_square_bracket")
+        assert shown.chosen == [row - 200, row]
+        await press(pilot, "right_square_bracket")
+        assert shown.chosen == [row - 200, row - 400]
+        await press(pilot, "d")
+        wide = size[0] >= 140  # the list stands there already
+        assert ("left alone is right" if wide else "they differ") in screen(app)
+        before = shown.chosen
+        await press(pilot, "w")
+        assert shown.chosen != before
+        assert shown.pair is not None
+        assert len({read.summary.value for read in shown.pair}) == 2
+        await press(pilot, "W", "m", "z", "z", "y")
+        assert app.clipboard == shown.detail_text()
+        await press(pilot, "escape")
+        assert isinstance(app.screen, BrowseScreen)
+
+
+async def test_enter_opens_the_side_with_the_focus(hunt_pages: Pages) -> None:
+    app = TraceApp(hunt_pages)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        for focus, place in (("#sides", 210), ("#right", 410)):
+            opened: list[int | None] = []
+            compared = CompareScreen(app.attempt_list, 210, 410)
+            app.push_screen(compared, opened.append)  # type: ignore[arg-type]
+            await settle(pilot)
+            compared.query_one(focus).focus()
+            await press(pilot, "enter")
+            assert opened == [place]
+            assert compared.chosen_place is not None
+
+
+async def test_attempts_that_were_not_made_are_compared_too(pages: Pages) -> None:
+    app = TraceApp(pages, row=5)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "c")
+        assert screen(app).count("Not made yet.") == 2
+        await press(pilot, "enter")
+        assert isinstance(app.screen, BrowseScreen)
