@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -365,11 +365,11 @@ class CompareScreen(DetailActions, Screen[int | None]):
         if row < len(self.lines):
             move = (self.lines[row].left, self.lines[row].right)[side]
             self.chosen_place = move.place if move is not None and move.call is not None else None
-        cast("Screen[int | None]", self).dismiss(self.chosen[side])
+        self.dismiss(self.chosen[side])
 
     def action_back(self) -> None:
         """Go back to where one came from."""
-        cast("Screen[int | None]", self).dismiss(None)
+        self.dismiss(None)
 
     def action_markdown(self) -> None:
         """Show replies as Markdown, or again as they were written."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -286,11 +286,11 @@ class GridScreen(DetailActions, Screen[int | None]):
         from ragrounds.ui.trace.compare import CompareScreen
 
         compared = CompareScreen(self.attempt_list, attempts[0].index, attempts[1].index)
-        self.app.push_screen(cast("Screen[int | None]", compared), self._opened)
+        self.app.push_screen(compared, self._opened)
 
     def _opened(self, index: int | None) -> None:
         if index is not None:
-            cast("Screen[int | None]", self).dismiss(index)
+            self.dismiss(index)
 
     def action_pin(self) -> None:
         """Take the agent under the cursor as the first of the 2 × 2."""

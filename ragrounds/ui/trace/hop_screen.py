@@ -6,7 +6,7 @@ Only the rows on the screen are read, in a thread; filter and order of the list 
 from __future__ import annotations
 
 import threading
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on, work
@@ -231,7 +231,7 @@ class HopScreen(DetailActions, Screen[int | None]):
         line = self.lines.get(summary.index)
         if line is not None and line.hops:
             self.chosen_place = line.hops[min(self.hop, len(line.hops) - 1)].place
-        cast("Screen[int | None]", self).dismiss(summary.index)
+        self.dismiss(summary.index)
 
     def action_hop(self, by: int) -> None:
         """Go to the next search of the attempt (for -1 the one before)."""
@@ -298,7 +298,7 @@ class HopScreen(DetailActions, Screen[int | None]):
     def action_back(self) -> None:
         """Go back, to the attempt under the cursor."""
         current = self.attempt_list.current
-        cast("Screen[int | None]", self).dismiss(current.index if current else None)
+        self.dismiss(current.index if current else None)
 
     def detail_text(self) -> str:
         """The hop in full, as it was recorded."""
