@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ragrounds.api.compare import ledger as ledger
     from ragrounds.api.compare import report as report
     from ragrounds.api.doctor import doctor as doctor
+    from ragrounds.api.grid import QuestionGrid as QuestionGrid
+    from ragrounds.api.grid import grid as grid
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
@@ -53,6 +55,7 @@ _PLACES = {
     "score": "api.score", "judge": "api.score",
     "retry": "api.retry", "RetryResult": "api.retry",
     "doctor": "api.doctor",
+    "grid": "api.grid", "QuestionGrid": "api.grid",
     "retrieve": "api.retrieve", "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "list_runs": "api.run_list",
     "study": "api.study", "StudyResult": "api.study", "StudyListener": "api.study_cells",

@@ -375,6 +375,24 @@ LEDGER = Frame(
         _whole("replaced", "Of the calls, those of attempts made again: in all figures but the uncached cost."),
     ),
 )
+GRID = Frame(
+    "grid",
+    "an agent at a question",
+    (
+        _QUESTION,
+        _text("subject", "What tables group it by: its subject, or else its benchmark."),
+        _real("disagreement", "Four times the variance of the agents' scores at the question; null: fewer than two."),
+        _RUN,
+        _AGENT,
+        _NAME,
+        _real("score", "Mean score of its epochs; null: none has one."),
+        _whole("right", "Epochs with full marks."),
+        _whole("scored", "Epochs with a score."),
+        _whole("epochs", "How often the question is asked."),
+        _text("outcome", "How it ended, the most telling of its epochs: `answered`, `failed` …, `not_run`."),
+        _UNCACHED,
+    ),
+)
 QUESTIONS = Frame(
     "questions",
     "a question of a benchmark, in its order",
@@ -395,7 +413,7 @@ QUESTIONS = Frame(
 
 FRAMES: tuple[Frame, ...] = (
     RUNS, ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, FIGURES, PAIRS, CLASSES, LEDGER, MEASURES, QUERIES, RATINGS,
-    MATCHES, QUESTIONS, STUDY_CELLS,
+    MATCHES, QUESTIONS, STUDY_CELLS, GRID,
 )  # fmt: skip
 """All frames, those of stored runs first."""
 OF_RUNS: tuple[Frame, ...] = (ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, RUNS)

@@ -255,6 +255,7 @@ def view(
     attempt: str | None = None,
     epoch: int = 0,
     light: bool = False,
+    start: str = "attempts",
     progress: Progress = unheard,
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -266,6 +267,7 @@ def view(
         attempt: begin with this one, ``RUN/QUESTION``.
         epoch: of that attempt.
         light: light colours; else those that were chosen last.
+        start: the view that opens: ``attempts``, ``hops``, ``grid`` or ``compare``.
         progress: is told what is made before the viewer opens.
 
     Raises:
@@ -292,6 +294,7 @@ def view(
             row=row,
             theme=theme,
             keymap=keymap,
+            view=start,
             memory=memory,
             author=author_name(chosen),
         ).run()

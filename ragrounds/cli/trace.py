@@ -45,6 +45,9 @@ class WhichOptions(Options, frozen=True, kw_only=True):
         list[str] | None,
         typer.Option(help="A scorer, by preference (repeatable). [default: the headline]"),
     ] = None
+    grid: Annotated[
+        bool, typer.Option("--grid", help="Questions × agents; --sort disagreement, group, cost, score or question.")
+    ] = False
 
 
 @app.command("trace")
@@ -87,6 +90,8 @@ def trace_command(
       ragrounds trace --where 'wrong and hops>3 and gold not seen' --format csv
 
       ragrounds trace --where '"upper limb" or query:edem*' --sort hops
+
+      ragrounds trace --grid --sort group --format csv
 
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
 
@@ -138,6 +143,8 @@ def _annotate(attempt: str | None, epoch: int, note: str | None, mark: str | Non
 
 
 def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int, light: bool) -> None:
+    from msgspec.structs import replace
+
     from ragrounds.api.trace import view
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -150,7 +157,12 @@ def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int,
             told.add(what)
             say(f"{what} …")
 
-    view(_query(which, runs), attempt=attempt, epoch=epoch, light=light, progress=progress)
+    query = _query(which, runs)
+    if which.grid:  # the grid has orders of its own
+        query = replace(query, sort="asked")
+    view(
+        query, attempt=attempt, epoch=epoch, light=light, start="grid" if which.grid else "attempts", progress=progress
+    )
 
 
 def _print_attempt(attempt: str, epoch: int, format: str) -> None:
@@ -182,6 +194,9 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
     from ragrounds.ui.trace import attempt_rows
 
     query = _query(which, runs)
+    if which.grid:
+        _print_grid(query, format)
+        return
     with counting() as progress:
         found = list_attempts(query, progress=progress)
     if format == "json":
@@ -195,6 +210,23 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
             say(line)
     if not found:
         say("No attempt fits.")
+
+
+def _print_grid(query: AttemptQuery, format: str) -> None:
+    from ragrounds.api.grid import grid
+    from ragrounds.ui.tables import markdown, results_console
+    from ragrounds.ui.trace import grid_rows
+
+    sort = "disagreement" if query.sort == "asked" else query.sort
+    found = grid(query=query, sort=sort, ascending=query.ascending, limit=query.limit)
+    if format == "json":
+        print_json(grid_rows.grid_json(found.table))
+    elif format == "csv":
+        tell(grid_rows.grid_csv(found.table), nl=False)
+    elif format == "markdown":
+        tell(markdown(grid_rows.grid_tables(found.table)), nl=False)
+    else:
+        found.draw(results_console())
 
 
 def _print_table(rows: list[list[str]], format: str) -> None:

@@ -2,7 +2,7 @@
 
 A grid holds numbers alone, some thirty bytes a cell; texts are read where a row is shown. It is filled in three steps
 that differ in what they cost: scores (what the grid opens with), statuses and costs (a pass over the attempts), and
-what questions say of themselves (their group, dataset and cluster).
+what questions say of themselves (their group and cluster).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVarTuple
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from ragrounds.evals.store.row_names import subject
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
 
+Row = TypeVarTuple("Row")
 GridSort = Literal["disagreement", "group", "cost", "score", "agent", "question", "listed"]
 GRID_SORTS: Mapping[GridSort, str] = {
     "disagreement": "what the agents disagree on most",
@@ -191,8 +192,6 @@ class Grid:
         self._by: Codes = np.empty((0, len(self.runs)), dtype=np.uint8)
         self._outcomes: Codes = np.empty((0, len(self.runs)), dtype=np.uint8)
         self._costs: Numbers = np.empty((0, len(self.runs)), dtype=np.float64)
-        self._datasets: Places | None = None
-        self._dataset_names: tuple[str, ...] = ()
         self._clusters: Places | None = None
         self._starts = [0, *itertools.accumulate(run.count * run.epochs for run in self.runs)]
         self._positions: dict[str, Places] = {}
@@ -225,7 +224,7 @@ class Grid:
             for place, run in enumerate(self.runs):
                 column = self._columns[place]
                 statement = sa.select(_A.c.question_id, _A.c.epoch, _A.c.status, _A.c.cost_uncached)
-                found = connection.execute(statement.where(_A.c.run == self.pages.store.number(run))).all()
+                found = _plain(connection, statement.where(_A.c.run == self.pages.store.number(run)))
                 statuses = np.full(column.statuses.shape, _CODE["not_run"], dtype=np.uint8)
                 costs: Numbers = np.full(column.costs.shape, np.nan, dtype=np.float64)
                 at = [known[row[0]] * run.epochs + row[1] for row in found]
@@ -237,23 +236,20 @@ class Grid:
         self._ended()
 
     def load_questions(self) -> None:
-        """Read of every question its group, its dataset and its cluster."""
+        """Read of every question its group and its cluster."""
         decoder = msgspec.msgpack.Decoder(StoredQuestion)
-        groups, datasets, clusters = (np.zeros(self.rows, dtype=np.int64) for _ in range(3))
+        groups, clusters = np.zeros(self.rows, dtype=np.int64), np.zeros(self.rows, dtype=np.int64)
         names: dict[str, int] = {}
-        sets: dict[str, int] = {}
         alike: dict[str, int] = {}
         with self.pages.connect() as connection:
             for name, positions in self._positions.items():
                 asked = np.flatnonzero(positions >= 0)
                 rows_at = dict(zip(positions[asked].tolist(), asked.tolist(), strict=True))
-                for position, body in connection.execute(sa.select(_Q.c.position, _Q.c.body).where(_Q.c.set == name)):
+                for position, body in _plain(connection, sa.select(_Q.c.position, _Q.c.body).where(_Q.c.set == name)):
                     question, row = decoder.decode(decompress(body)).question, rows_at[position]
                     groups[row] = names.setdefault(subject(question), len(names))
-                    datasets[row] = sets.setdefault(question.benchmark, len(sets))
                     clusters[row] = alike.setdefault(question.cluster or f"\0{row}", len(alike))
-        self.group_names, self._dataset_names, self.groups = tuple(names), tuple(sets), groups
-        self._datasets, self._clusters, self._tests = datasets, clusters, None
+        self.group_names, self.groups, self._clusters, self._tests = tuple(names), groups, clusters, None
 
     def load(self) -> None:
         """Read all of it."""
@@ -267,7 +263,7 @@ class Grid:
         asked: dict[str, list[int]] = {}
         for name in dict.fromkeys(run.questions for run in self.runs):
             statement = sa.select(_Q.c.question_id).where(_Q.c.set == name).order_by(_Q.c.position)
-            asked[name] = [known.setdefault(row[0], len(known)) for row in connection.execute(statement)]
+            asked[name] = [known.setdefault(row[0], len(known)) for row in _plain(connection, statement)]
         self.rows = len(known)
         for name, rows in asked.items():
             positions: Places = np.full(self.rows, -1, dtype=np.int64)
@@ -284,14 +280,14 @@ class Grid:
             of_run = (_S.c.run == number, _S.c.scorer == scorer)
             # Where every attempt has a score, their order says whose each is, and no id is read.
             statement = sa.select(_S.c.value, _S.c.answer_status).where(*of_run).order_by(by_id, _S.c.epoch)
-            rows = connection.execute(statement).all()
+            rows = _plain(connection, statement)
             scored, read = [row[0] for row in rows], [row[1] for row in rows]
             at: Places = (ordered[:, None] * run.epochs + np.arange(run.epochs)).reshape(-1)
             if not rows:
                 continue
             if len(rows) != total:
                 named = sa.select(_S.c.question_id, _S.c.epoch, _S.c.value, _S.c.answer_status).where(*of_run)
-                by_name = connection.execute(named).all()
+                by_name = _plain(connection, named)
                 at = np.array([known[row[0]] * run.epochs + row[1] for row in by_name], dtype=np.int64)
                 scored, read = [row[2] for row in by_name], [row[3] for row in by_name]
             # The first scorer of the preference that has scored an attempt counts, even where its value is missing.
@@ -312,6 +308,21 @@ class Grid:
         self._tests = None
 
     # Cells, rows and columns
+
+    @property
+    def scorer(self) -> str:
+        """The scorer of most cells, or empty where nothing is scored."""
+        used = np.bincount(self._by[self._by != _NO_SCORER], minlength=1)
+        return self.scorers[int(used.argmax())] if used.any() else ""
+
+    def ids(self) -> list[str]:
+        """The questions' ids, by row; read anew."""
+        with self.pages.connect() as connection:
+            return list(self._read_ids(connection))
+
+    def group_of(self, row: int) -> str:
+        """The group of a question; empty where groups are not read yet."""
+        return "" if self.groups is None else self.group_names[int(self.groups[row])]
 
     def cell(self, row: int, column: int) -> GridCell:
         """What the agent of a column made of the question of a row."""
@@ -533,3 +544,11 @@ class Grid:
 def _by_id(known: Mapping[str, int], positions: Places) -> Places:
     """The rows of a question set, in the order of their ids."""
     return np.array([row for _, row in sorted(known.items()) if positions[row] >= 0], dtype=np.int64)
+
+
+def _plain(connection: sa.Connection, statement: sa.Select[*Row]) -> Sequence[tuple[*Row]]:
+    """Rows as the driver gives them: SQLAlchemy's own cost three times as much, and no column here needs them."""
+    found = connection.execute(statement).cursor
+    assert found is not None, "a selection has a cursor"
+    rows: Sequence[tuple[*Row]] = found.fetchall()
+    return rows

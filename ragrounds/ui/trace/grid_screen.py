@@ -167,9 +167,7 @@ class GridScreen(DetailActions, Screen[int | None]):
     def _moved(self) -> None:
         view, pane = self.view, self.pane
         self._say("")
-        columns, names = pane.across(), view.names()
-        hidden = len(columns) < len(names)
-        pane.border_subtitle = f"agents {columns.start + 1}-{columns.stop} of {len(names)}, ← →" if hidden else ""
+        self._subtitle()
         self.query_one("#cell", Pager).show(self._cell_blocks())
         pair = self.query_one("#pair", Pager)
         if len(view.all_names) < 2:
@@ -178,6 +176,14 @@ class GridScreen(DetailActions, Screen[int | None]):
             found = view.grid.two_by_two(*view.pair(pane.column))
             pair.show(two_by_two_blocks(found, view.all_names, view.unit))
             self.query_one("#patterns", Pager).show(self._pattern_blocks())
+
+    def _subtitle(self) -> None:
+        """Say which agents of many are on the screen, and how many cells are marked."""
+        view, columns, marked = self.view, self.pane.across(), len(self.view.marked)
+        hidden = len(columns) < len(view.shown)
+        parts = [f"agents {columns.start + 1}-{columns.stop} of {len(view.shown)}, ← →"] if hidden else []
+        parts += ["2 cells marked: c compares them" if marked == 2 else "1 cell marked"] if marked else []
+        self.pane.border_subtitle = "  ".join(parts)
 
     def _say(self, doing: str) -> None:
         view, pane, line = self.view, self.pane, self.query_one(TopLine)
@@ -269,8 +275,7 @@ class GridScreen(DetailActions, Screen[int | None]):
         if not self.view.mark(self.pane.row, self.pane.column):
             return
         self.pane.refresh()
-        if len(self.view.marked) == 2:
-            self.app.notify("Two cells are marked: c compares them.", markup=False)
+        self._subtitle()
 
     def action_compare(self) -> None:
         """Compare the two marked cells; else the pinned agent with the one under the cursor, at this question."""

@@ -150,3 +150,37 @@ def test_the_author_is_that_of_the_settings(trace: Trace, home: Path, monkeypatc
     frame = load("plain", home=home).to_pandas("attempts")
     assert list(frame["notes"].dropna()) == ["Ada L.: why"]
     assert frame["marks"].isna().all()
+
+
+def test_the_grid_in_every_format(trace: Trace) -> None:
+    text = trace("--grid", "--format", "text").stdout
+    assert (
+        text.index("Agents, mean score by strict") < text.index("Every two agents") < text.index("6 questions, by dis")
+    )
+    assert [line.split() for line in text.splitlines() if line.startswith("1 × 2")] == [
+        ["1", "×", "2", "1", "1", "1", "0", "+0.00", "1.0000", "1.0000"]
+    ]
+    rows = list(csv.DictReader(io.StringIO(trace("--grid", "--format", "csv", "--where", "abstained").stdout)))
+    assert [(row["question_id"], row["plain score"], row["plain outcome"], row["seeker outcome"]) for row in rows] == [
+        ("quiz/002", "0", "abstained", "not_run")
+    ]
+    data = json.loads(trace("--grid", "--format", "json", "--sort", "cost", "--limit", "2").stdout)
+    assert [(one["name"], one["scored"]) for one in data["agents"]] == [("plain", 5), ("seeker", 3)]
+    assert [row["id"] for row in data["rows"]] == ["quiz/000", "quiz/004"]
+    assert data["rows"][0]["cells"][1]["cost"] == 0.04
+    by_group = trace("--grid", "--format", "markdown", "--sort", "group").stdout
+    assert "| cardiology | 3 | 66.67 | 50.00 |" in by_group
+    refused = trace("--grid", "--format", "text", "--sort", "newest")
+    assert refused.returncode == 2
+    assert "Known: disagreement, group, cost, score, question." in refused.stderr
+
+
+def test_the_grid_is_a_result_with_a_frame(trace: Trace, home: Path) -> None:
+    import ragrounds as rr
+
+    found = rr.grid(["seeker", "plain"], where="agent:seeker and wrong", home=home)
+    assert found.brief() == "1 of 6 questions × 2 agents"
+    frame = found.to_pandas()
+    assert frame["question_id"].tolist() == ["quiz/004", "quiz/004"]
+    assert frame["score"].tolist() == [0.0, 1.0]
+    assert "2 × 1" not in str(found)

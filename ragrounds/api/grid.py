@@ -1,0 +1,124 @@
+"""Questions × agents as a result.
+
+import ragrounds as rr
+
+found = rr.grid(["direct", "vanilla_rag"], where="not right", sort="disagreement")
+print(found)
+found.to_pandas()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from ragrounds.api.frame_rows import Part, Row
+from ragrounds.api.frames import GRID, Frame
+from ragrounds.api.results import Result
+from ragrounds.api.trace import AttemptQuery, listed_where, opened_pages
+from ragrounds.api.workspace import chosen_settings, one_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from ragrounds.evals.compare.grid import GridSort
+    from ragrounds.evals.compare.grid_table import GridTable
+    from ragrounds.settings import Settings
+
+
+class QuestionGrid(Result, frozen=True, kw_only=True):
+    """Questions × agents, and every two agents against each other."""
+
+    table: GridTable
+
+    def draw(self, console: Console) -> None:
+        """Print the agents, every two of them, and the questions."""
+        from ragrounds.ui.tables import print_table
+        from ragrounds.ui.trace.grid_rows import grid_tables
+
+        for table in grid_tables(self.table):
+            print_table(table, console)
+
+    def brief(self) -> str:
+        """How many questions and agents."""
+        return f"{len(self.table.rows):,} of {self.table.questions:,} questions × {len(self.table.agents)} agents"
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """A row for each cell."""
+        return (GRID,)
+
+    @contextmanager
+    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
+        """The cells, question after question."""
+        yield iter([list(self._rows())])
+
+    def _rows(self) -> Iterator[Row]:
+        for question in self.table.rows:
+            for agent, cell in zip(self.table.agents, question.cells, strict=True):
+                yield (
+                    question.id,
+                    question.group,
+                    question.disagreement,
+                    agent.run,
+                    agent.agent,
+                    agent.name,
+                    cell.value,
+                    cell.right,
+                    cell.scored,
+                    cell.epochs,
+                    cell.outcome,
+                    cell.cost,
+                )
+
+
+def grid(
+    runs: Sequence[str] = (),
+    *,
+    where: str = "",
+    sort: str = "disagreement",
+    ascending: bool = False,
+    limit: int | None = None,
+    scorers: Sequence[str] = (),
+    query: AttemptQuery | None = None,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> QuestionGrid:
+    """Every question with what each agent made of it, and the 2 × 2 of every two agents.
+
+    Args:
+        runs: ids, beginnings of ids, or agents' texts; none: those on the newest questions.
+        where: only questions at which some attempt is so: ``wrong and hops>3``.
+        sort: ``disagreement``, ``group``, ``cost``, ``score`` or ``question``.
+        ascending: the smallest disagreement, cost or score first.
+        limit: only so many questions; means and pairs are of all.
+        scorers: by preference; none: the headline of the questions.
+        query: more conditions on attempts; `runs`, `where` and `scorers` stand in for its own where they are given.
+
+    Raises:
+        UserError: an unknown run or order, a filter that cannot be understood, or no run at all.
+    """
+    from msgspec.structs import replace
+
+    from ragrounds.evals.compare.grid import Grid
+    from ragrounds.evals.compare.grid_table import grid_table
+    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.ui.trace.grid_cells import column_names
+
+    asked = query or AttemptQuery()
+    asked = replace(asked, runs=runs or asked.runs, where=where or asked.where, scorers=scorers or asked.scorers)
+    chosen = cast("GridSort", one_of("--sort", sort, _SORTS))
+    with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
+        wanted = listed_where(asked, pages)
+        listed = pages.order(wanted) if wanted else None
+        found = Grid(pages)
+        found.load()
+        names = column_names(pages.runs, kept_names(pages.store.engine))
+        table = grid_table(found, names, chosen, ascending=ascending, listed=listed, limit=limit)
+        return QuestionGrid(table=table)
+
+
+_SORTS = ("disagreement", "group", "cost", "score", "question")
+"""The orders that need no cursor and no list."""
