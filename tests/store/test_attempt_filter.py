@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -23,6 +24,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, Pages
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Call, Gold, Message, Passage, Run
+from tests.conftest import ROOT
 from tests.ui.trace.making import attempt, make_run, quiz_store, score
 
 COMPILED = (
@@ -204,6 +206,15 @@ def test_examples_of_all_words_can_be_read() -> None:
     for field in FIELDS:
         assert parse(field.example) is not None, field.name
     for expression, _ in EXAMPLES:
+        assert parse(expression) is not None
+
+
+def test_the_page_has_every_word_and_its_expressions_can_be_read() -> None:
+    page = (ROOT / "docs" / "filters.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(ROOT / "docs" / "words.py"))["written"](page) == page, "python docs/words.py writes it"
+    shown = re.findall(r"^\| `(.+?)` \|", page.partition("## All words")[0], re.M)
+    assert len(shown) >= 10
+    for expression in shown:
         assert parse(expression) is not None
 
 
