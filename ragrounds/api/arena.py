@@ -298,9 +298,11 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
 @contextmanager
 def _shown(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
     """A table that is drawn anew, in a notebook's cell or on the terminal; elsewhere nothing is shown."""
+    from rich.text import Text
+
     from ragrounds.api.progress import NotebookCell
-    from ragrounds.ui.arena_tables import Counting, LiveArena
     from ragrounds.ui.notebook import in_notebook
+    from ragrounds.ui.progress.arena import ArenaCounts, LiveArena
 
     if not in_notebook():
         if sys.stderr is None or not sys.stderr.isatty():
@@ -309,17 +311,17 @@ def _shown(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
         with LiveArena(arena) as shown:
             yield shown.observe
         return
-    cell, counts = NotebookCell(), Counting(arena)
+    cell, counts = NotebookCell(), ArenaCounts(arena)
 
     def hear(finished: FinishedMatch) -> None:
         """Count a match that ended; draw anew where the last picture is old enough."""
         counts.observe(finished)
-        cell.show([counts.table()], counts.line())
+        cell.show([Text(counts.line()), counts.table()], counts.line())
 
     try:
         yield hear
     finally:
-        cell.show([counts.table()], counts.line(), at_once=True)
+        cell.show([Text(counts.line()), counts.table()], counts.line(), at_once=True)
 
 
 def estimate(

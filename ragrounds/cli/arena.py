@@ -93,7 +93,7 @@ def play_command(
     """
     from ragrounds.api.aliases import parse_names
     from ragrounds.api.arena import arena as play
-    from ragrounds.ui.arena_tables import LiveArena
+    from ragrounds.ui.progress.arena import LiveArena
     from ragrounds.ui.text import number_of
 
     if plan:

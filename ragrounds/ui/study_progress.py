@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from rich.console import Group
-from rich.live import Live
+from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -16,19 +15,17 @@ from rich.text import Text
 from ragrounds.evals.studies.study import Study, StudyCell
 from ragrounds.evals.studies.table import CellResult, study_table
 from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.progress.task import TaskScreen
 from ragrounds.ui.study_tables import WORDS, study_tables
-from ragrounds.ui.text import dollars, duration, one_line
-
-_MOST_LINES = 30
-"""Rows of the figures so far that are drawn; the whole table is printed at the end."""
+from ragrounds.ui.text import dollars, duration, number_of, one_line
 
 
 class StudyProgress:
-    """A live table on a terminal; elsewhere a line for each cell that is as far as it comes."""
+    """One screen that redraws on a terminal; elsewhere a line for each cell that is as far as it comes."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = SafeConsole(file=stream or sys.stderr)
-        self._live: Live | None = None
+        self._screen = TaskScreen("ragrounds study", self.line, self._drawn, stream, clock)
         self._clock, self._began = clock, clock()
         self._study: Study | None = None
         self._results: dict[tuple[str, str], CellResult] = {}
@@ -36,14 +33,11 @@ class StudyProgress:
         self._said: set[str] = set()
 
     def __enter__(self) -> StudyProgress:
-        if self._console.is_terminal:
-            self._live = Live(console=self._console, get_renderable=self._drawn, refresh_per_second=4, transient=True)
-            self._live.__enter__()
+        self._screen.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.__exit__(None, None, None)
+    def __exit__(self, *error: object) -> None:
+        self._screen.__exit__(*error)
 
     def say(self, text: str) -> None:
         """Something that a person at the screen should know, once."""
@@ -51,11 +45,12 @@ class StudyProgress:
             return
         self._said.add(text)
         self._console.print(Text(one_line(text, 1000)), soft_wrap=True)
+        self._console.file.flush()
 
     def begun(self, study: Study, cells: int) -> None:
         """The study begins, with so many cells to carry out."""
         self._study, self._cells = study, cells
-        if self._live is None:
+        if not self._screen.is_open:
             self.say(f"{study.title}: {cells:,} cells")
 
     def group(self, cells: Sequence[StudyCell]) -> None:
@@ -74,7 +69,7 @@ class StudyProgress:
     def cell(self, cell: StudyCell, result: CellResult) -> None:
         """A cell is as far as it comes."""
         self._results[cell.row, cell.column] = result
-        if self._live is None:
+        if not self._screen.is_open:
             figure = result.figure
             scale = 100 if figure is not None and figure.unit == "percent" else 1
             value = "" if figure is None or figure.value is None else f" {scale * figure.value:.2f}"
@@ -89,16 +84,21 @@ class StudyProgress:
         at = f"; {self._now}: {self._attempts[0]:,} of {self._attempts[1]:,} attempts" if self._attempts[1] else ""
         return f"{done:,} of {self._cells:,} cells in {duration(spent)}{left}{self._paid}{at}"
 
-    def _drawn(self) -> Group:
+    def _drawn(self, width: int, height: int) -> list[RenderableType]:
         bar = Table.grid()
-        bar.add_row(ProgressBar(total=max(1, self._cells), completed=len(self._results), width=60))
-        parts: list[Text | Table] = [Text(one_line(self.line(), 300)), bar]
-        if self._study is not None and self._results:
-            table = study_tables(study_table(self._study, self._results))[0]
-            drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-            for column in table.columns:
-                drawn.add_column(Text(column.name), justify="right" if column.right else "left", overflow="ellipsis")
-            for row in table.rows[:_MOST_LINES]:
-                drawn.add_row(*map(Text, row))
-            parts.append(drawn)
-        return Group(*parts)
+        bar.add_row(ProgressBar(total=max(1, self._cells), completed=len(self._results), width=min(60, width)))
+        parts: list[RenderableType] = [bar]
+        if self._study is None or not self._results:
+            return parts
+        table = study_tables(study_table(self._study, dict(self._results)))[0]
+        room = height - 3
+        rows = table.rows if len(table.rows) <= room else table.rows[: max(0, room - 1)]
+        drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for column in table.columns:
+            drawn.add_column(Text(column.name), justify="right" if column.right else "left", overflow="ellipsis")
+        for row in rows:
+            drawn.add_row(*(Text(cell) for cell in row))
+        parts += [Text(""), drawn]
+        if len(rows) < len(table.rows):
+            parts.append(Text(f"and {number_of(len(table.rows) - len(rows), 'more row')}", style="dim"))
+        return parts

@@ -18,6 +18,7 @@ from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, ProgressFacts
 from ragrounds.ui.progress.lines import (
     budget_words,
+    doing_words,
     fault_words,
     journal_words,
     longest,
@@ -36,6 +37,8 @@ _TALL = 30
 """Lines of a screen that has room for all of these."""
 _SHORT = 9
 """Lines below which the agents have neither caption nor a line of those left out."""
+_ROOMY = 120
+"""Columns of a screen that has room for how far each attempt in flight is."""
 _LABEL = 13
 _TOOK = 10
 """Columns of how long something has been in flight."""
@@ -74,7 +77,7 @@ def frame(facts: ProgressFacts, width: int, height: int, said: Sequence[str] = (
         agents = [part for part in agents if isinstance(part, Table)]
     about = about[: max(0, room - _count(agents))]
     room -= _count(agents) + len(about)
-    lines = [_cut(line, width) for line in said if line.strip()]
+    lines = [cut(line, width) for line in said if line.strip()]
     least = _SAID if height >= _TALL else _SAID // 2
     mine = min(len(lines), max(least, room - len(facts.flying) - 3), max(0, room // 2))
     flying = _flying(facts, width, room - mine - (1 if mine else 0))
@@ -82,7 +85,7 @@ def frame(facts: ProgressFacts, width: int, height: int, said: Sequence[str] = (
     parts: list[RenderableType] = [*head, *([Text("")] if roomy else []), *agents]
     parts += [*([Text("")] if roomy else []), *about, *flying]
     if mine and room > 1:
-        parts += [Text(_rule("said", width), style="dim"), *(Text(line, style="dim") for line in lines[-mine:])]
+        parts += [Text(rule("said", width), style="dim"), *(Text(line, style="dim") for line in lines[-mine:])]
         room -= mine + 1
     return [*parts, *[Text("")] * max(0, height - len(foot) - _count(parts)), *foot]
 
@@ -126,21 +129,21 @@ def _foot(facts: ProgressFacts, width: int) -> list[RenderableType]:
         short = f"Stopping: {waiting:,} in flight awaited; Ctrl-C again stops at once."
         ways = [f"{stop_words(facts)}.", short if facts.asked_to_stop == 1 else "Stopping at once."]
         ways = [f"{way[0].upper()}{way[1:]}" for way in ways]
-        return [Text(_widest(ways, width), style="bold yellow")]
+        return [Text(widest(ways, width), style="bold yellow")]
     what = f"the {waiting:,} in flight" if waiting else "what is in flight"
     ways = [
         f"Ctrl-C begins nothing more and finishes {what}; twice stops at once. Nothing done is lost.",
         f"Ctrl-C finishes {what} and ends; twice stops at once.",
         "Ctrl-C ends; twice stops at once.",
     ]
-    said = Text(_widest(ways, width), style="dim")
+    said = Text(widest(ways, width), style="dim")
     said.highlight_words(["Ctrl-C", "twice"], style="bold not dim")
     return [said]
 
 
-def _widest(ways: Sequence[str], width: int) -> str:
+def widest(ways: Sequence[str], width: int) -> str:
     """The first of these that fits, else the last, cut."""
-    return next((way for way in ways if cell_len(way) <= width), _cut(ways[-1], width))
+    return next((way for way in ways if cell_len(way) <= width), cut(ways[-1], width))
 
 
 def _about(facts: ProgressFacts, width: int) -> list[RenderableType]:
@@ -153,7 +156,7 @@ def _about(facts: ProgressFacts, width: int) -> list[RenderableType]:
     lines.append(("journal", journal_words(facts), ""))
     lines.append(("claim", facts.until, ""))
     return [
-        Text.assemble((f"{label:<{_LABEL}}", "dim"), (_cut(said, max(8, width - _LABEL)), style))
+        Text.assemble((f"{label:<{_LABEL}}", "dim"), (cut(said, max(8, width - _LABEL)), style))
         for label, said, style in lines
         if said
     ]
@@ -196,7 +199,7 @@ def _caption(facts: ProgressFacts, width: int) -> list[RenderableType]:
     known = described(names[0])
     lower = ", lower is better" if known.direction == "lower" else ""
     said = f"{names[0]}: {known.summary}, {known.unit}{lower}; so far"
-    return [Text(_cut(said, width), style="bold")]
+    return [Text(cut(said, width), style="bold")]
 
 
 def _columns(facts: ProgressFacts, agents: Sequence[AgentProgress], width: int) -> list[_Shown]:
@@ -248,7 +251,7 @@ def _flying(facts: ProgressFacts, width: int, room: int) -> list[RenderableType]
     rows = sorted(facts.flying, key=lambda one: one.at)
     told = f"in flight {len(rows):,}: {node_words(facts, 6)}; longest {duration(longest(facts))}"
     shown = rows[: room - 1] if len(rows) < room else rows[: max(0, room - 2)]
-    parts: list[RenderableType] = [Text(_rule(told, width), style="dim")]
+    parts: list[RenderableType] = [Text(rule(told, width), style="dim")]
     sizes = _flying_sizes(shown, names, width)
     parts += [_flight(one, names[one.run], now, sizes, width) for one in shown]
     if len(shown) < len(rows) and shown:
@@ -275,35 +278,26 @@ def _flight(one: LiveAttempt, name: str, now: float, sizes: tuple[int, int, int]
     epoch = f"#{one.epoch}" if one.epoch else ""
     line.append(_fit(one.question_id + epoch, question) + "  ")
     line.append(_fit(one.node or "starting", max(node, 8)) + "  ", style="green")
-    line.append(_cut(_doing(one, now), max(1, width - line.cell_len)), style="dim")
+    if width >= _ROOMY:
+        line.append(f"step {one.steps:>3,}  {number_of(one.calls, 'call'):<9}  ", style="dim")
+    said = doing_words(one, now) or (f"step {one.steps:,}" if one.steps else "")
+    line.append(cut(said, max(1, width - line.cell_len)), style="dim")
     return line
 
 
-def _doing(one: LiveAttempt, now: float) -> str:
-    """What an attempt waits for: the call that began last, and how many others."""
-    if not one.doing:
-        return f"step {one.steps:,}, after {number_of(one.calls, 'call')}" if one.steps else ""
-    call = one.doing[-1]
-    more = f" and {len(one.doing) - 1:,} more" if len(one.doing) > 1 else ""
-    took = duration(max(0.0, now - call.at))
-    if call.kind == "model":
-        return f"asks {call.actor.partition('[')[0]} {took}{more}"
-    return f"{call.kind} “{call.what}” {took}{more}" if call.what else f"{call.kind} {call.actor} {took}{more}"
-
-
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
     """As one safe line that is cut only where it is too long."""
     flat = one_line(text, 10_000)
     return flat if cell_len(flat) <= width else one_line(text, max(1, width))
 
 
 def _fit(text: str, width: int) -> str:
-    cut = _cut(text, width)
-    return cut + " " * max(0, width - cell_len(cut))
+    said = cut(text, width)
+    return said + " " * max(0, width - cell_len(said))
 
 
-def _rule(words: str, width: int) -> str:
+def rule(words: str, width: int) -> str:
     """Words on a line across the screen."""
-    said = _cut(f"── {words}", max(4, width - 1))
+    said = cut(f"── {words}", max(4, width - 1))
     said += " "
     return said + "─" * max(0, width - cell_len(said))

@@ -6,10 +6,12 @@ import json
 import time
 from collections.abc import Iterator
 
+from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.scorers import described
+from ragrounds.models.traffic import ServerTraffic
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults, facts_json
-from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, one_line, tokens
+from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 
 _FEW = 4
 """Runs whose scores stand in a line."""
@@ -65,6 +67,19 @@ def longest(facts: ProgressFacts) -> float:
     return max((time.time() - one.at for one in facts.flying), default=0.0)
 
 
+def doing_words(live: LiveAttempt, now: float) -> str:
+    """The call that an attempt waits for, the one that began last, and how many others; empty: for none."""
+    if not live.doing:
+        return ""
+    call = live.doing[-1]
+    others = f" and {number_of(len(live.doing) - 1, 'other call')}" if len(live.doing) > 1 else ""
+    took = duration(max(0.0, now - call.at))
+    if call.kind == "model":
+        return f"asks {one_line(call.actor.partition('[')[0], 60)} {took}{others}"
+    what = f"“{one_line(call.what, 120)}”" if call.what else one_line(call.actor, 60)
+    return f"{call.kind} {what} {took}{others}"
+
+
 def fault_words(seen: SeenFaults) -> str:
     """How many faults there were of each kind, and what was said of the last; empty: there is none."""
     if not seen.kinds:
@@ -76,12 +91,16 @@ def fault_words(seen: SeenFaults) -> str:
 
 def server_lines(facts: ProgressFacts) -> Iterator[str]:
     """What the calls to each server are doing."""
-    for flow in facts.servers:
-        waiting = f", {flow.waiting:,} waiting" if flow.waiting else ""
-        yield (
-            f"{one_line(flow.place, 60)}: {flow.flying:,} calls in flight of {flow.allowed:,} at most{waiting}, "
-            f"{flow.limited:,} x 429"
-        )
+    yield from map(server_line, facts.servers)
+
+
+def server_line(flow: ServerTraffic) -> str:
+    """What the calls to a server are doing."""
+    waiting = f", {flow.waiting:,} waiting" if flow.waiting else ""
+    return (
+        f"{one_line(flow.place, 60)}: {flow.flying:,} calls in flight of {flow.allowed:,} at most{waiting}, "
+        f"{flow.limited:,} x 429"
+    )
 
 
 def journal_words(facts: ProgressFacts) -> str:

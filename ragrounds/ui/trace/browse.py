@@ -13,7 +13,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.screen import Screen
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import joined, quoted
@@ -21,28 +20,27 @@ from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.snippets import Snippet
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, heading_sort, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, heading_sort, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.compare import CompareScreen, counterpart
 from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.filter_screen import FilterScreen
+from ragrounds.ui.trace.follow import LOOK, FollowScreen
 from ragrounds.ui.trace.full_text import FullTextScreen, terms
 from ragrounds.ui.trace.layout import Cells, TextBlock
+from ragrounds.ui.trace.live_rows import LiveRows
 from ragrounds.ui.trace.mark_actions import MarkActions
 from ragrounds.ui.trace.menu import MenuLine, MenuScreen, letters
 from ragrounds.ui.trace.note_screen import note_blocks, note_signs
 from ragrounds.ui.trace.reader_notes import ReaderNotes
-from ragrounds.ui.trace.tree import MEASURES, LoadedAttempt
+from ragrounds.ui.trace.tree import MEASURES
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
-_LOOK = 1.0
-"""Seconds between looks at the store."""
 
-
-class BrowseScreen(MarkActions, DetailActions, Screen[int | None]):
+class BrowseScreen(MarkActions, DetailActions, FollowScreen):
     """Three panes over an :class:`AttemptList` and the :class:`TreeState` of the attempt under the cursor."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (180, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
@@ -144,7 +142,8 @@ class BrowseScreen(MarkActions, DetailActions, Screen[int | None]):
         self.tree_state: TreeState | None = None
         self.measure = MEASURES[0]
         self.agents = short_names(attempt_list.pages.runs)
-        self._watch = ChangeWatch(attempt_list.pages.store.engine)
+        self.store_watch = ChangeWatch(attempt_list.pages.store.engine)
+        self.live = LiveRows(attempt_list.pages)
 
     def compose(self) -> ComposeResult:
         """The panes, with a line above that says where the cursor is, and the keys below."""
@@ -163,16 +162,17 @@ class BrowseScreen(MarkActions, DetailActions, Screen[int | None]):
         self.notes.read()
         self.list_changed()
         self.open()
-        self.set_interval(_LOOK, self.look)
+        self.set_interval(LOOK, self.look)
+        self.look_at_flights()
 
     def on_unmount(self) -> None:
         """Close the connection by which the store is looked at."""
-        self._watch.close()
+        self.store_watch.close()
 
     def _attempt_row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.at(row)
         signs = note_signs(self.notes.of(summary)) if self.notes and summary else ""
-        return attempt_cells(summary, width, self.agents, signs if self.notes else None)
+        return self.live.cells(summary, width, self.agents, signs if self.notes else None)
 
     def _heading(self, width: int) -> str:
         return attempt_heading(width, self.agents, bool(self.notes))
@@ -216,17 +216,25 @@ class BrowseScreen(MarkActions, DetailActions, Screen[int | None]):
         of = f"{total:,}" if total == every else f"{total:,} (all: {every:,})"
         place = f"{attempt_list.row + 1 if total else 0:,} of {of}"
         scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
-        line.tell(place, safe(attempt_list.description()), scorer, safe(current.run.agent) if current else "")
+        flying = f"{len(self.live):,} in flight" if len(self.live) else ""
+        line.tell(place, flying, safe(attempt_list.description()), scorer, safe(current.run.agent) if current else "")
+
+    def forget(self) -> None:
+        """Drop what was read of the list and of what readers wrote."""
+        super().forget()
+        self.notes.read()
 
     def open(self) -> None:
         """Open the attempt under the cursor."""
         summary = self.attempt_list.current
         pattern = self.tree_state.pattern if self.tree_state else ""
-        self.tree_state = None if summary is None else TreeState(LoadedAttempt(self.attempt_list.pages, summary))
+        self.tree_state = None if summary is None else TreeState(self.live.loaded(summary))
         if self.tree_state is not None and pattern:
             self.tree_state.search(pattern)
         self.tree_changed()
         self.show_position()
+        if self.tree_state is not None and self.tree_state.loaded.in_flight is not None:
+            self.look_at_flights()  # its steps so far are not asked for before somebody looks at it
 
     def tree_changed(self, keep_scroll: bool = False) -> None:
         """Show the tree and the detail again: the tree, its folds or its cursor have changed."""
@@ -514,50 +522,3 @@ class BrowseScreen(MarkActions, DetailActions, Screen[int | None]):
         if call is not None and state is not None and state.go_to(state.loaded.node_of(call)):
             self.tree_changed()
             self.tree_pane.focus()
-
-    # Following runs that are being made
-
-    def look(self) -> None:
-        """Show what was written since the last look, if anything was."""
-        if self._watch.changed():
-            self.action_look_again()
-
-    def action_look_again(self) -> None:
-        """Show what was written by now; the cursor and the scroll stay where they are."""
-        self.attempt_list.forget()
-        self.notes.read()
-        if self.attempt_list.order is not None:
-            self._look_again_in_order()
-            return
-        self.list_changed(keep_scroll=True)
-        self._open_again()
-
-    @work(thread=True, exclusive=True, group="list")
-    def _look_again_in_order(self) -> None:
-        attempt_list = self.attempt_list
-        where, sort, descending = attempt_list.where, attempt_list.sort, attempt_list.descending
-        order = attempt_list.make_order(where, sort, descending)
-        self.app.call_from_thread(self._ordered_again, order, where, sort, descending)
-
-    def _ordered_again(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
-        attempt_list, before = self.attempt_list, self.attempt_list.row
-        # At the head of the newest, the head is what is followed.
-        following = sort == "newest" and before == 0
-        attempt_list.arrange(order, where, sort, descending)
-        if following:
-            attempt_list.move(0)
-        self.list_changed(keep_scroll=True)
-        moved = attempt_list.row - before
-        if moved:
-            self.attempts.scroll_to(y=self.attempts.scroll_offset.y + moved, animate=False, immediate=True)
-        self._open_again()
-
-    def _open_again(self) -> None:
-        summary, state = self.attempt_list.current, self.tree_state
-        if summary is None or (state is not None and state.loaded.summary == summary):
-            return
-        self.tree_state = TreeState(LoadedAttempt(self.attempt_list.pages, summary))
-        same = state is not None and state.loaded.summary.index == summary.index
-        if state is not None and same:
-            self.tree_state.adopt(state)
-        self.tree_changed(keep_scroll=same)

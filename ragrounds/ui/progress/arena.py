@@ -1,0 +1,113 @@
+"""An arena while it is played, on stderr: one screen that redraws on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ragrounds.evals.arena.play import FinishedMatch
+from ragrounds.evals.store.arenas import Arena
+from ragrounds.ui.progress.task import TaskScreen
+from ragrounds.ui.text import dollars, number_of, one_line
+
+_EVERY = 10.0
+"""Seconds between two lines."""
+
+
+class ArenaCounts:
+    """What has been played in this command."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._counts = [[[0, 0, 0] for _ in arena.systems] for _ in arena.axes]
+        self.matches = self.missing = self.calls = 0
+        self.cost_paid: float | None = 0.0
+
+    def observe(self, finished: FinishedMatch) -> None:
+        """A match ended."""
+        self.matches += 1
+        match = finished.match
+        for axis, counts in enumerate(self._counts):
+            outcome = match.panel(axis)
+            if outcome is None:
+                self.missing += 1
+                continue
+            place = ("first", "tie", "second").index(outcome)
+            counts[match.first][place] += 1
+            counts[match.second][2 - place] += 1
+        for judged in finished.judged:
+            self.calls += judged.calls
+            self.cost_paid = (
+                None if self.cost_paid is None or judged.cost_paid is None else self.cost_paid + judged.cost_paid
+            )
+
+    def line(self) -> str:
+        """All of it in a line."""
+        return (
+            f"{number_of(self.matches, 'match')}, {number_of(self.calls, 'judge call')}, {dollars(self.cost_paid)}"
+            f"{f', {self.missing:,} without a verdict' if self.missing else ''}"
+        )
+
+    def table(self) -> Table:
+        """Won, tied, lost on each axis."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("won-tied-lost")
+        for axis in self._arena.axes:
+            table.add_column(Text(axis.name), justify="right")
+        for number, name in enumerate(self._arena.names):
+            cells = ("-".join(map(str, counts[number])) for counts in self._counts)
+            table.add_row(Text(one_line(name, 40)), *cells)
+        return table
+
+
+class LiveArena:
+    """A context manager whose `observe` is the player's listener."""
+
+    def __init__(self, arena: Arena, stream: TextIO | None = None, *, quiet: bool = False) -> None:
+        self.counts = ArenaCounts(arena)
+        self._stream = stream = stream or sys.stderr
+        self._quiet = quiet
+        self._began = self._last = time.monotonic()
+        self._screen = TaskScreen("ragrounds arena", self._line, self._drawn, stream)
+
+    def __enter__(self) -> LiveArena:
+        if not self._quiet:
+            self._screen.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._screen.__exit__(*error)
+        if not self._quiet:
+            print(self.counts.line(), file=self._stream)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
+        """Say what is played, and give the listener."""
+        judges = ", ".join(arena.judges)
+        sys.stderr.write(
+            f"{arena.id}: {', '.join(arena.names)}; {number_of(arena.count, 'question')}; judged by {judges}\n"
+        )
+        with cls(arena) as live:
+            yield live.observe
+
+    def observe(self, finished: FinishedMatch) -> None:
+        """A match ended."""
+        self.counts.observe(finished)
+        if not self._quiet and not self._screen.is_open and time.monotonic() - self._last >= _EVERY:
+            self._last = time.monotonic()
+            print(self.counts.line(), file=self._stream)
+
+    def _line(self) -> str:
+        rate = self.counts.matches / max(time.monotonic() - self._began, 1e-6)
+        return f"{self.counts.line()}, {rate:.1f} matches/s"
+
+    def _drawn(self, width: int, height: int) -> list[RenderableType]:
+        return [self.counts.table()]

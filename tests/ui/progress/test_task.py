@@ -1,0 +1,61 @@
+"""The screen of a command that judges, plays or carries out a study, at any size."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import pytest
+from rich.cells import cell_len
+from rich.console import RenderableType
+from rich.text import Text
+
+from ragrounds.evals.engine.interrupts import interruptible
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.progress.task import TaskScreen
+from ragrounds.ui.progress.terminal import drawn_lines
+
+
+def drawn(width: int, height: int, said: Sequence[str] = (), rows: int = 5) -> list[str]:
+    def body(width: int, height: int) -> list[RenderableType]:
+        return [Text(f"row {number}") for number in range(min(rows, height))]
+
+    screen = TaskScreen("ragrounds judge", lambda: "12 answers judged, 3.4/s, $1.00", body, io.StringIO())
+    console = SafeConsole(file=io.StringIO(), force_terminal=True, no_color=True, color_system=None)
+    return drawn_lines(console, screen.frame(width, height, said), width, height)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60), (40, 12)])
+def test_it_fits_and_says_what_ctrl_c_does(width: int, height: int) -> None:
+    lines = drawn(width, height, ["a warning \x1b[2J"] * 9, rows=100)
+    assert len(lines) == height
+    assert max(map(cell_len, lines)) <= width
+    assert lines[0].startswith(" ragrounds judge ")
+    assert "12 answers judged" in lines[1]
+    assert "row 0" in lines[3]
+    assert "Ctrl-C" in lines[-1]
+    assert all(line.isprintable() for line in lines)
+
+
+async def test_after_a_ctrl_c_it_says_what_the_next_one_does() -> None:
+    import os
+    import signal
+
+    ends: list[BaseException] = []
+    with interruptible(ends):
+        os.kill(os.getpid(), signal.SIGINT)
+        import asyncio
+
+        for _ in range(100):
+            if ends:
+                break
+            await asyncio.sleep(0.01)
+        assert drawn(120, 24)[-1].startswith("Stopping: finishing what is in flight")
+    assert drawn(120, 24)[-1].startswith("Ctrl-C begins nothing more")
+
+
+def test_no_terminal_means_no_screen() -> None:
+    stream = io.StringIO()
+    with TaskScreen("ragrounds judge", str, lambda width, height: [], stream) as screen:
+        assert not screen.is_open
+    assert stream.getvalue() == ""
