@@ -255,10 +255,11 @@ def show_answer(
     Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
     """
     from ragrounds.api.runs import show_attempt
-    from ragrounds.ui.trace.headless import print_trace
+    from ragrounds.ui.console import SafeConsole
+    from ragrounds.ui.trace.headless import print_attempt
 
     found = show_attempt(run, question, epoch)
     if as_json:
         print_json(found)
     else:
-        print_trace(found, full=full)
+        print_attempt(found, SafeConsole(), full=full)

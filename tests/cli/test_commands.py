@@ -40,7 +40,7 @@ def test_show_prints_every_step_and_interprets_nothing(cli: Cli, command: Cli) -
     runs = json.loads(command("runs", "ls", "--json").stdout)["runs"]
     shown = command("show", "vanilla_rag[top_k=8]", *_first_question(command), "--full")
     assert shown.returncode == 0, shown.stderr
-    for part in ("step 0: retrieve", "step 1: answer", "query:", "[system]", "### Options", "strict"):
+    for part in ("retrieve “", "query of hop 1", "answer ", "[system]", "### Options", "strict"):
         assert part in shown.stdout
     assert len(runs) == 3
     as_json = json.loads(command("show", "direct", *_first_question(command), "--json").stdout)

@@ -1,44 +1,33 @@
-"""The detail of a node: the exact messages, the reply, the passages, scores, errors with their retries.
+"""The detail of a node: what was asked, found and answered, scores, errors with their tries.
 
-What became of passages is derived from the recorded prompts: a passage is in a prompt where its text stands in a
-message, whole or, cut to the model's window, its beginning.
+What became of passages is derived from the recorded prompts (:mod:`ragrounds.evals.store.hops`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from ragrounds.contracts import Request
+from ragrounds.contracts import SearchRequest
+from ragrounds.evals.store.causes import cause_of
+from ragrounds.evals.store.codec import DamagedRecord
+from ragrounds.evals.store.hops import Hop
+from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.models.model_names import other_name
-from ragrounds.records import Call, Message, Passage, Reply, Step
-from ragrounds.ui.call_words import probability_of, terms_of
+from ragrounds.records import Attempt, Call, Step
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, percent, tokens
 from ragrounds.ui.trace.layout import TextBlock
+from ragrounds.ui.trace.model_details import exchange
+from ragrounds.ui.trace.row_text import call_row, fault_words
+from ragrounds.ui.trace.search_details import found_blocks, sources
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, measured
 
 if TYPE_CHECKING:
     from ragrounds.evals.engine.in_flight import LiveCall
 
-_LATER = 40
-"""Model calls after a search that are looked at."""
-_BEGINNING = 80
-"""Characters by which a passage that was cut is known again."""
-
-
-class PromptUse(Struct, frozen=True):
-    """A model call whose prompt held a passage."""
-
-    key: str
-    """The call's key in the journal."""
-    node: str
-    role: str
-    whole: bool
-    """The whole passage stood in the prompt, not only its beginning."""
-    reply: str
+_HOPS = 30
+"""Hops that the detail of an attempt lists."""
 
 
 def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
@@ -46,7 +35,7 @@ def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     if node.doing is not None:
         return list(_doing(loaded, node.doing))
     if node.call is not None:
-        return [*_call(loaded, node.call), *(_around(node.step) if node.step else ())]
+        return [*_call(loaded, node), *(_around(node.step, more=True) if node.step else ())]
     if node.step is not None:
         return list(_step(node))
     if node.kind == "round":
@@ -87,8 +76,12 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         old = earlier.attempt
         why = f"{old.status}: {old.reason}" if old.reason else old.status
         which = f"retry {old.retry}" if old.retry else "first attempt"
-        yield TextBlock(f"{which}, made again by {earlier.chosen}: {why}, paid {dollars(old.cost_paid)}", "note")
+        yield TextBlock(f"{which}, replaced (chosen by {earlier.chosen}): {why}, paid {dollars(old.cost_paid)}", "note")
+        for call in calls_of(old.events):
+            came = f"error: {call.error}" if call.error else "answered" + (", recorded" if call.cached else "")
+            yield TextBlock(f"{call.kind} by {call.actor} in {call.node}: {came}", "dim", 2)
         yield TextBlock(old.text or "(no text)", "dim", 2)
+    yield from _what_happened(loaded, attempt)
     yield TextBlock("\nscores", "heading")
     if not loaded.scores:
         yield TextBlock("not scored", "dim")
@@ -103,6 +96,26 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield TextBlock("\nanswer", "heading")
     yield TextBlock(attempt.text or "(no text)", markdown=True)
     yield from _arena_verdicts(loaded)
+
+
+def _what_happened(loaded: LoadedAttempt, attempt: Attempt) -> Iterator[TextBlock]:
+    """The likely cause where it is not right, and its hops, a line each."""
+    summary, hops = loaded.summary, loaded.hops
+    cause = cause_of(
+        attempt, loaded.traced, summary.question, summary.gold, loaded.scores, scorer=summary.scorer, hops=hops
+    )
+    if cause is not None and cause.word != "not ended":
+        yield TextBlock(cause.text, "note")
+    if hops:
+        yield TextBlock("\nhops", "heading")
+    for hop in hops[:_HOPS]:
+        row = call_row(f"{hop.number}.", hop.traced, hop)
+        seen = [(sum(one.fate == fate for one in hop.found), fate) for fate in ("seen", "cut", "not seen")]
+        fates = "; " + ", ".join(f"{count} {fate}" for count, fate in seen if count) if hop.found else ""
+        style = "trouble" if hop.error else "gold" if hop.gold_ranks else "plain"
+        yield TextBlock(row.plain + fates, style, elsewhere=True)
+    if len(hops) > _HOPS:
+        yield TextBlock(f"and {len(hops) - _HOPS} more", "dim")
 
 
 def _unfinished(loaded: LoadedAttempt) -> Iterator[TextBlock]:
@@ -150,12 +163,12 @@ def _step(node: Node) -> Iterator[TextBlock]:
     took = duration(node.figures.seconds) + (", not left" if step.seconds is None else "")
     yield TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
     for child in node.children:
-        yield TextBlock(f"{child.row.plain}  {_took(child)}", "trouble" if child.troubled else "plain")
-    yield from _around(step)
+        yield TextBlock(f"{child.row.plain}  {_took(child)}", "trouble" if child.troubled else "plain", elsewhere=True)
+    yield from _around(step, more=bool(node.children))
 
 
-def _around(step: Step) -> Iterator[TextBlock]:
-    """What is known of a step beside its calls."""
+def _around(step: Step, more: bool) -> Iterator[TextBlock]:
+    """What is known of a step beside its calls; what it wrote is needed at the first look where nothing else is."""
     if step.error or step.notes:
         yield TextBlock("\nin this step", "heading")
     if step.error:
@@ -163,14 +176,16 @@ def _around(step: Step) -> Iterator[TextBlock]:
     for note in step.notes:
         yield TextBlock(f"! {note.what}: {note.text}", "trouble" if note.what == "traceback" else "note")
     if step.changes:
-        yield TextBlock("\nwrote to the state", "heading")
-        yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2))
+        yield TextBlock("\nwrote to the state", "heading", more=more)
+        yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2), more=more)
 
 
 def _round(node: Node) -> Iterator[TextBlock]:
     yield TextBlock(f"{node.label}  {_took(node)}", "heading")
     for child in node.children:
-        yield TextBlock(f"{child.folded.plain}  {_took(child)}", "trouble" if child.troubled else "plain", 2)
+        yield TextBlock(
+            f"{child.folded.plain}  {_took(child)}", "trouble" if child.troubled else "plain", 2, elsewhere=True
+        )
 
 
 def _took(node: Node) -> str:
@@ -179,120 +194,74 @@ def _took(node: Node) -> str:
     return f"{duration(figures.seconds)}, {used} tokens, {dollars(figures.cost)}"
 
 
-def _call(loaded: LoadedAttempt, call: Call) -> Iterator[TextBlock]:
-    recorded = loaded.recorded(call)
+def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
+    call = node.call
+    assert call is not None
     yield TextBlock(f"{call.kind} call, role {call.role}, in {call.node or 'no node'}", "heading")
     other = other_name(call.actor, call.model)
     yield TextBlock(call.actor + (f", answered by {other}" if other else ""))
+    yield TextBlock(" | ".join(_call_facts(node, call)), "dim")
+    yield from _faults(call)
+    try:
+        recorded = loaded.recorded(call)
+    except DamagedRecord as damaged:
+        yield TextBlock(f"\n{damaged}", "trouble")
+        return
+    hop = next((one for one in loaded.hops if one.call == node.place), None) if call.kind == "search" else None
+    if recorded.searched is not None:
+        yield from _query(recorded.searched, hop)
+    if hop is not None and not call.error:
+        if source := sources(recorded):
+            yield TextBlock(source, "dim")
+        yield from found_blocks(loaded, hop)
+    if recorded.asked is not None:
+        yield from exchange(loaded, recorded.asked, recorded.reply, node.place)
+    if recorded.used is not None:
+        yield TextBlock("\nasked", "heading")
+        yield TextBlock(_values(recorded.used))
+        yield TextBlock("\nanswered", "heading")
+        yield TextBlock(_values(recorded.gave))
+    elif recorded.asked is None and recorded.searched is None:
+        why = "imported: the messages were not published with it" if not call.key else "the journal does not hold it"
+        why = "only calls that were answered are kept" if call.error else why
+        yield TextBlock(f"\nNo messages: {why}.", "dim")
+
+
+def _call_facts(node: Node, call: Call) -> list[str]:
     facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
+    if node.beside:
+        facts.append(f"ran beside others: {duration(node.figures.own)} of it are its own")
     if call.kind == "model":
         used = call.usage
         facts.append(f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
         facts.append(f"{dollars(call.cost_uncached)} uncached")
         if used and (used.cached or used.reasoning):
             facts.append(f"{tokens(used.cached)} of the input cached, {tokens(used.reasoning)} of the output reasoning")
-    yield TextBlock(" | ".join(facts), "dim")
+    return facts
+
+
+def _faults(call: Call) -> Iterator[TextBlock]:
+    """Tries that failed: how many of which kind, then each; and why the call failed, where it did."""
+    if len(call.faults) > 1:
+        waited = sum(fault.waited for fault in call.faults)
+        yield TextBlock(f"{fault_words(call.faults)}; waited {duration(waited)} in all", "trouble")
     for number, fault in enumerate(call.faults, 1):
         status = f" (HTTP {fault.status})" if fault.status else ""
-        waited = f"; waited {duration(fault.waited)}" if fault.waited else ""
-        yield TextBlock(f"try {number} failed: {fault.kind}{status}: {fault.message}{waited}", "trouble")
+        waits = f"; waited {duration(fault.waited)}" if fault.waited else ""
+        yield TextBlock(f"try {number} failed: {fault.kind}{status}: {fault.message}{waits}", "trouble")
     if call.error:
         yield TextBlock(f"error: {call.error}", "trouble")
-    if recorded.searched is not None:
-        yield TextBlock(f"\nquery, {recorded.searched.k} wanted from {recorded.searched.corpus}", "heading")
-        yield TextBlock(recorded.searched.query)
-        for text in recorded.searched.mean:
-            yield TextBlock(f"and the vector of: {text}", "note")
-    if call.kind == "search" and not call.error:
-        yield from _passages(loaded, call, recorded.passages)
-    if recorded.asked is not None:
-        yield from _request(recorded.asked)
-    if recorded.reply is not None:
-        yield from _reply(recorded.reply)
-    if recorded.asked is None and recorded.searched is None:
-        why = "imported: the messages were not published with it" if not call.key else "the journal does not hold it"
-        yield TextBlock(f"\nNo messages: {why}.", "dim")
 
 
-def _passages(loaded: LoadedAttempt, call: Call, passages: tuple[Passage, ...]) -> Iterator[TextBlock]:
-    golden = set(loaded.summary.gold.documents)
-    hits = sum(passage.document in golden or passage.id in golden for passage in passages)
-    known = f", {hits} of {len(golden)} gold documents" if golden else ""
-    yield TextBlock(f"\n{len(passages)} passages{known}", "heading")
-    sources = {(passage.retriever, passage.corpus) for passage in passages}
-    if len(sources) == 1:
-        yield TextBlock(f"by {passages[0].retriever} from {passages[0].corpus}", "dim")
-    found = later_prompts(loaded, call, passages)
-    for passage in passages:
-        gold = passage.document in golden or passage.id in golden
-        source = f"  by {passage.retriever} from {passage.corpus}" if len(sources) > 1 else ""
-        yield TextBlock(
-            f"{'★ gold ' if gold else ''}{passage.rank}. {passage.id}  score {passage.score:.3f}{source}",
-            "gold" if gold else "key",
-        )
-        if passage.title:
-            yield TextBlock(passage.title, "key", 3)
-        if passage.chunk:
-            yield TextBlock(f"the whole document, found by its chunk {passage.chunk}", "note", 3)
-        yield TextBlock(passage.text, "plain", 3)
-        yield TextBlock(_reached(found[passage.id]), "note", 3)
-    replies: set[str] = set()
-    for use in (use for each in found.values() for use in each):
-        if use.role == "reading" and use.reply and use.key not in replies:
-            replies.add(use.key)
-            yield TextBlock(f"\nkept by reading in {use.node}", "heading")
-            yield TextBlock(use.reply, markdown=True)
+def _query(searched: SearchRequest, hop: Hop | None) -> Iterator[TextBlock]:
+    number = f" of hop {hop.number}" if hop else ""
+    yield TextBlock(f"\nquery{number}, {searched.k} wanted from {searched.corpus}", "heading")
+    yield TextBlock(searched.query, "strong")
+    for text in searched.mean:
+        yield TextBlock(f"and the vector of: {text}", "note")
+    if hop is not None and hop.repeats is not None:
+        yield TextBlock(f"hop {hop.repeats} asked the same", "trouble")
 
 
-def _reached(found: list[PromptUse]) -> str:
-    if not found:
-        return "in no later prompt"
-    return "in the prompt of " + ", ".join(f"{use.node}{'' if use.whole else ' (cut)'}" for use in found)
-
-
-def _request(asked: Request) -> Iterator[TextBlock]:
-    if terms := terms_of(asked):
-        yield TextBlock("asked for: " + terms, "dim")
-    for message in asked.messages:
-        yield from _message(message)
-    if asked.prefix:
-        yield TextBlock("\n[assistant, begun]", "heading")
-        yield TextBlock(asked.prefix)
-
-
-def _message(message: Message) -> Iterator[TextBlock]:
-    answers = f", answers {message.answers}" if message.answers else ""
-    name = f" {message.name}" if message.name else ""
-    yield TextBlock(f"\n[{message.role}{name}{answers}]", "heading")
-    yield TextBlock(message.content)
-    for wish in message.calls:
-        yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
-
-
-def _reply(reply: Reply) -> Iterator[TextBlock]:
-    name = f", {reply.model}" if reply.model else ""
-    yield TextBlock(f"\n[reply, finish: {reply.finish}{name}]", "heading")
-    if reply.reasoning:
-        yield TextBlock(reply.reasoning, "note")
-    yield TextBlock(reply.text or "(no text)", markdown=True)
-    for wish in reply.calls:
-        yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
-    if likely := probability_of(reply):
-        yield TextBlock(likely, "dim")
-
-
-def later_prompts(loaded: LoadedAttempt, search: Call, passages: Sequence[Passage]) -> dict[str, list[PromptUse]]:
-    """Passage id → the later model calls whose prompts held it."""
-    found: dict[str, list[PromptUse]] = {passage.id: [] for passage in passages}
-    at = next((place for place, one in enumerate(loaded.traced) if one.call is search), len(loaded.traced))
-    for recorded in [one for one in loaded.traced[at + 1 :] if one.call.kind == "model"][:_LATER]:
-        call = recorded.call
-        if recorded.asked is None:
-            continue
-        prompt = "\n".join(message.content for message in recorded.asked.messages) + recorded.asked.prefix
-        reply = recorded.reply.text if recorded.reply else ""
-        for passage in passages:
-            whole = passage.text in prompt
-            if passage.text and (whole or passage.text[:_BEGINNING] in prompt):
-                found[passage.id].append(PromptUse(call.key, call.node, call.role, whole, reply))
-    return found
+def _values(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)

@@ -16,14 +16,27 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
-from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.evals.store.traces import TracedCall, traced_call, traced_calls
+from ragrounds.evals.store.summaries import PREFERRED, AttemptSummary, Pages
+from ragrounds.evals.store.traces import Trace, TracedCall, traced_call, traced_calls
 from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import TOKENS_APART, WITHOUT_ANSWER, Attempt, Call, Called, Entered, Event, Gold, Score, Step
+from ragrounds.records import (
+    TOKENS_APART,
+    WITHOUT_ANSWER,
+    Attempt,
+    Call,
+    Called,
+    Entered,
+    Event,
+    Gold,
+    Score,
+    Step,
+    outcome,
+)
 from ragrounds.ui.text import one_line, percent
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
 from ragrounds.ui.trace.times import Span, own_seconds, side_by_side, union_seconds
@@ -388,8 +401,8 @@ class LoadedAttempt:
     that was not run yet is a tree of one node; one that is in flight (:meth:`live`) is what is known so far.
     """
 
-    def __init__(self, pages: Pages, summary: AttemptSummary, *, stored: bool = True) -> None:
-        """Read it from the store; not where it is not `stored` yet."""
+    def __init__(self, pages: Pages | None, summary: AttemptSummary, *, stored: bool = True) -> None:
+        """Read it from the store of `pages`; not where it is not `stored` yet, or where there are none."""
         self.summary = summary
         self.attempt: Attempt | None = None
         self.in_flight: LiveAttempt | None = None
@@ -401,9 +414,9 @@ class LoadedAttempt:
         """Its calls in order, as far as rows tell of them: without what models were sent and the texts of passages."""
         self.root = _nothing(summary)
         self._events: tuple[Event, ...] = ()
-        self._store = pages.store
+        self._store = pages.store if pages is not None else None
         self._others: dict[str, TracedCall] = {}
-        if stored:
+        if stored and pages is not None:
             self._read(pages)
 
     def _read(self, pages: Pages) -> None:
@@ -454,14 +467,25 @@ class LoadedAttempt:
         made.root = event_tree(made._events, figures, whole, row, replace(made._told(), doing=live.doing, now=made.now))
         return made
 
+    @classmethod
+    def of_trace(cls, trace: Trace) -> LoadedAttempt:
+        """An attempt of which all was read already; judges' verdicts in arenas are not part of that."""
+        made = cls(None, _summary_of(trace))
+        made.attempt, made.scores, made.earlier = trace.attempt, trace.scores, trace.earlier
+        made._events = trace.attempt.events
+        known = {id(one.call): one for step in trace.steps for one in step.calls}
+        made.sketch = tuple(known.get(id(call), TracedCall(call)) for call in calls_of(made._events))
+        made.root = attempt_tree(trace.attempt, made._told())
+        return made
+
     def _told(self) -> Told:
-        outcome = answer_words(self.summary) if self.attempt else ()
-        return telling(self.sketch, self.summary.gold, self.attempt.text if self.attempt else "", outcome)
+        words = answer_words(self.summary) if self.attempt else ()
+        return telling(self.sketch, self.summary.gold, self.attempt.text if self.attempt else "", words)
 
     @cached_property
     def traced(self) -> tuple[TracedCall, ...]:
         """Its calls in order, whole."""
-        return traced_calls(self._store, tuple(calls_of(self._events)))
+        return traced_calls(self._store, tuple(calls_of(self._events))) if self._store is not None else self.sketch
 
     @cached_property
     def hops(self) -> tuple[Hop, ...]:
@@ -477,6 +501,8 @@ class LoadedAttempt:
         for one in self.traced:
             if one.call is call and _is_read(one):
                 return one
+        if self._store is None:
+            return TracedCall(call)
         if call.key not in self._others or not call.key:
             self._others[call.key] = traced_call(self._store, call)
         return self._others[call.key]
@@ -484,6 +510,8 @@ class LoadedAttempt:
     @cached_property
     def answer_verdicts(self) -> list[AnswerVerdict]:
         """What judges said of this answer in arenas."""
+        if self._store is None:
+            return []
         return answer_verdicts(self._store, self.summary.run.id, self.summary.question.id, self.summary.epoch)
 
     def calls(self) -> list[tuple[Node, Call]]:
@@ -495,6 +523,31 @@ class LoadedAttempt:
         """The key of the node of a call, by its place among the calls of the attempt; the attempt's where there is
         none."""
         return next((node.key for node in walk(self.root) if node.place == place), self.root.key)
+
+
+def _summary_of(trace: Trace) -> AttemptSummary:
+    """The row of an attempt as a list has it, by the headline of its question where that has scored it."""
+    attempt, by_scorer = trace.attempt, {score.scorer: score for score in trace.scores}
+    preferred = [*(one.scorer for one in headline_of([trace.question])), *PREFERRED]
+    score = next((by_scorer[name] for name in preferred if name in by_scorer), None)
+    used = attempt.usage
+    return AttemptSummary(
+        run=trace.run,
+        index=-1,
+        question=trace.question,
+        gold=trace.gold,
+        epoch=attempt.epoch,
+        outcome=outcome(attempt.status, score.answer_status if score else None),
+        scorer=score.scorer if score else "",
+        value=score.value if score else None,
+        prediction=score.prediction if score else "",
+        cost_uncached=attempt.cost_uncached,
+        cost_paid=attempt.cost_paid,
+        tokens=used.input + used.output if used else None,
+        calls=attempt.calls,
+        seconds=measured(attempt.seconds, attempt.at),
+        at=attempt.at,
+    )
 
 
 def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:

@@ -113,7 +113,7 @@ class TreeState:
         wanted = search_pattern(text)
         for node in walk(self.root):
             blocks = () if node.kind in ("round", "doing") else detail(self.loaded, node)
-            if any(wanted.search(shown(block.text)) for block in blocks):
+            if any(wanted.search(shown(block.text)) for block in blocks if not block.elsewhere):
                 self._matches.append(node.key)
                 key: str | None = node.key
                 while key is not None and key not in self._kept:

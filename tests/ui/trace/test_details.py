@@ -53,17 +53,30 @@ def test_retries_stand_with_the_call_and_the_error(loaded: LoadedAttempt, pages:
     assert "the server went away" in text(detail(failed, failed.root))
 
 
-def test_passages_with_rank_score_source_gold_and_what_became_of_them(loaded: LoadedAttempt) -> None:
-    found = at(loaded, "step 0")
+def test_passages_by_rank_with_the_sentence_that_matched_and_what_became_of_them(loaded: LoadedAttempt) -> None:
+    found = at(loaded, "step 2")
     texts = [block.text for block in found]
-    assert texts[texts.index("\nquery, 2 wanted from books@1") + 1] == "query 0"
-    assert "\n2 passages, 1 of 1 gold documents" in texts
-    assert next(block for block in found if block.text.startswith("★ gold 1. doc1#0  score 8.000")).style == "gold"
-    assert not any(block.text.startswith("★") and "doc2" in block.text for block in found)
+    assert texts[texts.index("\nquery of hop 2, 2 wanted from books@1") + 1] == "query 1"
     assert "by bm25 from books@1" in texts
-    assert "in the prompt of read" in texts
-    assert texts.count("in no later prompt") == 1
-    assert texts[texts.index("\nkept by reading in read") + 1] == "Kept in round 0: aspirin."
+    assert "\n2 passages: 2 new; gold at 1 (1 of 1 gold document); 1 seen, 1 not seen" in texts
+    gold = next(block for block in found if block.text.startswith("★  1. Chapter 1"))
+    assert gold.text == "★  1. Chapter 1   gold, new, seen by read"
+    assert [(gold.text[begin:end], style) for begin, end, style in gold.spans] == [
+        ("★  1. Chapter 1", "gold"), ("gold", "gold"), ("new", "new"), ("seen by read", "right"),
+    ]  # fmt: skip
+    assert "   2. Chapter 2   new, not seen" in texts
+    assert texts[texts.index("\nthe prompt that saw it") + 1] == "read: ★1 whole"
+    assert texts[texts.index("kept by reading:") + 1] == "Kept in round 1: aspirin."
+
+
+def test_every_text_stands_whole_below(loaded: LoadedAttempt) -> None:
+    found = at(loaded, "step 0")
+    whole = [block for block in found if block.more]
+    assert [block.text for block in whole][1:4] == [
+        "★ gold 1. doc1#0  score 8.000  by bm25 from books@1",
+        "Chapter 1",
+        "Passage 1 found in round 0: aspirin thins the blood.",
+    ]
 
 
 def test_a_step_shows_what_it_wrote(loaded: LoadedAttempt) -> None:
@@ -72,7 +85,7 @@ def test_a_step_shows_what_it_wrote(loaded: LoadedAttempt) -> None:
 
 def test_a_call_that_the_journal_does_not_hold_says_so(pages: Pages) -> None:
     failed = LoadedAttempt(pages, pages.read([3])[0])
-    assert "imported" in text(at(failed, "step 0"))
+    assert "only calls that were answered are kept" in text(at(failed, "step 0"))
 
 
 def test_what_was_asked_beside_the_messages_and_how_likely_the_reply_was() -> None:

@@ -1,0 +1,84 @@
+"""The sentence of a passage that matches a query, and what is new in a prompt that grows."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragrounds.contracts import Request
+from ragrounds.records import Message
+from ragrounds.ui.trace.layout import TextBlock, TextLayout
+from ragrounds.ui.trace.matching import matching_sentence, query_terms, term_counts
+from ragrounds.ui.trace.prompt_parts import EarlierPrompts, new_share
+
+
+def marked(text: str, query: str) -> tuple[str, list[str]]:
+    found = matching_sentence(text, query_terms(query))
+    return found.text, [found.text[begin:end] for begin, end in found.spans]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "sentence", "words"),
+    [
+        ("Rare. Edema of the limbs follows. Rest.", "limb edema", "Edema of the limbs follows.", ["Edema", "limbs"]),
+        ("Erste Zeile.\nÖdeme der Arme treten auf.", "ödeme arme", "Ödeme der Arme treten auf.", ["Ödeme", "Arme"]),
+        ("Une phrase. L'oedème aigu du poumon.", "aïgu", "L'oedème aigu du poumon.", ["aigu"]),
+        ("患者发热三天。上肢水肿明显。无皮疹。", "上肢水肿", "上肢水肿明显。", ["上肢水肿"]),
+        ("Nothing here says it. Nor here.", "edema", "Nothing here says it.", []),
+        ("", "edema", "", []),
+    ],
+)  # fmt: skip
+def test_the_sentence_that_says_most_of_the_query(text: str, query: str, sentence: str, words: list[str]) -> None:
+    assert marked(text, query) == (sentence, words)
+
+
+def test_a_word_that_every_passage_has_counts_less() -> None:
+    texts = ["The patient has edema. A patient sleeps.", "A patient.", "Patient."]
+    terms = query_terms("patient sleeps")
+    assert matching_sentence(texts[0], terms, term_counts(texts, terms)).text == "A patient sleeps."
+
+
+def test_a_long_sentence_is_cut_around_what_matches() -> None:
+    text = "word " * 200 + "edema " + "word " * 200
+    found = matching_sentence(text, query_terms("edema"))
+    assert len(found.text) < 300
+    assert [found.text[begin:end] for begin, end in found.spans] == ["edema"]
+    assert found.text.startswith("… ")
+    assert found.text.endswith(" …")
+
+
+def asked(*turns: tuple[str, str], prefix: str = "") -> Request:
+    return Request(messages=tuple(Message(role, text) for role, text in turns), prefix=prefix)  # type: ignore[arg-type]
+
+
+def new_texts(earlier: list[Request], request: Request) -> list[str]:
+    turns = EarlierPrompts(earlier).turns(request)
+    return [part.text for turn in turns for part in turn.parts if part.new]
+
+
+def test_what_is_new_in_a_prompt_that_grows_at_its_end() -> None:
+    first = asked(("system", "Be brief."), ("user", "Why?"), prefix="I search.")
+    second = asked(("system", "Be brief."), ("user", "Why?"), prefix="I search. Found: edema.")
+    assert new_texts([first], second) == [" Found: edema."]
+    assert new_share(EarlierPrompts([first]).turns(second)) == (14, 36)
+
+
+def test_what_is_new_in_the_middle_of_a_template() -> None:
+    first = asked(("user", "Read this:\nold passage\nThen answer."))
+    second = asked(("user", "Read this:\nold passage\nnew passage\nThen answer."))
+    assert new_texts([first], second) == ["new passage\n"]
+
+
+def test_a_new_turn_is_new_and_the_same_prompt_holds_nothing_new() -> None:
+    first = asked(("system", "Be brief."), ("user", "Why?"))
+    assert new_texts([first], asked(("system", "Be brief."), ("user", "Why?"), ("tool", "42"))) == ["42"]
+    assert new_texts([first], first) == []
+    assert not EarlierPrompts([])
+
+
+def test_spans_stay_on_their_words_where_lines_are_cut_and_letters_written_out() -> None:
+    text = "a\u202eb word one, word two"
+    begin = text.index("word two")
+    block = TextBlock(text, indent=2, spans=((begin, begin + 8, "term"),))
+    lines = TextLayout([block], 16).lines
+    found = [line.text[first:last] for line in lines for first, last, _ in line.spans]
+    assert "".join(found).replace(" ", "") == "wordtwo"
