@@ -213,7 +213,7 @@ def compare(
     from ragrounds.evals.compare.claim_questions import questions_against
     from ragrounds.evals.compare.comparison import compare as compare_runs
 
-    measure, wanted, chosen = _measure(cost), texts(scorers), chosen_settings(settings, home)
+    measure, wanted, chosen = frontier_measure(cost), texts(scorers), chosen_settings(settings, home)
     with opened_runs(_some(runs, baseline), chosen) as (store, found):
         found, pairs = _paired(found, baseline, top)
         comparison = compare_runs(
@@ -257,7 +257,12 @@ def _paired(runs: Sequence[Run], baseline: str | None, top: int | None) -> tuple
     return named, PairChoice(baseline=base.id, top=top, ask=True)
 
 
-def _measure(name: str) -> CostMeasure | None:
+def frontier_measure(name: str) -> CostMeasure | None:
+    """What ``--cost`` means; ``None``: dollars uncached where they are known, else tokens.
+
+    Raises:
+        UserError: an unknown one.
+    """
     from ragrounds.evals.compare.frontier import cost_measure
 
     if name in _FORMER_COSTS:
@@ -400,7 +405,7 @@ def report(
     from ragrounds.evals.judges.labels import answers_labels
     from ragrounds.ui.report.page import report_page
 
-    measure, wanted, path = _measure(cost), texts(scorers), Path(out)
+    measure, wanted, path = frontier_measure(cost), texts(scorers), Path(out)
     human = answers_labels(Path(labels)) if labels else None
     chosen = chosen_settings(settings, home)
     named = _some(runs, baseline)

@@ -55,7 +55,7 @@ def kept_request(request: RunRequest, recipe: Recipe, execution: Execution) -> A
         values |= {"model": recipe.model, "base_url": urls, "alias": where["alias"]}
     else:
         values |= {"model": None, "base_url": None, "alias": None}
-    values |= {"concurrency": execution.concurrency, "scorer": execution.scorers}
+    values |= {"question": request.questions, "concurrency": execution.concurrency, "scorer": execution.scorers}
     options: list[str] = []
     for name, held in values.items():
         for value in held if isinstance(held, list | tuple) else [held]:

@@ -81,6 +81,7 @@ def run(
     context: object = (),
     limit: int | None = None,
     per_dataset: int | None = None,
+    questions: str | Sequence[str] = (),
     seed: int = 0,
     epochs: int = 1,
     temperature: float | None = None,
@@ -132,6 +133,7 @@ def run(
         config, context: what systems of your own are configured with (LangGraph's ``configurable``), and their runtime
             context: mappings, ``KEY=VALUE``, or files.
         limit, per_dataset: questions in all and of each dataset, drawn by `seed`; ``None``: every one.
+        questions: only these, by id or the end of it: ``c01``.
         seed: of the draw, and of the order under a claim.
         epochs: how often each question is asked.
         temperature, top_p, max_answer_tokens, timeout, rpm, tpm: sampling, tokens of an answer, seconds of a call,
@@ -181,6 +183,7 @@ async def arun(
     context: object = (),
     limit: int | None = None,
     per_dataset: int | None = None,
+    questions: str | Sequence[str] = (),
     seed: int = 0,
     epochs: int = 1,
     temperature: float | None = None,
@@ -236,14 +239,18 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     agents = agent_texts(given["agents"])
     check_names({text: name for text, name in agents if name}, "--agent")
     named = {**given, "agents": tuple(text for text, _ in agents), "base_url": texts(given["base_url"] or ())}
-    named["scorers"] = texts(given.get("scorers", ()))
+    named |= {"scorers": texts(given.get("scorers", ())), "questions": texts(given.get("questions", ()))}
     request = RunRequest(**{name: named[name] for name in RunRequest.__struct_fields__})
     execution = Execution(**{name: named[name] for name in Execution.__struct_fields__ if name in named})
     check_arguments(request, execution)
     chosen = chosen_settings(given["settings"], given["home"])
     listener = run_listener(given["listener"], given["progress"])
     loaded = select(
-        load(request.benchmark, chosen.home), limit=request.limit, seed=request.seed, per_dataset=request.per_dataset
+        load(request.benchmark, chosen.home),
+        limit=request.limit,
+        seed=request.seed,
+        per_dataset=request.per_dataset,
+        ids=request.questions,
     )
     with open_store(chosen, listener.message) as store, ExitStack() as held:
         held.enter_context(opening_recorded(store, execution.journal, user_prices(chosen), listener.message))

@@ -42,6 +42,8 @@ class RunRequest(Struct, frozen=True, kw_only=True):
     """Questions in all, drawn by `seed`; ``None``: every one."""
     per_dataset: int | None = None
     """Questions of each dataset, drawn by `seed`."""
+    questions: tuple[str, ...] = ()
+    """Only these, by id or the end of it."""
     seed: int = 0
     """Of the draw, and of the order under a claim."""
     epochs: int = 1

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from typer.core import TyperCommand, TyperGroup
 
+from ragrounds.cli.help_text import OPTIONS, HelpFormatter, name_values, write_commands, write_help, write_options
 from ragrounds.errors import UserError
 
 FORMER_OPTIONS = {
@@ -34,7 +35,19 @@ FORMER_COMMANDS = {("graph", "list"): "ls", ("arena", "list"): "ls"}
 
 
 class Command(TyperCommand):
-    """A command that answers former spellings of its options."""
+    """A command that answers former spellings of its options, and says what their values mean."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        name_values(self.params)
+
+    def format_options(self, ctx: Any, formatter: HelpFormatter) -> None:
+        """Write the options by their groups."""
+        write_options(((_group_of(one), one.get_help_record(ctx)) for one in self.get_params(ctx)), formatter)
+
+    def format_help_text(self, ctx: Any, formatter: HelpFormatter) -> None:
+        """Write what the command does, with its examples."""
+        write_help(self.help or "", formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of the command line.
@@ -54,6 +67,13 @@ class Command(TyperCommand):
             raise UserError(f"{former} is now {today}.") from None
 
 
+def _group_of(parameter: object) -> str:
+    """The group of options that a parameter is of."""
+    if getattr(parameter, "param_type_name", "") == "argument":
+        return "Arguments"
+    return getattr(parameter, "rich_help_panel", None) or OPTIONS
+
+
 class Group(TyperGroup):
     """A noun with its commands; `default` is meant where a line names none."""
 
@@ -68,6 +88,11 @@ class Group(TyperGroup):
         if self.default and not known and (not first or first.startswith("-") or self.any_word):
             args = [self.default, *args] if args or not self.any_word else args
         return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: HelpFormatter) -> None:
+        """Write the commands by subject."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        write_commands([(name, one.help or "") for name, one in found if one is not None and not one.hidden], formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is named.

@@ -81,10 +81,11 @@ def compare_command(
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
     from ragrounds.api.aliases import parse_names
-    from ragrounds.api.compare import compare
+    from ragrounds.api.compare import compare, frontier_measure
     from ragrounds.cli.run_choice import chosen_runs
 
     printed, scorers = form.chosen(), scorer or []
+    frontier_measure(cost)  # what is wrong with options is said before anybody is asked
     meant = chosen_runs([*runs, *([baseline] if baseline else [])], latest)
     found = compare(
         meant[: len(runs)],

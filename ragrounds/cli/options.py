@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Annotated, TypedDict, get_args, get_type_hints
 
 import msgspec
 import typer
 from msgspec import Struct
+from typer.models import OptionInfo
 
 from ragrounds.errors import UserError
 
@@ -55,6 +57,8 @@ def _no_duration(text: object) -> UserError:
     return UserError(f"{text!r} is no duration; expected such as 90s, 15m, 2h or 1h30m (a bare number is seconds).")
 
 
+SHORT = {"-a": "--agent", "-b": "--benchmark", "-c": "--corpus", "-m": "--model", "-n": "--limit"}
+"""Short names of the options of `ragrounds run` that are typed most → their names."""
 Runs = Annotated[list[str], typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")]
 RunName = Annotated[str, typer.Argument(help="A run: an id, the beginning of one, or an agent's text.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -95,11 +99,11 @@ CostMeasure = Annotated[
 ]
 Resamples = Annotated[int, typer.Option("--resamples", min=100, help="Bootstrap samples.")]
 Model = Annotated[
-    str | None, typer.Option("--model", help="provider:model[temperature=0,…], such as openai:gpt-4o-mini.")
+    str | None, typer.Option("--model", "-m", help="provider:model[temperature=0,…], such as openai:gpt-4o-mini.")
 ]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="The model's server, where it is OpenAI-compatible.")]
 Corpus = Annotated[
-    str | None, typer.Option("--corpus", help="What is searched: beir:FOLDER, an index by name, or sample.")
+    str | None, typer.Option("--corpus", "-c", help="What is searched: beir:FOLDER, an index by name, or sample.")
 ]
 Judges = Annotated[
     list[str] | None,
@@ -119,7 +123,7 @@ Display = Annotated[
     str | None, typer.Option("--display", help="Progress: full, plain, json or none. [default: by terminal]")
 ]
 New = Annotated[bool, typer.Option("--new", help="Begin another run where there is one of the same identity.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only so many, drawn by --seed.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Only so many, drawn by --seed.")]
 License = Annotated[str, typer.Option("--license", help="The licence of the sources, for the card.")]
 
 
@@ -212,6 +216,20 @@ def journal_mode(text: str) -> JournalMode:
     return modes[one_of("--journal", text, tuple(modes))]
 
 
+def _placed(hint: object, group: type[Options]) -> object:
+    """The type of an option, which stands in the help under what its group is."""
+    value, *told = get_args(hint)
+    heading = inspect.cleandoc(group.__doc__ or "").partition(".")[0]
+    placed = [_under(one, heading) if isinstance(one, OptionInfo) else one for one in told]
+    return Annotated[(value, *placed)]
+
+
+def _under(option: OptionInfo, heading: str) -> OptionInfo:
+    made = copy.copy(option)
+    made.rich_help_panel = option.rich_help_panel or heading
+    return made
+
+
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command in whose place Typer sees the options of every group among its parameters."""
     groups: dict[str, type[Options]] = {}
@@ -222,7 +240,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             hints = get_type_hints(each.annotation, include_extras=True)
             for field in msgspec.structs.fields(each.annotation):
                 default = inspect.Parameter.empty if field.required else field.default
-                seen.append(each.replace(name=field.name, default=default, annotation=hints[field.name]))
+                hint = _placed(hints[field.name], each.annotation)
+                seen.append(each.replace(name=field.name, default=default, annotation=hint))
         else:
             seen.append(each)
     taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in seen]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ragrounds.api.run import RunResult
 
 app = typer.Typer()
+RunArguments = dict[str, Any]
+"""Arguments of :func:`ragrounds.api.run.run`, which says their types and checks their values."""
 
 
 class WhatOptions(Options, frozen=True, kw_only=True):
@@ -25,10 +27,32 @@ class WhatOptions(Options, frozen=True, kw_only=True):
 
     benchmark: Annotated[
         str,
-        typer.Option(help="A benchmark: sample, mirage/pubmedqa, mirage:benchmark.json, … See `ragrounds data ls`."),
+        typer.Option(
+            "--benchmark",
+            "-b",
+            help="A benchmark: sample, mirage/pubmedqa, mirage:benchmark.json, … See `ragrounds data ls`.",
+        ),
     ] = "sample"
     agent: Annotated[
-        list[str] | None, typer.Option(help="An agent, name[key=value,…] (repeatable). See `ragrounds agents ls`.")
+        list[str] | None,
+        typer.Option("--agent", "-a", help="An agent, name[key=value,…] (repeatable). See `ragrounds agents ls`."),
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="openai:gpt-4o-mini, anthropic:NAME[temperature=0,…], …; vllm:NAME starts a server for it.",
+        ),
+    ] = None
+    corpus: options.Corpus = None
+    limit: options.Limit = None
+    question: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this question, by its id or its end: c01 (repeatable). See `ragrounds data show`."),
+    ] = None
+    per_dataset: Annotated[
+        int | None, typer.Option(min=1, help="Only so many questions of each dataset, drawn by --seed.")
     ] = None
     profile: Annotated[
         str | None,
@@ -36,12 +60,22 @@ class WhatOptions(Options, frozen=True, kw_only=True):
             help="Agents and sampling as a paper's authors ran them: medrag, … See `ragrounds agents profiles`."
         ),
     ] = None
-    model: Annotated[
+    retriever: Annotated[
         str | None,
-        typer.Option(
-            help="provider:model[temperature=0,…]: openai:gpt-4o-mini, anthropic:…; vllm:NAME starts a server for it."
-        ),
+        typer.Option(help="What agents search with that name none: bm25, rrf4, … See `ragrounds retrievers ls`."),
     ] = None
+    epochs: Annotated[int, typer.Option(min=1, help="How often each question is asked.")] = 1
+    seed: options.Seed = 0
+
+    def arguments(self) -> RunArguments:
+        """As the library calls them."""
+        named = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("agent", "question")}
+        return {**named, "agents": self.agent or (), "questions": self.question or ()}
+
+
+class ModelOptions(Options, frozen=True, kw_only=True):
+    """The model and its server."""
+
     base_url: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,27 +83,6 @@ class WhatOptions(Options, frozen=True, kw_only=True):
         ),
     ] = None
     alias: options.Alias = None
-    corpus: options.Corpus = None
-    retriever: Annotated[
-        str | None,
-        typer.Option(help="What agents search with that name none: bm25, rrf4, … See `ragrounds retrievers ls`."),
-    ] = None
-    config: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="KEY=VALUE for a system of your own: LangGraph's configurable (repeatable), or a JSON or TOML file."
-        ),
-    ] = None
-    context: Annotated[
-        list[str] | None,
-        typer.Option(help="KEY=VALUE for a system of your own: its runtime context (repeatable), or a file."),
-    ] = None
-    limit: options.Limit = None
-    per_dataset: Annotated[
-        int | None, typer.Option(min=1, help="Only so many questions of each dataset, drawn by --seed.")
-    ] = None
-    seed: options.Seed = 0
-    epochs: Annotated[int, typer.Option(min=1, help="How often each question is asked.")] = 1
     temperature: Annotated[float | None, typer.Option(help="Sampling temperature (or inside --model).")] = None
     top_p: Annotated[float | None, typer.Option(help="Nucleus sampling (or inside --model).")] = None
     max_answer_tokens: Annotated[
@@ -84,11 +97,27 @@ class WhatOptions(Options, frozen=True, kw_only=True):
     )
     tpm: Annotated[float | None, typer.Option(help="Tokens a minute, in and out, at most (or inside --model).")] = None
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> RunArguments:
         """As the library calls them."""
-        named = {name: getattr(self, name) for name in self.__struct_fields__ if name != "agent"}
-        several = {name: getattr(self, name) or () for name in ("base_url", "config", "context")}
-        return {**named, **several, "agents": self.agent or ()}
+        named = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {**named, "base_url": self.base_url or ()}
+
+
+class OwnSystemOptions(Options, frozen=True, kw_only=True):
+    """A system of your own."""
+
+    config: Annotated[
+        list[str] | None,
+        typer.Option(help="LangGraph's configurable: KEY=VALUE (repeatable), or a JSON or TOML file."),
+    ] = None
+    context: Annotated[
+        list[str] | None,
+        typer.Option(help="Its runtime context: KEY=VALUE (repeatable), or a file."),
+    ] = None
+
+    def arguments(self) -> RunArguments:
+        """As the library calls them."""
+        return {"config": self.config or (), "context": self.context or ()}
 
 
 class HowOptions(Options, frozen=True, kw_only=True):
@@ -136,7 +165,7 @@ class HowOptions(Options, frozen=True, kw_only=True):
         str | None, typer.Option(hidden=True, help="The one run to resume: `ragrounds runs resume`.")
     ] = None
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> RunArguments:
         """As the library calls them."""
         former = {"yes": "confirmed", "only_run": "only", "scorer": "scorers"}
         named = {former.get(name, name): getattr(self, name) for name in self.__struct_fields__}
@@ -148,7 +177,9 @@ class HowOptions(Options, frozen=True, kw_only=True):
 @grouped
 def run_command(
     what: WhatOptions,
+    model: ModelOptions,
     how: HowOptions,
+    own: OwnSystemOptions,
     budget: BudgetOptions,
     display: Annotated[
         str | None,
@@ -176,11 +207,32 @@ def run_command(
     from msgspec.structs import asdict
 
     from ragrounds.api.run import run
+
+    listener = RunDisplay(display, what.corpus or "", viewer=True)
+    result = run(
+        **what.arguments(),
+        **model.arguments(),
+        **own.arguments(),
+        **how.arguments(),
+        **asdict(budget),
+        listener=listener,
+    )
+    _tell(result, as_json)
+    if result.stopping is not None and result.stopping.state.decision == "fails":
+        exit_by("fails")
+    if result.failures:
+        raise typer.Exit(FAILED_ATTEMPTS)
+    if result.stopping is not None:
+        exit_by(result.stopping.state.decision)
+
+
+def _tell(result: RunResult, as_json: bool) -> None:
+    """Print what came of a run, with its figures."""
+    from msgspec.structs import asdict
+
     from ragrounds.ui.tables import results_console
     from ragrounds.ui.text import number_of, one_line
 
-    listener = RunDisplay(display, what.corpus or "", viewer=True)
-    result = run(**what.arguments(), **how.arguments(), **asdict(budget), listener=listener)
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
     _say_claim(result)
@@ -197,12 +249,6 @@ def run_command(
     for reason, count in result.capped:
         say(f"{count:,} capped: {one_line(reason, 200)}")
     _say_retry(result)
-    if result.stopping is not None and result.stopping.state.decision == "fails":
-        exit_by("fails")
-    if result.failures:
-        raise typer.Exit(FAILED_ATTEMPTS)
-    if result.stopping is not None:
-        exit_by(result.stopping.state.decision)
 
 
 class RunDisplay(TerminalListener):

@@ -170,7 +170,7 @@ def retry_command(
 
 def _merged(kept: tuple[str, ...], given: list[str]) -> list[str]:
     """The kept options, without those that are given anew."""
-    named = {word.partition("=")[0] for word in given if word.startswith("--")}
+    named = {options.SHORT.get(word[:2], word.partition("=")[0]) for word in given if word.startswith("-")}
     pairs = zip(kept[::2], kept[1::2], strict=True)
     return [word for name, value in pairs if name not in named for word in (name, value)] + given
 
@@ -245,7 +245,10 @@ def garbage_command(
 @app.command("show")
 def show_answer(
     run: options.RunName,
-    question: Annotated[str, typer.Argument(help="A question's id, or its end: 12377809 for pubmedqa/12377809.")],
+    question: Annotated[
+        str | None, typer.Argument(help="A question's id, or its end: 12377809 for pubmedqa/12377809.")
+    ] = None,
+    named: Annotated[str | None, typer.Option("--question", help="The same, as other commands have it.")] = None,
     epoch: options.Epoch = 0,
     full: Annotated[bool, typer.Option("--full", help="Long texts whole.")] = False,
     as_json: options.AsJson = False,
@@ -255,10 +258,14 @@ def show_answer(
     Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
     """
     from ragrounds.api.runs import show_attempt
+    from ragrounds.errors import UserError
     from ragrounds.ui.console import SafeConsole
     from ragrounds.ui.trace.headless import print_attempt
 
-    found = show_attempt(run, question, epoch)
+    asked = [one for one in (question, named) if one]
+    if len(asked) != 1:
+        raise UserError(f"Name one question of {run}: `ragrounds show {run} QUESTION`, or --question.")
+    found = show_attempt(run, asked[0], epoch)
     if as_json:
         print_json(found)
     else:

@@ -134,7 +134,7 @@ def test_a_new_command_is_one_file(command: Cli, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(ragrounds.cli, "__path__", [*ragrounds.cli.__path__, str(tmp_path)])
     command_line.cache_clear()
     try:
-        assert "Greet somebody." in command("--help").stdout
+        assert "Greet somebody" in command("--help").stdout
         assert command("hello", "--name", "Ada").stdout == "Hello Ada\n"
         assert command("hello", "--nme", "Ada").returncode == 2
     finally:
@@ -149,6 +149,6 @@ def test_a_resumed_run_is_scored_by_what_it_was_asked_for_with(command: Cli, tmp
     [run] = {row["run"] for row in json.loads(made.stdout)["rows"]}
     resumed = command("runs", "resume", run, "--display", "none")
     assert resumed.returncode == 0, resumed.stderr
-    assert resumed.stdout.lstrip().startswith("strict: ")
+    assert resumed.stdout.lstrip().startswith("strict, ")
     (tmp_path / "mine.py").write_text("")
     assert code_in_options(("--scorer", "./mine.py:own", "--scorer", "strict")) == ["./mine.py:own"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.files import broken, shown
 from ragrounds.records import Gold, Question
@@ -35,6 +35,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     per_dataset: int | None = None
     of: int = 0
     """Questions it was drawn from."""
+    ids: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Where questions were named: these, of which the others were drawn."""
 
 
 class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
@@ -163,23 +165,30 @@ def content_version(questions: Iterable[Question], golds: Mapping[str, Gold]) ->
 
 
 def select(
-    benchmark: Benchmark, *, limit: int | None = None, per_dataset: int | None = None, seed: int = 0
+    benchmark: Benchmark,
+    *,
+    limit: int | None = None,
+    per_dataset: int | None = None,
+    seed: int = 0,
+    ids: Sequence[str] = (),
 ) -> Benchmark:
     """Draw questions without replacement: `per_dataset` of each dataset, then `limit` of what is left, every question
-    with the same chance. The order of the benchmark is kept.
+    with the same chance. The order of the benchmark is kept. With `ids`, of those alone that they name.
 
     The draw goes by a hash of seed and question id, so a smaller limit is a subset of a larger one, and the same
     question is drawn on every machine and whatever else stands in the file.
 
     Raises:
-        UserError: a number below 1.
+        UserError: a number below 1; an id that names no question, or several.
     """
     for name, number in (("limit", limit), ("number per dataset", per_dataset)):
         if number is not None and number < 1:
             raise UserError(f"The {name} is {number}; it must be 1 or more, or left out for all questions.")
-    if limit is None and per_dataset is None:
+    if limit is None and per_dataset is None and not ids:
         return benchmark
-    drawn = sorted(benchmark.questions, key=lambda question: lot(seed, question.id))
+    named = tuple(dict.fromkeys(question_named(benchmark.questions, id, benchmark.name).id for id in ids))
+    asked = [question for question in benchmark.questions if not ids or question.id in named]
+    drawn = sorted(asked, key=lambda question: lot(seed, question.id))
     if per_dataset is not None:
         taken: Counter[str] = Counter()
         kept: list[Question] = []
@@ -196,8 +205,32 @@ def select(
         questions=questions,
         golds=MappingProxyType(golds),
         version=content_version(questions, golds),
-        selection=Selection(seed=seed, limit=limit, per_dataset=per_dataset, of=len(benchmark)),
+        selection=Selection(
+            seed=seed, limit=limit, per_dataset=per_dataset, of=len(benchmark), ids=named or msgspec.UNSET
+        ),
     )
+
+
+def question_named(questions: Sequence[Question], reference: str, place: str) -> Question:
+    """The question that a reference names: by its id, or by the end of it after a slash (``c01`` for ``sample/c01``).
+
+    Args:
+        questions: to find it in.
+        reference: what was typed.
+        place: what they are of, for messages.
+
+    Raises:
+        UserError: none, or several whose ids end so.
+    """
+    found = [one for one in questions if one.id == reference]
+    found = found or [one for one in questions if one.id.endswith(f"/{reference}")]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        some = ", ".join(one.id for one in found[:5])
+        raise UserError(f"{reference!r} is the end of {len(found):,} ids of {place}: {some}. Give a whole one.")
+    known = [name for one in questions for name in (one.id, one.id.rpartition("/")[2])]
+    raise UserError(f"There is no question {reference!r} in {place}.{nearest(reference, known)}")
 
 
 def lot(seed: int, *texts: str) -> bytes:

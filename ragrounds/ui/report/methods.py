@@ -40,6 +40,9 @@ def _selection(run: Run) -> str:
         return ""
     limits = [f"{chosen[name]} {what}" for name, what in (("per_dataset", "of each dataset"), ("limit", "in all"))
               if chosen.get(name)]  # fmt: skip
+    named = chosen.get("ids") or ()
+    if named:
+        return f"{len(named)} of {chosen.get('of')} were named{f', and drawn from: {limits[0]}' if limits else ''}"
     return f"They were drawn from {chosen.get('of')} with seed {chosen.get('seed')}: {', '.join(limits)}"
 
 

@@ -1,0 +1,183 @@
+"""What ``--help`` shows: options in groups, what values mean, examples as they are typed, commands by subject."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+OPTIONS = "Options"
+"""The group of options that belong to no other one."""
+_NAMES = {
+    "CLAIM": "--assert --until",
+    "COLUMN": "--cluster --column --item --rater",
+    "DOLLARS": "--max-cost",
+    "EXPECTED": "--trajectory",
+    "FILE": "--axes --guard --html --human --qrels --ratings --run --svg --synonyms --table",
+    "FILTER": "--where",
+    "FORM": "--format",
+    "ID": "--question",
+    "KEY=VALUE": "--config --context --set",
+    "KIND": "--kind",
+    "LETTERS": "--relevant",
+    "MEASURE": "--cost --measure",
+    "MODEL=BILLIONS": "--size",
+    "N": "--bands --batch-size --candidates --concurrency --epoch --epochs --experts --k --limit --max-answer-tokens "
+    "--max-citations --max-other-citations --max-questions --max-right --max-total-tokens --min-matches --min-rating "
+    "--min-words --negative --per-dataset --port --positive --reranked --resamples --rounds --rpm --sample --seed "
+    "--sheet-size --top --top-k --tpm --tries --workers",
+    "NAME": "--against --alias --analysis --arena --axis --fault --only --parameter --profile --query-generation "
+    "--recipe --row --scorer --split --voter",
+    "NAME[KEY=VALUE]": "--agent --chunker --embedder --retriever",
+    "NAME|FAMILY:PATH": "--benchmark --corpus --from",
+    "PATH": "--out --write-runs",
+    "PROPERTY": "--group-by",
+    "PROVIDER:NAME": "--checker --grader --judge --labeller --model --panel --reasoner --rewriter",
+    "PROVIDER:NAME[price_input=…]": "--price",
+    "ROW=PATH": "--imported",
+    "RUN": "--baseline --only-run",
+    "RUN/QUESTION": "--attempt",
+    "SHARE": "--confidence --guard-near --top-p",
+    "SOURCE=N": "--corpus-size",
+    "STATUS": "--answer-status --outcome --status",
+    "TEXT": "--find --host --license --note --subject --title --token",
+    "TYPE": "--type",
+    "URL": "--base-url --endpoint",
+    "WORDS": "--by",
+    "X": "--temperature",
+    "YEAR": "--after",
+    "both|one": "--orders",
+    "en|zh": "--language",
+    "full|plain|json|none": "--display",
+    "given|shared": "--order",
+    "local|ray": "--engine",
+    "published|full|adaptive": "--schedule",
+    "reuse|replay|fresh": "--journal",
+    "right|wrong|unscored": "--mark",
+    "stop|new": "--server-changed",
+    "together|apart": "--calls",
+    "whole|conclusion": "--part",
+    "COLUMN ": "--sort",
+}
+METAVARS = {option: name.strip() for name, options in _NAMES.items() for option in options.split()}
+"""Option → what stands for its value in help texts, where the command says nothing else."""
+SECTIONS = {
+    "Run and compare": ("run", "compare", "score", "judge", "arena", "retrieve", "study"),
+    "Look": ("trace", "show", "runs", "analyse", "report", "ledger"),
+    "What there is": ("agents", "graph", "prompts", "retrievers", "scorers", "analyses", "data", "index"),
+    "Make and train": ("build", "train"),
+    "Move and check": ("export", "import", "journal", "doctor"),
+}
+"""Heading → the commands below it in ``ragrounds --help``; others stand under *Others*."""
+_SENTENCE = re.compile(r"(?<=[.;:])\s")
+
+
+class HelpFormatter(Protocol):
+    """Click's, of whichever copy Typer brings."""
+
+    @property
+    def width(self) -> int:
+        """Columns of a line."""
+
+    def section(self, name: str) -> AbstractContextManager[None]:
+        """A part with a heading."""
+
+    def indentation(self) -> AbstractContextManager[None]:
+        """A part that stands further to the right."""
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30) -> None:
+        """Two columns."""
+
+    def write_text(self, text: str) -> None:
+        """A text, filled."""
+
+    def write_paragraph(self) -> None:
+        """An empty line."""
+
+    def write(self, string: str) -> None:
+        """A text as it is."""
+
+
+class Parameter(Protocol):
+    """An option or an argument, of whichever copy of Click."""
+
+    metavar: str | None
+    opts: list[str]
+
+    @property
+    def param_type_name(self) -> str:
+        """``option`` or ``argument``."""
+
+
+def name_values(parameters: Iterable[Parameter]) -> None:
+    """Say of each option what its value means."""
+    for one in parameters:
+        if one.metavar is None and one.param_type_name == "option" and not getattr(one, "is_flag", False):
+            names = [METAVARS[name] for name in one.opts if name in METAVARS]
+            one.metavar = names[0] if names else None
+
+
+def write_options(records: Iterable[tuple[str, tuple[str, str] | None]], formatter: HelpFormatter) -> None:
+    """Write options and arguments, each with the name of its group; those of no group come last."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, record in records:
+        if record is not None:
+            groups.setdefault(name, []).append(record)
+    last = [OPTIONS] if OPTIONS in groups else []
+    for name in (*(name for name in groups if name != OPTIONS), *last):
+        with formatter.section(name):
+            formatter.write_dl(groups[name], col_max=34)
+
+
+def write_help(text: str, formatter: HelpFormatter) -> None:
+    """Write a command's help: paragraphs filled, examples as they are typed, long ones broken before an option."""
+    for paragraph in inspect.cleandoc(text).partition("\f")[0].split("\n\n"):
+        formatter.write_paragraph()
+        with formatter.indentation():
+            if paragraph.strip().startswith("ragrounds "):
+                for line in _typed(" ".join(paragraph.split()), formatter.width - 6):
+                    formatter.write(f"    {line}\n")
+            else:
+                formatter.write_text(paragraph)
+
+
+def _typed(command: str, width: int) -> Iterator[str]:
+    """A command in lines that a shell takes as one."""
+    line = ""
+    for part in re.split(r" (?=--\w)", command):
+        if line and len(line) + len(part) + 3 > width:
+            yield f"{line} \\"
+            line = f"    {part}"
+        else:
+            line = f"{line} {part}" if line else part
+    yield line
+
+
+def write_commands(known: Sequence[tuple[str, str]], formatter: HelpFormatter) -> None:
+    """Write commands by subject.
+
+    Args:
+        known: names, each with its whole help.
+        formatter: where.
+    """
+    about = {name: first_sentence(text) for name, text in known}
+    sections = {heading: [name for name in names if name in about] for heading, names in SECTIONS.items()}
+    placed = {name for names in sections.values() for name in names}
+    whole = len(placed) > len(about) / 2
+    if not whole:
+        sections = {"Commands": list(about)}
+    elif others := [name for name in about if name not in placed]:
+        sections["Others"] = others
+    size = max(map(len, about), default=0)
+    for heading, names in sections.items():
+        if names:
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(size), about[name]) for name in names], col_max=34)
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a help text, to its first stop, colon or semicolon."""
+    whole = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+    return _SENTENCE.split(whole, maxsplit=1)[0].rstrip(".;:")
