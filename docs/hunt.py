@@ -1,7 +1,7 @@
 """A scavenger hunt for the trace viewer: a store of 600 attempts in which the causes of failures are planted.
 
     python docs/hunt.py FOLDER [--planted FILE]
-    ragrounds trace --home FOLDER --scorer equivalent
+    RAGROUNDS_HOME=FOLDER ragrounds trace --scorer equivalent
 
 Three agents answer 200 questions about the house rules of a ward that does not exist; every text is made up here. Most
 attempts are right. Each of the others has one of six causes: gold never retrieved; retrieved and cut away; seen and

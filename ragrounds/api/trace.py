@@ -22,12 +22,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ragrounds.evals.store.attempt_notes import AttemptNote
+    from ragrounds.evals.store.hop_reading import HopsOfAttempt
     from ragrounds.evals.store.store import Store
     from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy, UnknownFacts
     from ragrounds.evals.store.traces import Trace
     from ragrounds.records import Run
     from ragrounds.settings import Settings
     from ragrounds.ui.trace.attempt_list import ScoreDifference
+
+
+_AT_ONCE = 100
+"""Attempts whose calls are read at a time."""
 
 
 class AttemptQuery(Struct, frozen=True, kw_only=True):
@@ -108,6 +113,32 @@ def hint(where: str) -> str:
     from ragrounds.evals.store import attempt_filter
 
     return attempt_filter.hint(where)
+
+
+def list_hops(
+    query: AttemptQuery | None = None,
+    *,
+    progress: Progress = unheard,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> Iterator[HopsOfAttempt]:
+    """The attempts that are wanted, each with its searches, what became of gold, and the likely cause where it is not
+    right. Some hundred at a time are in memory.
+
+    Raises:
+        FilterError: `where` cannot be understood; says where and what was expected.
+        UserError: an unknown run, outcome, mark, subject or order; no run at all.
+    """
+    from ragrounds.evals.store.hop_reading import HopReader
+    from ragrounds.ui.trace.headless import listed
+
+    asked = query or AttemptQuery()
+    with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
+        where = complete_index(pages, listed_where(asked, pages), progress)
+        found = listed(pages, where, listed_sort(asked), not asked.ascending, asked.limit)
+        reader = HopReader(pages)
+        for start in range(0, len(found), _AT_ONCE):
+            yield from reader.read(found[start : start + _AT_ONCE])
 
 
 def complete_index(pages: Pages, where: str, progress: Progress = unheard) -> str:

@@ -41,6 +41,9 @@ class WhichOptions(Options, frozen=True, kw_only=True):
     ] = "asked"
     ascending: Annotated[bool, typer.Option("--ascending", help="Lowest first.")] = False
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows (printed).")] = None
+    hops: Annotated[
+        bool, typer.Option("--hops", help="One line an attempt: its searches, the ranks of gold, the likely cause.")
+    ] = False
     scorer: Annotated[
         list[str] | None,
         typer.Option(help="A scorer, by preference (repeatable). [default: the headline]"),
@@ -87,7 +90,7 @@ def trace_command(
 
       ragrounds trace direct 'vanilla_rag[top_k=8]' --mark wrong --sort cost
 
-      ragrounds trace --where 'wrong and hops>3 and gold not seen' --format csv
+      ragrounds trace --where 'wrong and hops>3 and gold not seen' --hops --format text
 
       ragrounds trace --where '"upper limb" or query:edem*' --sort hops
 
@@ -160,9 +163,8 @@ def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int,
     query = _query(which, runs)
     if which.grid:  # the grid has orders of its own
         query = replace(query, sort="asked")
-    view(
-        query, attempt=attempt, epoch=epoch, light=light, start="grid" if which.grid else "attempts", progress=progress
-    )
+    start = "grid" if which.grid else "hops" if which.hops else "attempts"
+    view(query, attempt=attempt, epoch=epoch, light=light, start=start, progress=progress)
 
 
 def _print_attempt(attempt: str, epoch: int, format: str) -> None:
@@ -197,6 +199,9 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
     if which.grid:
         _print_grid(query, format)
         return
+    if which.hops:
+        _print_hops(query, format)
+        return
     with counting() as progress:
         found = list_attempts(query, progress=progress)
     if format == "json":
@@ -227,6 +232,26 @@ def _print_grid(query: AttemptQuery, format: str) -> None:
         tell(markdown(grid_rows.grid_tables(found.table)), nl=False)
     else:
         found.draw(results_console())
+
+
+def _print_hops(query: AttemptQuery, format: str) -> None:
+    from ragrounds.api.trace import list_hops
+    from ragrounds.ui.console import SafeConsole
+    from ragrounds.ui.trace import hop_tables
+    from ragrounds.ui.trace.attempt_list import short_names
+
+    with counting() as progress:
+        found = list_hops(query, progress=progress)
+        if format == "json":
+            print_json([hop_tables.hop_json(one) for one in found], "attempts")
+        elif format == "csv":
+            tell(hop_tables.hop_csv(found), nl=False)
+        elif format == "markdown":
+            _print_table(hop_tables.hop_rows(found), format)
+        else:
+            read = list(found)
+            agents = short_names(list({one.summary.run.id: one.summary.run for one in read}.values()))
+            tell(hop_tables.hop_text(read, SafeConsole().width, agents) or "No attempt fits.")
 
 
 def _print_table(rows: list[list[str]], format: str) -> None:

@@ -145,7 +145,7 @@ def move_cells(read: HopsOfAttempt, move: Move | None, width: int) -> Cells:
         return _hop_cells(read, move.hop, width)
     if move.call is not None:
         call = move.call.call
-        name = f"{call.node or call.kind}: " if call.kind == "model" else f"{call.kind} {call.node}: "
+        name = one_line(call.node[:80] or call.kind, max(4, width // 2)) + ": "
         said = call.error or (move.call.reply.text if move.call.reply else "")
         quoted = one_line(said[: width * 4], max(4, width - len(name)))
         return [(fit(name + quoted, width), "trouble" if call.error else "dim")]

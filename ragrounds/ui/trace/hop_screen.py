@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from ragrounds.evals.analyses.gold_by_hop import GoldByHop, gold_by_hop, gold_by_hop_picture
+from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt, clusters_of, gold_hops, usual_searches
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.chart_text import draw
@@ -38,6 +39,8 @@ from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
 _AT_ONCE = 16
 """Attempts read before those that were read are shown."""
+_LOOK = 1.0
+"""Seconds between looks at the store."""
 _KEPT = 4000
 """Lines kept in memory."""
 _FULL = 16
@@ -91,10 +94,11 @@ class HopScreen(DetailActions, Screen[int | None]):
         self.chart: tuple[GoldByHop, ...] | None = None
         """What is shown in place of the hop; ``None``: the hop is."""
         self.chosen_place: int | None = None
-        self.lines: dict[int, HopLine] = {}
-        """By the place among the pages."""
+        self.lines: dict[int, tuple[AttemptSummary, HopLine]] = {}
+        """By the place among the pages, with the row that each was made of: a run that goes on makes others."""
         self.full: dict[int, HopsOfAttempt] = {}
         self._reader = HopReader(attempt_list.pages)
+        self._watch = ChangeWatch(attempt_list.pages.store.engine)
         self._lock = threading.Lock()
         self._wanted: dict[int, AttemptSummary] = {}
         self._filling = False
@@ -113,6 +117,19 @@ class HopScreen(DetailActions, Screen[int | None]):
         self.rows.show(len(self.attempt_list), self.attempt_list.row)
         self.show_hop()
         self._count()
+        self.set_interval(_LOOK, self.look)
+
+    def on_unmount(self) -> None:
+        """Close the connection by which the store is looked at."""
+        self._watch.close()
+
+    def look(self) -> None:
+        """Show what was written since the last look, if anything was."""
+        if self._watch.changed():
+            self.attempt_list.forget()
+            self.rows.refresh()
+            self.show_hop()
+            self._count()
 
     @work(thread=True, group="count")
     def _count(self) -> None:
@@ -145,7 +162,7 @@ class HopScreen(DetailActions, Screen[int | None]):
 
     def _row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.at(row)
-        line = self.lines.get(summary.index) if summary else None
+        line = self.line_of(summary)
         if summary is not None and line is None:
             self._want(summary)
         here = self.hop if row == self.attempt_list.row and line and line.hops else None
@@ -153,6 +170,11 @@ class HopScreen(DetailActions, Screen[int | None]):
             here = min(here, len(line.hops) - 1)
         columns = hop_columns(width, self.agents, self.most)
         return hop_cells(summary, line, columns, self.agents, self.first, here)
+
+    def line_of(self, summary: AttemptSummary | None) -> HopLine | None:
+        """The line of a row as it is now; ``None``: it is not read yet."""
+        made, line = self.lines.get(summary.index, (None, None)) if summary else (None, None)
+        return line if made == summary else None
 
     # Reading
 
@@ -169,15 +191,15 @@ class HopScreen(DetailActions, Screen[int | None]):
             part = [self._wanted.pop(index) for index in list(self._wanted)[-_AT_ONCE:] if index in self._wanted]
             with self._lock:
                 read = self._reader.read(part)
-            self.app.call_from_thread(self._read, {one.summary.index: hop_line(one) for one in read})
+            self.app.call_from_thread(self._read, {one.summary.index: (one.summary, hop_line(one)) for one in read})
         self._filling = False
 
-    def _read(self, lines: dict[int, HopLine]) -> None:
+    def _read(self, lines: dict[int, tuple[AttemptSummary, HopLine]]) -> None:
         self.lines.update(lines)
         for index in list(self.lines)[: max(0, len(self.lines) - _KEPT)]:
             del self.lines[index]
         if not self.counted:
-            self.most = max(self.most, *(len(line.hops) for line in lines.values()))
+            self.most = max(self.most, *(len(line.hops) for _, line in lines.values()))
         self.rows.refresh()
         self.show_position()
 
@@ -228,7 +250,7 @@ class HopScreen(DetailActions, Screen[int | None]):
         summary = self.attempt_list.current
         if summary is None:
             return
-        line = self.lines.get(summary.index)
+        line = self.line_of(summary)
         if line is not None and line.hops:
             self.chosen_place = line.hops[min(self.hop, len(line.hops) - 1)].place
         self.dismiss(summary.index)
@@ -236,7 +258,7 @@ class HopScreen(DetailActions, Screen[int | None]):
     def action_hop(self, by: int) -> None:
         """Go to the next search of the attempt (for -1 the one before)."""
         summary = self.attempt_list.current
-        line = self.lines.get(summary.index) if summary else None
+        line = self.line_of(summary)
         count = len(line.hops) if line else 0
         here = min(self.hop, max(0, count - 1)) + by
         self.hop = max(0, min(here, count - 1))

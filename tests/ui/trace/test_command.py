@@ -184,3 +184,20 @@ def test_the_grid_is_a_result_with_a_frame(trace: Trace, home: Path) -> None:
     assert frame["question_id"].tolist() == ["quiz/004", "quiz/004"]
     assert frame["score"].tolist() == [0.0, 1.0]
     assert "2 × 1" not in str(found)
+
+
+def test_hops_in_every_format(trace: Trace) -> None:
+    text = trace("seeker", "--hops", "--format", "text").stdout.splitlines()
+    assert text[0].split() == ["question", "1", "2", "3", "ans", "likely"] or "search 1" in text[0]
+    assert "★1●" in text[1]
+    assert text[-1].startswith("★3 gold")
+    data = json.loads(trace("seeker", "--hops", "--where", "wrong", "--format", "json").stdout)["attempts"]
+    assert [one["question_id"] for one in data] == ["quiz/004"]
+    assert [hop["query"] for hop in data[0]["hops"]] == ["query 0", "query 1", "query 2"]
+    assert data[0]["hops"][1]["gold"] == [{"rank": 1, "passage": "doc1#1", "fate": "seen"}]
+    assert data[0]["cause"]["word"] == "not passed on"
+    table = trace("seeker", "--hops", "--format", "markdown").stdout
+    assert "| query 0 2★1● | query 1 2★1● | query 2 2★1● |" in table
+    rows = list(csv.DictReader(io.StringIO(trace("seeker", "--hops", "--format", "csv").stdout)))
+    assert [row["query"] for row in rows if row["question_id"] == "quiz/004"] == ["query 0", "query 1", "query 2"]
+    assert {row["search"] for row in rows if row["outcome"] == "not_run"} == {""}

@@ -26,6 +26,8 @@ WALK: tuple[tuple[str, ...], ...] = (
     ("escape", "escape", "4"),
     ("tab", "down"),
     ("tab",),
+    ("2", "down", "right"),
+    ("w", "b"),
     ("3", "down", "right", "space"),
     ("s", "g", "home"),
     ("p",),

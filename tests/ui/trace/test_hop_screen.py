@@ -8,11 +8,13 @@ import pytest
 from rich.cells import cell_len
 
 from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_searches
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import AttemptList, short_names
 from ragrounds.ui.trace.hop_lines import LEGEND, NARROW_LEGEND, HopLine, hop_cells, hop_columns, hop_heading, hop_line
 from ragrounds.ui.trace.hop_screen import HopScreen
+from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -152,6 +154,30 @@ async def test_an_attempt_without_searches_or_that_was_not_made(pages: Pages) ->
         assert "Not made yet." in screen(app)
         await press(pilot, "right", "b")
         assert "by search 1" in screen(app)
+
+
+async def test_what_a_run_writes_meanwhile_appears(store: Store, pages: Pages) -> None:
+    app = TraceApp(pages, row=5)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "2")
+        shown = app.screen
+        assert isinstance(shown, HopScreen)
+        assert "Not made yet." in screen(app)
+        with Store(store.home) as other:  # as another process would
+            journal = making.Journal(other)
+            journal._made = 1000  # keys that the store's calls do not have
+            run = other.runs()[0]
+            found = making.passages(7)
+            events = [
+                *making.step(0, "search", making.search_call(journal, "search", "what helps now", found)),
+                *making.step(1, "answer", making.model_call(journal, "answer", found[0].text, "A")),
+            ]
+            other.add_attempts(run, [making.attempt(run, 5, events)], [making.score(5, False)])
+            journal.close()
+        shown.look()
+        await settle(pilot)
+        assert "what helps now" in screen(app)
+        assert "ignored" in screen(app)
 
 
 def test_where_gold_was_found_first_agrees_with_the_calls(hunt_pages: Pages) -> None:

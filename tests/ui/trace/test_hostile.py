@@ -10,11 +10,12 @@ import pytest
 from rich.cells import cell_len
 
 from ragrounds.evals.store.attempt_filter import quoted
+from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Question
-from ragrounds.ui.trace import headless
+from ragrounds.ui.trace import headless, hop_tables
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.attempt_rows import list_rows
@@ -64,7 +65,7 @@ async def test_nothing_is_interpreted_on_any_screen(hostile: Pages) -> None:
     async with app.run_test(size=(150, 45), notifications=True) as pilot:
         await settle(pilot)
         walk = ["tab", *["down"] * 9, "m", "slash [ / enter", "escape", "f", "escape", "question_mark", "escape"]
-        for keys in [*walk, "c", "tab", "down", "down"]:
+        for keys in [*walk, "c", "tab", "down", "down", "2", "right", "tab", "down", "b", "4", "end"]:
             await press(pilot, *keys.split())
             for strip in app.screen._compositor.render_strips():  # what goes to the terminal
                 assert not RAW.search("".join(segment.text for segment in strip)), keys
@@ -111,6 +112,9 @@ def test_headless_output_holds_no_codes(hostile: Pages) -> None:
         headless.table_text(rows),
         headless.table_markdown(rows),
         headless.table_text(headless.difference_rows(*hostile.runs[:2], differences(hostile, 0, 1))),
+        hop_tables.hop_text(HopReader(hostile).read([summary]), 200, {}),
+        headless.table_markdown(hop_tables.hop_rows(HopReader(hostile).read([summary]))),
+        hop_tables.hop_csv(HopReader(hostile).read([summary])),
     ]
     assert not any(RAW.search(text) for text in shown)
     assert "[bold red]" in shown[2]
