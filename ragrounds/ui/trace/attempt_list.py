@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
+from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.summaries import SORTS, AttemptSummary, Pages, SortBy, order_words
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
@@ -101,6 +102,20 @@ class AttemptList:
     def make_order(self, where: str, sort: SortBy, descending: bool = True) -> array[int] | None:
         """The order for :meth:`arrange`: the slow part, for another thread."""
         return self.pages.order(where, sort, descending) if where or sort != "asked" else None
+
+    def complete(self, where: str, tell: Callable[[str], None]) -> None:
+        """Make the facts and the full text that `where` asks for, where attempts lack them (an older store, an import);
+        `tell` is told how far it is, and may raise to end it: the next time it goes on. For another thread.
+
+        Raises:
+            UserError: `where` cannot be understood, or the store cannot be written.
+        """
+        lacking = self.pages.backlog(where)
+        if lacking:
+            tell(f"making what is searched: 0 of {lacking:,} attempts")
+            index_missing(
+                self.pages.store, self.pages.runs, lambda step, rows: tell(f"{step}: {rows:,} of {lacking:,} attempts")
+            )
 
     def seek(self, step: int, where: str) -> int | None:
         """The next row that `where` chooses (for `step` -1 the one before), round the end; ``None``: there is none. For

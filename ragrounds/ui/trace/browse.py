@@ -13,6 +13,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.worker import get_current_worker
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import joined, quoted
@@ -405,7 +406,11 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
             self.pager.search(state.pattern)
 
     def action_clear(self) -> None:
-        """Take back the search, else the filter and the order."""
+        """Stop what a filter has made first; else take back the search, else the filter and the order."""
+        if any(one.group == "list" and one.is_running for one in self.workers):
+            self.workers.cancel_group(self, "list")
+            self.show_position()
+            return
         if self.tree_state is not None and self.tree_state.pattern:
             self.hits, self.hit_text = array("Q"), ""
             self.tree_state.search("")
@@ -439,8 +444,17 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
 
     @work(thread=True, exclusive=True, group="list")
     def rearrange(self, where: str, sort: SortBy, descending: bool = True) -> None:
-        """Filter and sort the list."""
+        """Filter and sort the list; first make what the filter asks for, where attempts lack it."""
+        worker = get_current_worker()
+
+        def tell(words: str) -> None:
+            """Say how far it is; ends the work where it is not wanted any more."""
+            if worker.is_cancelled:
+                raise UserError("Stopped. What was made is kept; the next search goes on.")
+            self.app.call_from_thread(self.show_position, f"{words}; Escape stops")
+
         try:
+            self.attempt_list.complete(where, tell)
             order = self.attempt_list.make_order(where, sort, descending)
         except UserError as error:
             self.app.call_from_thread(self.app.notify, str(error), markup=False, severity="error")

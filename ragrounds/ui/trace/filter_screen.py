@@ -134,6 +134,8 @@ class FilterScreen(ModalScreen[str | None]):
             found = len(pages.order(where)) if where.strip() else len(pages)
             words = f"{found:,} of {len(pages):,} attempts"
             unknown = pages.unknown(where) if where.strip() else None
+            if lacking := pages.backlog(where):
+                words += f"; {number_of(lacking, 'attempt')} more to be looked through when it is listed"
             words += unknown_words(unknown) if unknown else ""
             words += f". {told}" if (told := hint(where)) else ""
         except UserError as error:

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
+from textual.worker import get_current_worker
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import quoted
@@ -121,8 +122,16 @@ class FullTextScreen(Screen[int | None]):
 
     @work(thread=True, exclusive=True, group="full text")
     def _search(self, text: str) -> None:
-        pages = self.listed.pages
+        pages, worker = self.listed.pages, get_current_worker()
+
+        def tell(words: str) -> None:
+            """Say how far it is; ends the work where it is not wanted any more."""
+            if worker.is_cancelled:
+                raise UserError("Stopped. What was made is kept; the next search goes on.")
+            self.app.call_from_thread(self.query_one(TopLine).tell, words)
+
         try:
+            self.listed.complete(as_filter(text), tell)
             order = pages.order(as_filter(text))
             self.app.call_from_thread(self._searched, text, order, "")
         except UserError as error:
