@@ -119,7 +119,7 @@ class KeyBar(_Line):
     def _changed(self, _: Screen[object]) -> None:
         self.refresh()
 
-    def keys(self) -> list[tuple[str, str, str]]:
+    def shown(self) -> list[tuple[str, str, str]]:
         """Key, how it is written, and its word, for what applies now, the most wanted first."""
         known: dict[str, Binding] = {}
         active = [one.binding for one in self.screen.active_bindings.values() if one.enabled]
@@ -140,7 +140,7 @@ class KeyBar(_Line):
     def render(self) -> Text:
         """As many keys as fit; the last one, `?`, always does."""
         width = self.size.width
-        keys = self.keys()
+        keys = self.shown()
         sizes = [cell_len(written) + 1 + cell_len(word) + _APART for _, written, word in keys]
         while len(keys) > 1 and sum(sizes) + 1 > width:
             at = len(keys) - 2

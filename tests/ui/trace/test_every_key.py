@@ -1,0 +1,340 @@
+"""Every key of every screen is pressed at three sizes, and something that it is for is looked at.
+
+A case names the class and the id of a binding, the keys that lead to where it applies, and what is looked at before and
+after. A binding without a case fails :func:`test_no_key_is_left_out`; a new one gets a line in :data:`CASES`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import Struct
+from textual.app import App
+from textual.binding import Binding
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from ragrounds.evals.store.attempt_notes import notes_of, remove_note
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.app import TraceApp, screens
+from ragrounds.ui.trace.bars import KeyBar
+from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.dialogs import FindBar
+from ragrounds.ui.trace.widgets import Pager, Rows
+from tests.ui.trace.making import AT, Journal, attempt, fill, make_run, model_call, question, score, step
+from tests.ui.trace.seeing import press, screen, settle
+
+SIZES = ((80, 24), (120, 40), (200, 60))
+Look = Callable[[TraceApp], object]
+
+
+def main(app: TraceApp) -> BrowseScreen:
+    found = app.screen_stack[0]
+    assert isinstance(found, BrowseScreen)
+    return found
+
+
+def drawn(app: TraceApp) -> object:
+    """All that can be seen: which screen, what has the focus, and every character."""
+    return type(app.screen).__name__, app.focused.id if app.focused else "", screen(app)
+
+
+def where(app: TraceApp) -> object:
+    return type(app.screen).__name__
+
+
+def row(app: TraceApp) -> object:
+    return main(app).attempt_list.row
+
+
+def listed(app: TraceApp) -> object:
+    return main(app).attempt_list.where, main(app).attempt_list.sort, main(app).attempt_list.descending
+
+
+def focus_row(app: TraceApp) -> object:
+    assert isinstance(app.focused, Rows)
+    return app.focused.row
+
+
+def scrolled(app: TraceApp) -> object:
+    assert isinstance(app.focused, Pager)
+    return app.focused.scroll_offset.y
+
+
+def typed(app: TraceApp) -> object:
+    return app.screen.query_one(Input).value
+
+
+def offered(app: TraceApp) -> object:
+    return app.screen.query_one("#offered", Rows).row
+
+
+def hit(app: TraceApp) -> object:
+    return app.screen.query_one("#hits", Rows).row
+
+
+def helped(app: TraceApp) -> object:
+    return app.screen.query_one("#keys", Pager).scroll_offset.y
+
+
+def folded(app: TraceApp) -> object:
+    state = main(app).tree_state
+    assert state is not None
+    return len(state.lines())
+
+
+def steps(app: TraceApp) -> object:
+    state = main(app).tree_state
+    assert state is not None
+    return state.cursor
+
+
+def notes(app: TraceApp) -> object:
+    return notes_of(app.attempt_list.pages.store, app.attempt_list.pages.runs)
+
+
+def bar(app: TraceApp) -> object:
+    return main(app).query_one(FindBar).has_class("-open")
+
+
+def opened(app: TraceApp) -> object:
+    """How often the editor was opened: it adds a letter to a file."""
+    file = Path(os.environ["OPENED"])
+    return file.read_text() if file.exists() else ""
+
+
+class Case(Struct, frozen=True):
+    owner: str
+    id: str
+    before: str = ""
+    look: Look = drawn
+    after: object = ...
+    """What is seen afterwards; an ellipsis: something else than before."""
+
+
+TREE, DETAIL = "down down down down down down tab", "end tab tab"
+"""To an attempt that searched, in its steps; to one with a long answer, in its detail."""
+HITS = "F a s p i r i n enter"
+
+CASES = (
+    Case("TraceApp", "view.attempts", "2", where, "BrowseScreen"),
+    Case("TraceApp", "view.hops", "", where, "HopScreen"),
+    Case("TraceApp", "view.grid", "2", where, "GridScreen"),
+    Case("TraceApp", "view.compare", "3", where, "CompareScreen"),
+    Case("TraceApp", "help", "", where, "HelpScreen"),
+    Case("TraceApp", "theme", "", lambda app: app.theme),
+    Case("TraceApp", "quit", "", lambda app: app._exit, True),
+    Case("BrowseScreen", "find", "", bar, True),
+    Case("BrowseScreen", "find.everywhere", "", where, "FullTextScreen"),
+    Case("BrowseScreen", "match.next", f"{TREE} slash a s p i r i n enter", steps),
+    Case("BrowseScreen", "match.previous", f"{TREE} slash a s p i r i n enter n n", steps),
+    Case("BrowseScreen", "wrong.next", "", row, 1),
+    Case("BrowseScreen", "wrong.previous", "down down", row, 1),
+    Case("BrowseScreen", "error.next", "", row, 3),
+    Case("BrowseScreen", "error.previous", "end", row, 3),
+    Case("BrowseScreen", "filter", "", where, "FilterScreen"),
+    Case("BrowseScreen", "sort", "", where, "MenuScreen"),
+    Case("BrowseScreen", "sort.reverse", "s c", listed, ("", "cost", False)),
+    Case("BrowseScreen", "compare", "", where, "CompareScreen"),
+    Case("BrowseScreen", "fold", f"{TREE} down", folded),
+    Case("BrowseScreen", "fold.close", f"{TREE} down", folded),
+    Case("BrowseScreen", "fold.open", f"{TREE} down left", folded),
+    Case("BrowseScreen", "fold.all", TREE, folded),
+    Case("BrowseScreen", "fold.none", f"{TREE} minus", folded),
+    Case("BrowseScreen", "bars", "", lambda app: main(app).measure),
+    Case("BrowseScreen", "markdown", "", lambda app: main(app).pager.markdown),
+    Case("BrowseScreen", "zoom", "tab", lambda app: main(app).maximized is main(app).tree_pane, True),
+    Case("BrowseScreen", "reload", "", lambda app: read_again(app), True),
+    Case("BrowseScreen", "clear", "f r i g h t enter", listed, ("", "asked", True)),
+    Case("BrowseScreen", "mark", "", where, "MenuScreen"),
+    Case("BrowseScreen", "note", "", where, "NoteScreen"),
+    Case("BrowseScreen", "copy", "down", lambda app: app.clipboard),
+    Case("BrowseScreen", "editor", "", opened),
+    Case("HopScreen", "hops.before", "down down down down down down 2 right"),
+    Case("HopScreen", "hops.next", "down down down down down down 2"),
+    Case("HopScreen", "hops.wrong", "2", row, 1),
+    Case("HopScreen", "hops.wrong_before", "down down 2", row, 1),
+    Case("HopScreen", "hops.chart", "2"),
+    Case("HopScreen", "hops.back", "2", where, "BrowseScreen"),
+    Case("HopScreen", "copy", "down 2", lambda app: app.clipboard),
+    Case("HopScreen", "editor", "2", opened),
+    Case("GridScreen", "grid.mark", "3"),
+    Case("GridScreen", "grid.compare", "3 home space right space", where, "CompareScreen"),
+    Case("GridScreen", "grid.pin", "3 right right"),
+    Case("GridScreen", "grid.which", "3"),
+    Case("GridScreen", "grid.sort", "3", where, "MenuScreen"),
+    Case("GridScreen", "grid.reverse", "3"),
+    Case("GridScreen", "grid.agents", "3", where, "PickScreen"),
+    Case("GridScreen", "grid.fold", "3 s g"),
+    Case("GridScreen", "grid.unfold", "3 s g minus"),
+    Case("GridScreen", "grid.reload", "3", where, "GridScreen"),
+    Case("GridScreen", "grid.back", "3", where, "BrowseScreen"),
+    Case("GridScreen", "copy", "3 down", lambda app: app.clipboard),
+    Case("GridScreen", "editor", "3", opened),
+    Case("GridPane", "grid.left", "3 home right"),
+    Case("GridPane", "grid.right", "3 home ctrl+left"),
+    Case("GridPane", "grid.first", "3 home ctrl+right"),
+    Case("GridPane", "grid.last", "3 home ctrl+left"),
+    Case("PickScreen", "pick.tick", "3 p"),
+    Case("PickScreen", "pick.all", "3 p space"),
+    Case("PickScreen", "pick.take", "3 p", where, "GridScreen"),
+    Case("PickScreen", "pick.leave", "3 p", where, "GridScreen"),
+    Case("CompareScreen", "compare.which", "4"),
+    Case("CompareScreen", "compare.left", "4"),
+    Case("CompareScreen", "compare.right", "4"),
+    Case("CompareScreen", "compare.swap", "4"),
+    Case("CompareScreen", "markdown", "4", where, "CompareScreen"),
+    Case("CompareScreen", "compare.back", "4", where, "BrowseScreen"),
+    Case("CompareScreen", "copy", "4 tab", lambda app: app.clipboard),
+    Case("CompareScreen", "editor", "4", opened),
+    Case("FilterScreen", "filter.apply", "f r i g h t", listed, ("right", "asked", True)),
+    Case("FilterScreen", "filter.take", "f f a i", typed, "failed "),
+    Case("FilterScreen", "filter.down", "f s", offered, 1),
+    Case("FilterScreen", "filter.up", "f s down down", offered, 1),
+    Case("FilterScreen", "filter.leave", "f r i g h t", listed, ("", "asked", True)),
+    Case("FullTextScreen", "text.leave", HITS, where, "BrowseScreen"),
+    Case("FullTextScreen", "text.again", HITS, lambda app: app.focused.id if app.focused else "", "full-text"),
+    Case("FullTextScreen", "text.next", HITS, hit, 1),
+    Case("FullTextScreen", "text.previous", f"{HITS} down down", hit, 1),
+    Case("FindBar", "find.leave", "slash x", bar, False),
+    Case("HelpScreen", "help.leave", "question_mark", where, "BrowseScreen"),
+    Case("HelpScreen", "help.down", "question_mark", helped, 1),
+    Case("HelpScreen", "help.up", "question_mark down down", helped, 1),
+    Case("MenuScreen", "menu.leave", "s", where, "BrowseScreen"),
+    Case("NoteScreen", "note.save", "a h i", notes),
+    Case("NoteScreen", "note.leave", "a h i", notes, {}),
+    Case("Rows", "rows.up", "down down", focus_row, 1),
+    Case("Rows", "rows.down", "", focus_row, 1),
+    Case("Rows", "rows.page_up", "end", focus_row),
+    Case("Rows", "rows.page_down", "", focus_row),
+    Case("Rows", "rows.first", "down down", focus_row, 0),
+    Case("Rows", "rows.last", "", focus_row, 17),
+    Case("Rows", "rows.open", "", lambda app: app.focused.id if app.focused else "", "tree"),
+    Case("Pager", "detail.up", f"{DETAIL} down down", scrolled, 1),
+    Case("Pager", "detail.down", DETAIL, scrolled, 1),
+    Case("Pager", "detail.top", f"{DETAIL} down down", scrolled, 0),
+    Case("Pager", "detail.end", DETAIL, scrolled),
+    Case("Pager", "detail.page_up", f"{DETAIL} end", scrolled),
+    Case("Pager", "detail.page_down", DETAIL, scrolled),
+)
+
+
+def read_again(app: TraceApp) -> object:
+    """Whether the rows near the cursor were read from the store since the last look."""
+    near = main(app).attempt_list._near
+    seen = app.__dict__.setdefault("seen_near", near.get(0))
+    return near.get(0) is not seen
+
+
+def every_binding() -> Iterator[tuple[str, Binding]]:
+    for owner in screens():
+        for binding in owner.__dict__.get("BINDINGS", ()):
+            assert isinstance(binding, Binding)
+            yield owner.__name__, binding
+
+
+def test_no_key_is_left_out() -> None:
+    known = {(case.owner, case.id) for case in CASES}
+    there = {(owner, binding.id or "") for owner, binding in every_binding()}
+    assert there == known
+
+
+@pytest.fixture(scope="module")
+def long_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The quiz, and a third agent whose last answer is long."""
+    with Store(tmp_path_factory.mktemp("long")) as store:
+        fill(store)
+        run, journal = make_run(store, "wordy", 6, questions=[question(number) for number in range(6)]), Journal(store)
+        made = attempt(run, 5, step(0, "answer", model_call(journal, "answer", "Case 5?", "B")))
+        told = "\n".join(f"Line {number} of an answer." for number in range(200))
+        store.add_attempts(run, [msgspec.structs.replace(made, text=told, at=AT)], [score(5, True)])
+        journal.close()
+        yield store
+
+
+async def begin_anew(pilot: Pilot[None]) -> None:
+    """The main screen as it was opened."""
+    app = pilot.app
+    assert isinstance(app, TraceApp)
+    while len(app.screen_stack) > 1:
+        app.pop_screen()
+    browse = main(app)
+    if browse.maximized is not None:
+        browse.minimize()
+    browse.query_one(FindBar).action_leave()
+    browse.attempt_list.arrange(None, "", "asked")
+    browse.attempt_list.move(0)
+    browse.hit_text, browse.tree_state = "", None
+    app._clipboard = ""
+    app.__dict__.pop("seen_near", None)
+    pages = app.attempt_list.pages
+    for (run, question_id, epoch), held in notes_of(pages.store, pages.runs).items():
+        for note in held:
+            remove_note(pages.store, next(one for one in pages.runs if one.id == run), question_id, epoch, note.author)
+    browse.notes.read()
+    browse.attempts.focus()
+    browse.list_changed()
+    browse.open()
+    await settle(pilot)
+
+
+async def check(pilot: Pilot[None], case: Case, key: str) -> str:
+    """What is wrong with a key; empty: nothing."""
+    await begin_anew(pilot)
+    app = pilot.app
+    assert isinstance(app, TraceApp)
+    await press(pilot, *case.before.split())
+    seen = case.look(app)
+    await press(pilot, key)
+    now = case.look(app)
+    said = f"{case.owner} {case.id} ({key}) after {case.before!r}"
+    if case.after is ...:
+        return "" if now != seen else f"{said}: nothing has changed"
+    return "" if now == case.after else f"{said}: {now!r}, not {case.after!r}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_key(
+    long_store: Store, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\nprintf x >> {tmp_path / 'opened'}\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.setenv("OPENED", str(tmp_path / "opened"))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setattr(App, "suspend", lambda _: nullcontext())
+    keys = {(owner, binding.id): binding.key.split(",") for owner, binding in every_binding()}
+    app = TraceApp(Pages(long_store, long_store.runs()))
+    async with app.run_test(size=size, notifications=True) as pilot:
+        await settle(pilot)
+        wrong = []
+        # What ends the application comes last.
+        for case in sorted(CASES, key=lambda one: one.id == "quit"):
+            for key in keys.get((case.owner, case.id), []):
+                wrong.append(await check(pilot, case, key))
+    assert [one for one in wrong if one] == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_keys_below_are_whole_and_can_be_clicked(pages: Pages, size: tuple[int, int]) -> None:
+    app = TraceApp(pages)
+    async with app.run_test(size=size) as pilot:
+        for keys in ("", "tab", "tab", "slash", "escape", "2", "3"):
+            await press(pilot, *keys.split())
+            line = screen(app).splitlines()[-1]
+            assert len(line) <= size[0]
+            shown = app.screen.query_one(KeyBar)
+            words = [f"{written} {word}" for _, written, word in shown.shown()]
+            parts = [part for part in line.strip().split("  ") if part]
+            assert parts, "no key is shown"
+            assert set(map(str.strip, parts)) <= set(words), "a key is cut"
+            if keys != "slash":
+                assert parts[-1].endswith("keys")
