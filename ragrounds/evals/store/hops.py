@@ -65,6 +65,8 @@ class Hop(Struct, frozen=True, kw_only=True):
 
 _BEGINNING = 80
 """Characters by which a passage that was cut is known again."""
+_AROUND = 400
+"""Characters around a word of a passage's beginning in which the whole beginning stands, with any white space."""
 
 
 def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) -> tuple[Hop, ...]:
@@ -120,8 +122,9 @@ def _found(
     whole: list[int] = []
     cut: list[int] = []
     if passage.text.strip() and (gold or not only_gold):
+        sought = _Sought(passage.text)
         for at, prompt in later:
-            held = prompt.holds(passage.text)
+            held = prompt.holds(sought)
             (whole if held == "seen" else cut if held == "cut" else []).append(at)
     return FoundPassage(
         passage=passage,
@@ -139,30 +142,59 @@ class _Prompt:
     the JSON of a tool's answer."""
 
     def __init__(self, call: TracedCall) -> None:
-        asked = call.asked
-        self.text = "\n".join([*(message.content for message in asked.messages), asked.prefix]) if asked else ""
+        self._asked = call.asked
 
     @cached_property
-    def flat(self) -> str:
-        return " ".join(self.text.split())
+    def text(self) -> str:
+        asked = self._asked
+        return "\n".join([*(message.content for message in asked.messages), asked.prefix]) if asked else ""
 
     @cached_property
     def escaped(self) -> bool:
         return "\\n" in self.text or "\\u" in self.text or '\\"' in self.text
 
-    def holds(self, text: str) -> Fate:
+    def holds(self, sought: _Sought) -> Fate:
         """Whether a passage's text stands here whole, only its beginning, or not at all."""
-        beginning = text[:_BEGINNING]
-        if beginning in self.text:
-            return "seen" if text in self.text else "seen" if _flat(text) in self.flat else "cut"
-        flat = _flat(text)
-        if flat[:_BEGINNING] in self.flat:
-            return "seen" if flat in self.flat else "cut"
+        if sought.word and sought.word not in self.text:
+            return "not seen"  # prompts are long, and there are many: one look at most
+        text, beginning = sought.text, sought.text[:_BEGINNING]
+        begins = beginning in self.text
+        if begins and text in self.text:
+            return "seen"
+        if near := self._near(sought):
+            return "seen" if any(sought.flat in each for each in near) else "cut"
         for ascii_only in (False, True) if self.escaped else ():
             written = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
             if written[:_BEGINNING] in self.text:
                 return "seen" if written in self.text else "cut"
-        return "not seen"
+        return "cut" if begins else "not seen"
+
+    def _near(self, sought: _Sought) -> list[str]:
+        """What stands where a passage begins, with single spaces: the white space of a prompt may be another. Only what
+        is around its longest word is looked at."""
+        beginning = sought.flat[:_BEGINNING]
+        word = sought.word or beginning.partition(" ")[0]
+        found: list[str] = []
+        place = self.text.find(word) if word else -1
+        while place >= 0:
+            if beginning in _flat(self.text[max(0, place - _AROUND) : place + _AROUND]):
+                found.append(_flat(self.text[max(0, place - _AROUND) : place + 2 * len(sought.text) + _AROUND]))
+            place = self.text.find(word, place + len(word))
+        return found
+
+
+class _Sought:
+    """A passage's text that is looked for in prompts."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.flat = _flat(text)
+        words = self.flat[:_BEGINNING].split()
+        plain = [
+            word for word in (words[:-1] if len(self.flat) > _BEGINNING else words) if word.isalnum() and word.isascii()
+        ]
+        self.word = max(plain, key=len, default="")
+        """The longest word of its beginning that stands the same wherever the text is written; empty: there is none."""
 
 
 def _flat(text: str) -> str:

@@ -243,13 +243,14 @@ class Pages:
             return self._seek_asked(wanted, row, step, hits)
         total, size, ahead = len(order), _FIRST_LOOK, 1
         while ahead <= total:
-            # Few rows at first: the next one is near where there are many.
+            # Few rows at first: the next one is near where there are many. Else one pass over all is quicker.
             rows = [(row + step * each) % total for each in range(ahead, min(ahead + size, total + 1))]
-            fitting = self._fitting(wanted, {order[each] for each in rows}, hits)
-            for each in rows:
-                if order[each] in fitting:
-                    return each
-            ahead, size = ahead + size, size * 8
+            few = size <= _LAST_LOOK
+            fitting = self._fitting(wanted, {order[each] for each in rows}, hits) if few else set(self.order(where))
+            found = next((each for each in rows if order[each] in fitting), None)
+            if found is not None:
+                return found
+            ahead, size = ahead + size, size * 8 if size * 8 <= _LAST_LOOK else total
         return None
 
     def values(self, field: str) -> list[tuple[str, int]]:
@@ -493,6 +494,8 @@ _DAMAGED = "the score is damaged: ragrounds doctor --store"
 _FACTS = AttemptFacts.__struct_fields__
 _FIRST_LOOK = 64
 """Rows that are looked at first for the next that fits."""
+_LAST_LOOK = 512
+"""Rows up to which these are looked at alone."""
 
 
 def _shown(rows: RunRows) -> list[Column]:
