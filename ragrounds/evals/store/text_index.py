@@ -25,7 +25,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import hash_of
-from ragrounds.evals.store.database import autocommit, said, upsert
+from ragrounds.evals.store.database import autocommit, said
 from ragrounds.evals.store.schema import TEXT_FIELDS
 from ragrounds.evals.store.text_folding import BREAK, TextTerm, folded_words, joined, spans_of, terms_of
 
@@ -42,7 +42,12 @@ _CHUNK = 500
 _ROWS = 1000
 """Rows of one INSERT."""
 _A, _S = schema.text_attempts, schema.text_shared
-_EDITION = sa.select(schema.meta.c.value).where(schema.meta.c.key == schema.INDEX_EDITION)
+_OWN = tuple(name for name in TEXT_FIELDS if name not in ("question", "passage"))
+_COLUMNS = tuple(column.name for column in _A.columns)
+_REPLACED = (
+    " ON CONFLICT (run, question_id, epoch) DO UPDATE SET version = excluded.version, doc = excluded.doc, "
+    "question = excluded.question, passages = excluded.passages"
+)
 _POSITIONS = 16_000
 """Words of one tsvector, which counts to 16,383. A longer text has several; no phrase reaches over their ends."""
 _LONGEST_WORD = 200
@@ -88,7 +93,7 @@ class TextIndexWriter:
         if not self._there:
             _forget(connection, items)
             return
-        edition = connection.execute(_EDITION).scalar()
+        edition = _meta(connection, schema.INDEX_EDITION)
         if edition != self._edition or len(self._known) > _REMEMBERED:
             self._edition, self._known = edition, {}
         shared: dict[bytes, tuple[str, str, str]] = {}
@@ -100,20 +105,12 @@ class TextIndexWriter:
         for (row, texts), mine, question in zip(items, names, asked, strict=True):
             number = next(numbers)
             documents.append(_Document(number, texts.own))
-            found = sorted({self._number(name) for name in mine})
-            written.append(
-                {
-                    "run": row["run"],
-                    "question_id": row["question_id"],
-                    "epoch": row["epoch"],
-                    "version": VERSION,
-                    "doc": number,
-                    "question": None if question is None else self._number(question),
-                    "passages": np.array(found, _PACKED).tobytes(),
-                }
-            )
+            found = np.unique(np.array([self._number(name) for name in mine], _PACKED))
+            asked_in = None if question is None else self._number(question)
+            key = (row["run"], row["question_id"], row["epoch"])
+            written.append((*key, VERSION, number, asked_in, found.tobytes()))
         _add_words(connection, documents)
-        connection.execute(upsert(connection.engine, _A), written)
+        _insert(connection, "text_attempts", _COLUMNS, written, _REPLACED)
 
     def committed(self) -> None:
         """Remember the documents of shared texts that were written: they are committed."""
@@ -384,9 +381,21 @@ def _numbers_of(connection: sa.Connection, names: Sequence[bytes]) -> dict[bytes
     """Names of shared texts → their documents, of those that the index holds."""
     found: dict[bytes, int] = {}
     for start in range(0, len(names), _CHUNK):
-        statement = sa.select(_S).where(_S.c.hash.in_(names[start : start + _CHUNK]))
-        found |= {bytes(row.hash): row.doc for row in connection.execute(statement)}
+        part = tuple(names[start : start + _CHUNK])
+        marks = ", ".join([_mark(connection)] * len(part))
+        statement = f"SELECT hash, doc FROM text_shared WHERE hash IN ({marks})"  # noqa: S608 - places of values
+        found |= {bytes(hash): doc for hash, doc in connection.exec_driver_sql(statement, part)}
     return found
+
+
+def _meta(connection: sa.Connection, key: str) -> str | None:
+    statement = f"SELECT value FROM meta WHERE key = {_mark(connection)}"  # noqa: S608 - a place of a value
+    value = connection.exec_driver_sql(statement, (key,)).scalar()
+    return None if value is None else str(value)
+
+
+def _mark(connection: sa.Connection) -> str:
+    return "?" if connection.dialect.name == "sqlite" else "%s"
 
 
 def _claimed(connection: sa.Connection, numbers: Mapping[bytes, int]) -> dict[bytes, int]:
@@ -405,8 +414,7 @@ def _new_numbers(connection: sa.Connection, count: int) -> list[int]:
     if connection.dialect.name != "sqlite":
         asked = "SELECT nextval('text_documents') FROM generate_series(1, %s)"
         return sorted(int(row[0]) for row in connection.exec_driver_sql(asked, (count,)))
-    meta = schema.meta
-    last = int(connection.execute(sa.select(meta.c.value).where(meta.c.key == schema.LAST_DOCUMENT)).scalar() or 0)
+    last = int(_meta(connection, schema.LAST_DOCUMENT) or 0)
     newest = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
     connection.exec_driver_sql(newest, (schema.LAST_DOCUMENT, str(last + count)))
     return list(range(last + 1, last + count + 1))
@@ -414,7 +422,7 @@ def _new_numbers(connection: sa.Connection, count: int) -> list[int]:
 
 def _add_words(connection: sa.Connection, documents: Sequence[_Document]) -> None:
     if connection.dialect.name == "sqlite":
-        for fields in (("passage",), ("question",), TEXT_FIELDS[1:2] + TEXT_FIELDS[3:]):
+        for fields in (("passage",), ("question",), _OWN):
             rows = [
                 (one.number, *(one.fields.get(name, "") for name in fields))
                 for one in documents
@@ -443,12 +451,18 @@ def _vectors(text: str) -> Iterable[str]:
             yield " ".join(f"'{word}':{','.join(map(str, at))}" for word, at in places.items())
 
 
-def _insert(connection: sa.Connection, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert rows by few statements: SQLite's driver lets others run after each row of an executemany."""
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    one = f"({', '.join([mark] * len(columns))})"
+def _insert(
+    connection: sa.Connection,
+    table: str,
+    columns: Sequence[str],
+    rows: Sequence[tuple[object, ...]],
+    conflict: str = "",
+) -> None:
+    """Insert rows by few statements: SQLite's driver lets others run after each row of an executemany, and SQLAlchemy's
+    way to a statement costs more than the statement."""
+    one = f"({', '.join([_mark(connection)] * len(columns))})"
     head = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "  # noqa: S608 - names of ours
     for start in range(0, len(rows), _ROWS):
         part = rows[start : start + _ROWS]
         given = tuple(value for row in part for value in row)
-        connection.exec_driver_sql(head + ", ".join([one] * len(part)), given)
+        connection.exec_driver_sql(head + ", ".join([one] * len(part)) + conflict, given)
