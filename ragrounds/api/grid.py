@@ -94,7 +94,8 @@ def grid(
         sort: ``disagreement``, ``group``, ``cost``, ``score`` or ``question``.
         ascending: the smallest disagreement, cost or score first.
         limit: only so many questions; means and pairs are of all.
-        scorers: by preference; none: the headline of the questions.
+        scorers: by preference; none: the headline of the questions. Means and pairs are by the first, else by the one
+            that scored most.
         query: more conditions on attempts; `runs`, `where` and `scorers` stand in for its own where they are given.
 
     Raises:
@@ -115,6 +116,9 @@ def grid(
         listed = pages.order(wanted) if wanted else None
         found = Grid(pages)
         found.load()
+        preferred = [name for name in asked.scorers if name in found.used_scorers()]
+        if preferred:
+            found.take_scorer(preferred[0])
         names = column_names(pages.runs, kept_names(pages.store.engine))
         table = grid_table(found, names, chosen, ascending=ascending, listed=listed, limit=limit)
         return QuestionGrid(table=table)

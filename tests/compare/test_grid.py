@@ -165,8 +165,15 @@ def test_another_scorer_is_never_set_against_this_one(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         add_run(store, "one", asked, [1, 0, 1], scorer="strict")
         add_run(store, "two", asked, [0, 1, 1], scorer="mirage")
-        found = grid_of(store, scorers=("strict", "mirage")).two_by_two(0, 1)
+        grid = grid_of(store, scorers=("strict", "mirage"))
+        found = grid.two_by_two(0, 1)
         assert (found.n, found.left_out) == (0, 3)
+        assert grid.used_scorers() == {"strict": 3, "mirage": 3}
+        assert grid.groups_and_means()[0].means == (2 / 3, None)
+        assert grid.disagreement().tolist() == pytest.approx([float("nan")] * 3, nan_ok=True)
+        grid.take_scorer("mirage")
+        assert grid.groups_and_means()[0].means == (None, 2 / 3)
+        assert grid.counts == (0, 3)
 
 
 def test_runs_on_different_questions_are_joined_by_id(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class TwoByTwo(Struct, frozen=True, kw_only=True):
     second_only: int
     neither: int
     left_out: int
-    """Questions that only one of them has a score for, or that different scorers scored."""
+    """Questions that one or both have a score for, but not both by the scorer of the grid."""
     difference: float | None
     """Mean score of the second minus that of the first, on these questions."""
     p: float | None
@@ -189,7 +189,11 @@ class Grid:
         """(rows, columns): epochs with a score."""
         self.fractional: tuple[bool, ...] = ()
         """By column: some score is neither 0 nor 1."""
+        self.scorer = ""
+        """By which means, the 2 × 2 and patterns are: other cells are in none of them. Empty: nothing is scored."""
         self._by: Codes = np.empty((0, len(self.runs)), dtype=np.uint8)
+        self._compared: Numbers = np.empty((0, len(self.runs)), dtype=np.float64)
+        """(rows, columns): the means of the cells that `scorer` has scored."""
         self._outcomes: Codes = np.empty((0, len(self.runs)), dtype=np.uint8)
         self._costs: Numbers = np.empty((0, len(self.runs)), dtype=np.float64)
         self._clusters: Places | None = None
@@ -215,6 +219,7 @@ class Grid:
         self.scored = np.stack([(~np.isnan(one.values)).sum(axis=1).astype(np.uint8) for one in columns], axis=1)
         self.fractional = tuple(bool(((one.values > 0) & (one.values < 1)).any()) for one in columns)
         self._by = np.stack([column.scorers.min(axis=1) for column in columns], axis=1)
+        self.take_scorer(self.scorer or next(iter(self.used_scorers()), ""))
         self._ended()
 
     def load_statuses(self) -> None:
@@ -309,11 +314,30 @@ class Grid:
 
     # Cells, rows and columns
 
+    def used_scorers(self) -> dict[str, int]:
+        """The scorers by which cells are scored, each with the number of cells, the most frequent first."""
+        used = np.bincount(self._by[self._by != _NO_SCORER], minlength=len(self.scorers))
+        named = {name: int(count) for name, count in zip(self.scorers, used, strict=True) if count}
+        return dict(sorted(named.items(), key=lambda one: -one[1]))
+
+    def take_scorer(self, scorer: str) -> None:
+        """Make means, the 2 × 2 and patterns by this scorer: scores of two scorers are never averaged or compared."""
+        self.scorer = scorer
+        code = self.scorers.index(scorer) if scorer in self.scorers else _NO_SCORER
+        self._compared = np.where(self._by == code, self.means, np.nan)
+        self._tests = None
+
     @property
-    def scorer(self) -> str:
-        """The scorer of most cells, or empty where nothing is scored."""
-        used = np.bincount(self._by[self._by != _NO_SCORER], minlength=1)
-        return self.scorers[int(used.argmax())] if used.any() else ""
+    def counts(self) -> tuple[int, ...]:
+        """By column: questions with a score by `scorer`."""
+        return tuple(int(count) for count in (~np.isnan(self._compared)).sum(axis=0))
+
+    def _alike(self) -> npt.NDArray[np.bool_]:
+        """(rows, columns): cells with a score by the scorer of the first one in their row that has one."""
+        known = ~np.isnan(self.means)
+        first = self._by[np.arange(self.rows), known.argmax(axis=1)]
+        alike: npt.NDArray[np.bool_] = known & (self._by == first[:, None])
+        return alike
 
     def ids(self) -> list[str]:
         """The questions' ids, by row; read anew."""
@@ -381,7 +405,7 @@ class Grid:
     def disagreement(self) -> Numbers:
         """(rows,): four times the variance of the agents' scores, so that 1 is half of them right and half wrong and 0
         is all alike; NaN where fewer than two have a score."""
-        known = ~np.isnan(self.means)
+        known = self._alike()
         counts = known.sum(axis=1)
         sums = np.where(known, self.means, 0).sum(axis=1)
         squares = np.where(known, self.means, 0)
@@ -397,7 +421,7 @@ class Grid:
 
     def score(self) -> Numbers:
         """(rows,): the mean of the agents' scores; NaN where none has one."""
-        known = ~np.isnan(self.means)
+        known = self._alike()
         with np.errstate(invalid="ignore"):
             found: Numbers = np.where(known, self.means, 0).sum(axis=1) / known.sum(axis=1)
         return found
@@ -435,7 +459,7 @@ class Grid:
             return np.arange(self.rows, dtype=np.int64)
         one, other, known = self._sides(first, second)
         kinds = {
-            "differ": self.means[:, first] != self.means[:, second],
+            "differ": self._compared[:, first] != self._compared[:, second],
             "first": one & ~other,
             "second": other & ~one,
             "both": one & other,
@@ -444,17 +468,19 @@ class Grid:
         return np.flatnonzero(known & kinds[wanted])
 
     def groups_and_means(self) -> list[GridGroup]:
-        """For every group its means, and first those of all questions."""
+        """For every group its means by `scorer`, and first those of all questions."""
         every = GridGroup("", self.rows, self._group_means(np.ones(self.rows, dtype=bool)))
         if self.groups is None:
             return [every]
         counts = np.bincount(self.groups, minlength=len(self.group_names))
-        known = ~np.isnan(self.means)
+        known = ~np.isnan(self._compared)
         means = []
         for column in range(len(self.runs)):
             inside = known[:, column]
             of = np.bincount(self.groups[inside], minlength=len(self.group_names))
-            sums = np.bincount(self.groups[inside], weights=self.means[inside, column], minlength=len(self.group_names))
+            sums = np.bincount(
+                self.groups[inside], weights=self._compared[inside, column], minlength=len(self.group_names)
+            )
             means.append([float(total / number) if number else None for total, number in zip(sums, of, strict=True)])
         return [
             every,
@@ -467,7 +493,7 @@ class Grid:
     def _group_means(self, rows: npt.NDArray[np.bool_]) -> tuple[float | None, ...]:
         found: list[float | None] = []
         for column in range(len(self.runs)):
-            values = self.means[rows, column]
+            values = self._compared[rows, column]
             known = values[~np.isnan(values)]
             found.append(float(known.mean(dtype=np.float64)) if len(known) else None)
         return tuple(found)
@@ -477,7 +503,7 @@ class Grid:
     def two_by_two(self, first: int, second: int) -> TwoByTwo:
         """Two columns against each other, over all questions."""
         one, other, known = self._sides(first, second)
-        values = self.means[known]
+        values = self._compared[known]
         scored = (~np.isnan(self.means[:, first])) | (~np.isnan(self.means[:, second]))
         difference = float(values[:, second].mean() - values[:, first].mean()) if len(values) else None
         tested = self._tested().get((first, second)) or self._tested().get((second, first))
@@ -501,23 +527,22 @@ class Grid:
         _, first, counts = np.unique(self._patterns(rows), return_index=True, return_counts=True)
         found = []
         for place in np.lexsort((first, -counts))[:most]:
-            values = self.means[first[place]]
+            values = self._compared[first[place]]
             signs = tuple(None if np.isnan(value) else bool(value >= 1) for value in values)
             found.append(GridPattern(signs, int(counts[place])))
         return found
 
     def _patterns(self, rows: Places) -> Places:
         """(rows,): a number for who is right, wrong and without a score; of the first 39 columns."""
-        values = self.means[rows, :39]
+        values = self._compared[rows, :39]
         digits = np.where(np.isnan(values), 0, np.where(values >= 1, 2, 1)).astype(np.int64)
         found: Places = -(digits @ (3 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)))
         return found
 
     def _sides(self, first: int, second: int) -> tuple[npt.NDArray[np.bool_], ...]:
-        """Who has full marks, and where both have a score by one scorer."""
-        known = ~np.isnan(self.means[:, first]) & ~np.isnan(self.means[:, second])
-        known &= self._by[:, first] == self._by[:, second]
-        return self.means[:, first] >= 1, self.means[:, second] >= 1, known
+        """Who has full marks, and where both have a score by `scorer`."""
+        one, other = self._compared[:, first], self._compared[:, second]
+        return one >= 1, other >= 1, ~np.isnan(one) & ~np.isnan(other)
 
     def _tested(self) -> dict[tuple[int, int], tuple[float, float]]:
         """p and p corrected by Holm of every pair that can be tested; none where they are too many."""
@@ -528,7 +553,7 @@ class Grid:
             found: dict[tuple[int, int], float] = {}
             for first, second in pairs:
                 one, other, known = self._sides(first, second)
-                values = self.means[known][:, [first, second]]
+                values = self._compared[known][:, [first, second]]
                 if not len(values) or ((values != 0) & (values != 1)).any():
                     continue
                 # Of a cluster its first question counts, as in the tables.

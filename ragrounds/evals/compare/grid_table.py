@@ -22,7 +22,7 @@ class GridAgent(Struct, frozen=True, kw_only=True):
     mean: float | None
     """Mean score of all questions that have one, whichever are listed."""
     scored: int
-    """How many these are."""
+    """How many these are; both are by the scorer of the table."""
 
 
 class GridQuestion(Struct, frozen=True, kw_only=True):
@@ -43,7 +43,9 @@ class GridTable(Struct, frozen=True, kw_only=True):
     questions: int
     """All questions, whichever are listed."""
     scorer: str
-    """The first of the scorers by which cells are scored; empty: nothing is scored."""
+    """By which means and pairs are; empty: nothing is scored."""
+    others: dict[str, int]
+    """Other scorers, by which some cells are scored, and how many: they are in no mean and no pair."""
     sort: str
     agents: tuple[GridAgent, ...]
     pairs: tuple[TwoByTwo, ...]
@@ -82,6 +84,7 @@ def grid_table(
     return GridTable(
         questions=grid.rows,
         scorer=grid.scorer,
+        others={name: count for name, count in grid.used_scorers().items() if name != grid.scorer},
         sort=sort,
         agents=tuple(
             GridAgent(
@@ -89,7 +92,7 @@ def grid_table(
                 agent=run.agent,
                 name=name,
                 mean=every.means[place],
-                scored=int((grid.scored[:, place] > 0).sum()),
+                scored=grid.counts[place],
             )
             for place, (run, name) in enumerate(zip(grid.runs, names, strict=True))
         ),

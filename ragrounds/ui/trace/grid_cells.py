@@ -12,7 +12,7 @@ from textual.color import Color
 
 from ragrounds.evals.compare.grid import GridCell, TwoByTwo
 from ragrounds.records import Run
-from ragrounds.ui.text import UNKNOWN, one_line, p_value, percent, points, safe
+from ragrounds.ui.text import UNKNOWN, number_of, one_line, p_value, percent, points, safe
 from ragrounds.ui.trace.attempt_list import outcome_sign
 from ragrounds.ui.trace.layout import TextBlock, fit
 from ragrounds.ui.trace.themes import contrast
@@ -169,13 +169,14 @@ def letters(ground: Color) -> Color:
     return max((Color(0, 0, 0), Color(255, 255, 255)), key=lambda letter: contrast(letter, ground))
 
 
-def two_by_two_blocks(pair: TwoByTwo, names: Sequence[str], unit: str) -> list[TextBlock]:
+def two_by_two_blocks(pair: TwoByTwo, names: Sequence[str], unit: str, scorer: str) -> list[TextBlock]:
     """The 2 × 2 of two agents, with its test in words.
 
     Args:
         pair: the counts.
         names: of all columns.
         unit: of the score: ``percent`` or another.
+        scorer: of the grid.
     """
     first, second = f"{pair.first + 1} {names[pair.first]}", f"{pair.second + 1} {names[pair.second]}"
     size = max(7, *(len(f"{number:,}") for number in (pair.both, pair.first_only, pair.second_only, pair.neither)))
@@ -194,8 +195,8 @@ def two_by_two_blocks(pair: TwoByTwo, names: Sequence[str], unit: str) -> list[T
         blocks.append(TextBlock(f"McNemar exact: p {p_value(pair.p)}{corrected}"))
     elif pair.n:
         blocks.append(TextBlock("No exact test: some scores are neither 0 nor 1.", "dim"))
-    left = f"; {pair.left_out:,} left out: not both have a score by one scorer" if pair.left_out else ""
-    blocks.append(TextBlock(f"{pair.n:,} questions{left}", "dim"))
+    left = f"; {pair.left_out:,} left out: not both have a score by it" if pair.left_out else ""
+    blocks.append(TextBlock(f"{number_of(pair.n, 'question')} by {scorer or 'no scorer'}{left}", "dim"))
     return blocks
 
 

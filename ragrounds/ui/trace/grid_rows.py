@@ -60,10 +60,11 @@ def _row(question: GridQuestion) -> tuple[str, ...]:
 
 
 def _agents(table: GridTable, unit: str) -> TextTable:
+    apart = "".join(f"; {count:,} cells scored by {name} are in no mean" for name, count in table.others.items())
     return TextTable(
         key="agents",
         scorer=table.scorer,
-        title=f"Agents, mean score by {table.scorer}" if table.scorer else "Agents",
+        title=(f"Agents, mean score by {table.scorer}" if table.scorer else "Agents") + apart,
         columns=(Column("#"), Column("agent", right=False), Column("mean"), Column("questions with a score")),
         rows=tuple(
             (f"{place}", safe(one.name), in_scale(one.mean, unit), f"{one.scored:,} of {table.questions:,}")
@@ -80,7 +81,7 @@ def _pairs(table: GridTable, unit: str) -> TextTable:
     return TextTable(
         key="pairs",
         scorer=table.scorer,
-        title=f"Every two agents, on the questions both have a score for{more}",
+        title=f"Every two agents, on the questions both have a score for by {table.scorer}{more}",
         columns=(
             Column("pair", right=False, whole=True),
             Column("both right"),

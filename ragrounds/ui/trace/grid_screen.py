@@ -17,9 +17,11 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 
 from ragrounds.evals.compare.grid import GRID_SORTS, Grid, GridSort, WhichRows
-from ragrounds.evals.scorers import described
+from ragrounds.evals.store.causes import Cause
 from ragrounds.evals.store.database import ChangeWatch
+from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.shown_names import kept_names
+from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.text import UNKNOWN, duration, safe
 from ragrounds.ui.trace.attempt_list import AttemptList, mark
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
@@ -69,6 +71,7 @@ class GridScreen(DetailActions, Screen[int | None]):
         Binding("d", "which", "Which questions", id="grid.which"),
         Binding("s", "sort", "Sort", id="grid.sort"),
         Binding("S", "reverse", "Sort the other way", id="grid.reverse", show=False),
+        Binding("m", "scorer", "Means and 2 × 2 by the next scorer", id="grid.scorer", show=False),
         Binding("p", "agents", "Choose agents", id="grid.agents"),
         Binding("minus", "fold_all(True)", "Fold all groups", id="grid.fold", show=False, key_display="-"),
         Binding(
@@ -99,9 +102,8 @@ class GridScreen(DetailActions, Screen[int | None]):
         self.attempt_list = attempt_list
         pages = attempt_list.pages
         names = column_names(pages.runs, kept_names(pages.store.engine))
-        scorer = attempt_list.current.scorer if attempt_list.current else ""
-        unit = described(scorer).unit if scorer else "percent"
-        self.view = GridView(Grid(pages), names, unit, attempt_list.order)
+        self.view = GridView(Grid(pages), names, attempt_list.order)
+        self._reader = HopReader(pages)
         self._watch = ChangeWatch(pages.store.engine)
         self._not_before = 0.0
 
@@ -168,13 +170,16 @@ class GridScreen(DetailActions, Screen[int | None]):
         view, pane = self.view, self.pane
         self._say("")
         self._subtitle()
-        self.query_one("#cell", Pager).show(self._cell_blocks())
+        summary = self._cell_summary()
+        self.query_one("#cell", Pager).show(self._cell_blocks(summary))
+        if summary is not None and (summary.wrong or summary.troubled):
+            self._find_cause(summary)
         pair = self.query_one("#pair", Pager)
         if len(view.all_names) < 2:
             pair.show([TextBlock("One agent: there is nothing to compare.", "dim")])
         elif view.grid.rows and len(view.grid.means):
             found = view.grid.two_by_two(*view.pair(pane.column))
-            pair.show(two_by_two_blocks(found, view.all_names, view.unit))
+            pair.show(two_by_two_blocks(found, view.all_names, view.unit, view.grid.scorer))
             self.query_one("#patterns", Pager).show(self._pattern_blocks())
 
     def _subtitle(self) -> None:
@@ -190,18 +195,36 @@ class GridScreen(DetailActions, Screen[int | None]):
         if doing:
             line.tell(doing)
             return
-        current = self.attempt_list.current
+        others = {name: count for name, count in view.grid.used_scorers().items() if name != view.grid.scorer}
+        apart = "".join(f"; {count:,} cells by {name} in no mean, m" for name, count in others.items())
         wanted = self.attempt_list.description() if view.listed is not None else ""
         line.tell(
             f"{pane.row + 1 if len(view) else 0:,} of {len(view):,}",
             view.description(),
             "" if view.grid.has_statuses else "statuses and costs are being read …",
             f"only: {safe(wanted)}" if wanted else "",
-            f"score: {current.scorer}" if current and current.scorer else "not scored",
+            f"score: {view.grid.scorer}{apart}" if view.grid.scorer else "not scored",
             view.names()[pane.column] if view.shown else "",
         )
 
-    def _cell_blocks(self) -> list[TextBlock]:
+    @work(thread=True, exclusive=True, group="cause")
+    def _find_cause(self, summary: AttemptSummary) -> None:
+        found = self._reader.read([summary])
+        if found and found[0].cause is not None:
+            self.app.call_from_thread(self._show_cause, summary, found[0].cause)
+
+    def _show_cause(self, summary: AttemptSummary, cause: Cause) -> None:
+        here = self._cell_summary()
+        if here is not None and here.index == summary.index:
+            said = TextBlock(f"likely: {cause.word}, {cause.text}", "note")
+            blocks = self._cell_blocks(here)
+            self.query_one("#cell", Pager).show([*blocks[:2], said, *blocks[2:]], keep_scroll=True)
+
+    def _cell_summary(self) -> AttemptSummary | None:
+        view, row = self.view, self.view.row(self.pane.row)
+        return view.attempt(row, view.shown[self.pane.column]) if row is not None and view.shown else None
+
+    def _cell_blocks(self, summary: AttemptSummary | None) -> list[TextBlock]:
         view, pane = self.view, self.pane
         group = view.group(pane.row)
         if group is not None:
@@ -210,7 +233,6 @@ class GridScreen(DetailActions, Screen[int | None]):
         if row is None or not view.shown:
             return [TextBlock("No question is listed.", "dim")]
         column = view.shown[pane.column]
-        summary = view.attempt(row, column)
         if summary is None:
             return [TextBlock("This run was not asked the question.", "dim")]
         sign, style = mark(summary)
@@ -326,6 +348,14 @@ class GridScreen(DetailActions, Screen[int | None]):
             for name, letter in zip(sorts, given, strict=True)
         ]
         self.app.push_screen(MenuScreen("sort questions by", lines, sorts.index(self.view.sort)), chosen)
+
+    def action_scorer(self) -> None:
+        """Make means and the 2 × 2 by the next scorer."""
+        if self.view.next_scorer():
+            self.view.figures_changed()
+            self._arrange()
+        else:
+            self.app.notify("Every cell is scored by one scorer.", markup=False)
 
     def action_reverse(self) -> None:
         """Sort the other way round."""

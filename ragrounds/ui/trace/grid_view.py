@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ragrounds.evals.compare.grid import Grid, GridGroup, GridPattern, GridSort, Numbers, Places, WhichRows
+from ragrounds.evals.scorers import described
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, safe
 from ragrounds.ui.trace.grid_cells import cell_style, cell_text, heat, mean_text, score_text
@@ -40,10 +41,9 @@ class GridLine(Struct, frozen=True):
 class GridView:
     """A grid with an order, a cursor's surroundings, and marks."""
 
-    def __init__(self, grid: Grid, names: Sequence[str], unit: str, listed: array[int] | None) -> None:
+    def __init__(self, grid: Grid, names: Sequence[str], listed: array[int] | None) -> None:
         self.grid = grid
         self.all_names = tuple(names)
-        self.unit = unit
         self.listed = listed
         """Places of the attempts that the list of attempts holds, in its order; ``None``: all of them."""
         self.shown: list[int] = list(range(len(names)))
@@ -58,8 +58,7 @@ class GridView:
         """Row and column of at most two cells."""
         self.folded: set[int] = set()
         self.means: tuple[float | None, ...] = (None,) * len(names)
-        self.counts: tuple[int, ...] = ()
-        """By column: questions with a score."""
+        self._counts: tuple[int, ...] = ()
         self.patterns: list[GridPattern] = []
         self.groups: list[GridGroup] = []
         self._figures: dict[GridSort, Numbers] = {}
@@ -71,6 +70,11 @@ class GridView:
     def pages(self) -> Pages:
         """Where the attempts are."""
         return self.grid.pages
+
+    @property
+    def unit(self) -> str:
+        """The unit of the grid's scorer."""
+        return described(self.grid.scorer).unit if self.grid.scorer else "percent"
 
     def make_lines(self, column: int = 0) -> array[int]:
         """The lines for :meth:`take`: the slow part, for another thread.
@@ -101,7 +105,7 @@ class GridView:
         """Make what is said of all questions anew: means, groups, patterns. Also for another thread."""
         every, *groups = self.grid.groups_and_means()
         self.means, self.groups = every.means, groups
-        self.counts = tuple(int(count) for count in (self.grid.scored > 0).sum(axis=0))
+        self._counts = self.grid.counts
         self.patterns = self.grid.patterns(40)
         self._figures = {
             "disagreement": self.grid.disagreement(),
@@ -181,6 +185,14 @@ class GridView:
             self.marked = [*self.marked[-1:], cell]
         return True
 
+    def next_scorer(self) -> bool:
+        """Make means and the 2 × 2 by the next scorer that scored some cells; whether there is another."""
+        used = list(self.grid.used_scorers())
+        if len(used) < 2:
+            return False
+        self.grid.take_scorer(used[(used.index(self.grid.scorer) + 1) % len(used)])
+        return True
+
     def fold(self, group: int) -> None:
         """Fold a group, or unfold it."""
         self.folded ^= {group}
@@ -211,9 +223,10 @@ class GridView:
 
     def scored(self) -> Sequence[str]:
         """How many questions have a score of each shown agent; empty where all have."""
-        if all(count == self.grid.rows for count in self.counts):
+        counts = self._counts
+        if all(count == self.grid.rows for count in counts):
             return ()
-        return [f"{self.counts[column]:,}" for column in self.shown]
+        return [f"{counts[column]:,}" for column in self.shown]
 
     def figure_name(self) -> str:
         """The heading of the figure by which the grid is sorted."""

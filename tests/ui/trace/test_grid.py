@@ -113,7 +113,7 @@ async def test_every_key(viewer: Open, size: tuple[int, int]) -> None:
         assert isinstance(pilot.app.screen, PickScreen)
         await press(pilot, "a", "a", "space", "enter")
         assert list(view.names()) == ["seeker"]
-        await press(pilot, "p", "escape", "r")
+        await press(pilot, "p", "escape", "r", "m")
         assert len(rows(pilot)) == 8
         await press(pilot, "down", "enter")
         assert isinstance(pilot.app.screen, BrowseScreen)
