@@ -75,6 +75,7 @@ class CompareScreen(DetailActions, Screen[int | None]):
         & #upper { height: 1fr; }
         & #questions { display: none; height: 1fr; }
         &.-list #questions { display: block; }
+        &.-narrow.-list #sides { display: none; }
         & #sides { height: 1fr; }
         & #details { height: 1fr; }
         & #left, & #right { width: 1fr; height: 1fr; }
@@ -110,6 +111,7 @@ class CompareScreen(DetailActions, Screen[int | None]):
     )
     KEYS_SHOWN: ClassVar[KeysShown] = {
         "sides": (("rows.open", "open left"), *_OFTEN),
+        "questions": (("rows.open", "its lines"), *_OFTEN),
         "left": (("compare.open", "open it"), *_OFTEN, ("zoom", "enlarge")),
         "right": (("compare.open", "open it"), *_OFTEN, ("zoom", "enlarge")),
         "": (*_OFTEN, ("zoom", "enlarge")),
@@ -296,6 +298,8 @@ class CompareScreen(DetailActions, Screen[int | None]):
 
     @on(Rows.Chosen, "#questions")
     def _question_chosen(self) -> None:
+        if self.has_class("-narrow"):
+            self.remove_class("-list")
         self.query_one("#sides").focus()
 
     @on(Rows.Moved, "#sides")
@@ -333,6 +337,8 @@ class CompareScreen(DetailActions, Screen[int | None]):
         """Show the questions on which they differ; then those that only the left, or only the right one has right."""
         if not self.has_class("-list"):
             self.add_class("-list")
+            if self.has_class("-narrow"):  # it stands in the place of the lines
+                self.query_one("#questions").focus()
         elif self.compared.which == WHICH[-1] and self.app.size.width < 140:
             self.remove_class("-list")
             self.compared.choose(WHICH[0])

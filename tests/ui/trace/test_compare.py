@@ -212,3 +212,23 @@ async def test_attempts_that_were_not_made_are_compared_too(pages: Pages) -> Non
         assert screen(app).count("Not made yet.") == 2
         await press(pilot, "enter")
         assert isinstance(app.screen, BrowseScreen)
+
+
+async def test_on_a_narrow_terminal_the_list_stands_in_the_place_of_the_lines(hunt_pages: Pages) -> None:
+    app = TraceApp(hunt_pages)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await press(pilot, "4", "d")
+        shown = app.screen
+        assert isinstance(shown, CompareScreen)
+        questions, sides = shown.query_one("#questions"), shown.query_one("#sides")
+        assert questions.display
+        assert questions.has_focus
+        assert not sides.display
+        before = shown.chosen
+        await press(pilot, "down", "enter")
+        assert shown.chosen != before
+        assert sides.has_focus
+        assert not questions.display
+        await press(pilot, *"dddd")
+        assert not questions.display
+        assert sides.has_focus
