@@ -158,7 +158,7 @@ def measure(folder: Path, small: str, large: str, repeat: int) -> dict[str, obje
         kept: list[TreeState] = []
         one = {
             "open": cost_paid(lambda: kept.append(TreeState(LoadedAttempt(long, long.read([0])[0])))),
-            "show_a_call": cost_paid(lambda: _show(kept[0], "step 7 call 0")),
+            "show_a_call": cost_paid(lambda: _show(kept[0], "step 7")),
             "fold_all_and_unfold": cost_paid(
                 lambda: (kept[0].fold_all(True), kept[0].fold_all(False), kept[0].lines())
             ),

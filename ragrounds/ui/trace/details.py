@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ragrounds.contracts import SearchRequest
 from ragrounds.evals.store.causes import cause_of
 from ragrounds.evals.store.codec import DamagedRecord
@@ -21,7 +23,7 @@ from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.model_details import exchange
 from ragrounds.ui.trace.row_text import call_row, fault_words
 from ragrounds.ui.trace.search_details import found_blocks, sources
-from ragrounds.ui.trace.tree import LoadedAttempt, Node, measured
+from ragrounds.ui.trace.tree import LoadedAttempt, Node, measured, walk
 
 if TYPE_CHECKING:
     from ragrounds.evals.engine.in_flight import LiveCall
@@ -37,9 +39,9 @@ def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     if node.call is not None:
         return [*_call(loaded, node), *(_around(node.step, more=True) if node.step else ())]
     if node.step is not None:
-        return list(_step(node))
+        return list(_step(loaded, node))
     if node.kind == "round":
-        return list(_round(node))
+        return list(_round(loaded, node))
     return list(_attempt(loaded))
 
 
@@ -157,13 +159,14 @@ def _doing(loaded: LoadedAttempt, doing: LiveCall) -> Iterator[TextBlock]:
     yield TextBlock(doing.what)
 
 
-def _step(node: Node) -> Iterator[TextBlock]:
+def _step(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     step = node.step
     assert step is not None
     took = duration(node.figures.seconds) + (", not left" if step.seconds is None else "")
     yield TextBlock(f"step {step.index}: {node.label}  {took}", "heading")
     for child in node.children:
         yield TextBlock(f"{child.row.plain}  {_took(child)}", "trouble" if child.troubled else "plain", elsewhere=True)
+    yield from _inside(loaded, node)
     yield from _around(step, more=bool(node.children))
 
 
@@ -180,18 +183,34 @@ def _around(step: Step, more: bool) -> Iterator[TextBlock]:
         yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2), more=more)
 
 
-def _round(node: Node) -> Iterator[TextBlock]:
+def _round(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
     yield TextBlock(f"{node.label}  {_took(node)}", "heading")
     for child in node.children:
         yield TextBlock(
             f"{child.folded.plain}  {_took(child)}", "trouble" if child.troubled else "plain", 2, elsewhere=True
         )
+    yield from _inside(loaded, node)
+
+
+def _inside(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
+    """What the calls below a node found and replied: what their own details tell at the first look."""
+    hops = {hop.call: hop for hop in loaded.hops}
+    for one in walk(node):
+        if one.call is None or one.call.error:
+            continue
+        yield TextBlock(f"\n{one.row.plain}", "heading", elsewhere=True)
+        if (hop := hops.get(one.place)) is not None:
+            yield from (replace(block, elsewhere=True) for block in found_blocks(loaded, hop, brief=True))
+        reply = loaded.traced[one.place].reply
+        if reply is not None and reply.text.strip():
+            yield TextBlock(reply.text.strip(), markdown=True, elsewhere=True)
 
 
 def _took(node: Node) -> str:
     figures = node.figures
     used = tokens(figures.tokens) if figures.tokens is not None else UNKNOWN
-    return f"{duration(figures.seconds)}, {used} tokens, {dollars(figures.cost)}"
+    cost = dollars(figures.cost) if figures.cost is not None else "cost unknown"
+    return f"{duration(figures.seconds)}, {used} tokens, {cost}"
 
 
 def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:

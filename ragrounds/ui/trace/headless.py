@@ -109,11 +109,17 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
         console.print(Rule(Text(one_line(_title(node, trace), 110)), align="left"))
         for note in note_lines(trace.notes) if node.kind == "attempt" else ():
             console.print(Text(note, style="yellow"), soft_wrap=True)
-        for block in detail(loaded, node):
+        for block in _blocks(loaded, node):
             if full or not block.more:
                 _print_block(block, console, None if full else _LONGEST)
     if not full:
         console.print(Text("--full: passages and prompts whole", style="dim"))
+
+
+def _blocks(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
+    """The detail of a node, where those of its children follow: without what they tell."""
+    follow = node.kind != "attempt" and node.children
+    return [block for block in detail(loaded, node) if not (follow and block.elsewhere)]
 
 
 def _title(node: Node, trace: Trace) -> str:
@@ -145,7 +151,7 @@ def attempt_markdown(loaded: LoadedAttempt) -> str:
         if node.kind in ("attempt", "step", "call"):
             if node.kind != "attempt":
                 parts.append(f"{'#' * min(depth, 6)} {_code(node.row.plain)}")
-            parts.append(_fenced("\n".join(safe(block.text) for block in detail(loaded, node))))
+            parts.append(_fenced("\n".join(safe(block.text) for block in _blocks(loaded, node))))
         for child in node.children:
             _add(child, depth + (node.kind != "round"))
 

@@ -66,8 +66,9 @@ def _turn(
 ) -> Iterator[TextBlock]:
     yield TextBlock(f"\n[{title}]", "heading", more=more)
     for text, style in parts:
-        whole = len(parts) == 1
-        yield TextBlock(text if whole else text.strip("\n"), style, more=more)
+        shown = text if len(parts) == 1 else text.strip("\n")
+        if shown:
+            yield TextBlock(shown, style, more=more)
     for wish in calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note", more=more)
 

@@ -15,8 +15,8 @@ from ragrounds.ui.trace.tree import LoadedAttempt
 Span = tuple[int, int, str]
 
 
-def found_blocks(loaded: LoadedAttempt, hop: Hop) -> Iterator[TextBlock]:
-    """What a search found and what became of it."""
+def found_blocks(loaded: LoadedAttempt, hop: Hop, brief: bool = False) -> Iterator[TextBlock]:
+    """What a search found and what became of it; `brief`: neither the prompts that saw it nor whole texts."""
     found, golden = hop.found, set(loaded.summary.gold.documents)
     yield _summary(hop, golden)
     terms = query_terms(hop.query)
@@ -27,6 +27,8 @@ def found_blocks(loaded: LoadedAttempt, hop: Hop) -> Iterator[TextBlock]:
         excerpt = matching_sentence(shown(one.passage.text), terms, common)
         spans = tuple((begin, end, "term") for begin, end in excerpt.spans)
         yield TextBlock(excerpt.text or "(no text)", "plain" if one.gold else "dim", 5, spans=spans)
+    if brief:
+        return
     yield from _readers(loaded, hop, readers)
     yield from _whole_texts(found)
 

@@ -175,6 +175,7 @@ class _Builder:
     def __init__(self, events: Sequence[Event], whole: Span | None, told: Told) -> None:
         self._steps = {step.index: step for step in steps_of(events)}
         self._told = told
+        self._rows: dict[int, RowText] = {}
         self._end = whole.end if whole else None
         self._inside: dict[int, list[Step]] = {}
         above: dict[int, list[int]] = {}
@@ -209,7 +210,7 @@ class _Builder:
             _doing(call, number, self._told.now) for number, call in enumerate(self._told.doing) if call.step == index
         ]
         nodes.sort(key=_began)  # where no times are known, calls stay before steps
-        beside = side_by_side([_span(node) for node in nodes])
+        beside = side_by_side([_core(node) for node in nodes])
         return _rounds([replace(node, beside=flag) for node, flag in zip(nodes, beside, strict=True)])
 
     def _step(self, step: Step) -> Node:
@@ -267,7 +268,9 @@ class _Builder:
         told = self._told
         if not 0 <= place < len(told.calls):
             return RowText(name)
-        row = call_row(name, told.calls[place], told.hops.get(place))
+        if place not in self._rows:
+            self._rows[place] = call_row(name, told.calls[place], told.hops.get(place))
+        row = replace(self._rows[place], name=name)
         return replace(row, said=(*told.outcome, *row.said)) if place == told.answer else row
 
 
@@ -292,7 +295,7 @@ def _folded(name: str, below: Sequence[Node]) -> RowText:
     if searches:
         more = ((f", {len(searches)} searches", "dim"),) if len(searches) > 1 else ()
         first = searches[0].row
-        return RowText(name, quote=first.quote, tail=(*first.tail, *more))
+        return RowText(name, quote=first.quote, tail=(*first.tail, *more), short=first.short)
     said = [node.row for node in leaves if node.row.quote]
     return RowText(name, said=said[-1].said, quote=said[-1].quote) if said else RowText(name)
 
@@ -363,6 +366,14 @@ def _span(node: Node) -> Span | None:
     """When a node ran; ``None``: it was not measured."""
     at, seconds = _began(node), node.figures.seconds
     return Span(at, at + seconds) if at and seconds is not None else None
+
+
+def _core(node: Node) -> Span | None:
+    """When a node's calls ran: what surrounds them is noted late where much runs; without calls, when it ran."""
+    if node.call is not None:
+        return Span(node.call.at, node.call.at + node.call.seconds) if node.call.at else None
+    inner = [span for child in node.children if (span := _core(child)) is not None]
+    return Span(min(one.begin for one in inner), max(one.end for one in inner)) if inner else _span(node)
 
 
 def _timed(root: Node, whole: Span) -> Node:

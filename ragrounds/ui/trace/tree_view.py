@@ -199,7 +199,7 @@ def figure_cells(node: Node, total: NodeFigures, width: int, measure: Measure) -
 def _columns(width: int, total: NodeFigures) -> list[tuple[str, int]]:
     """The columns that there is room for, with their cells."""
     clock = max(7, min(12, len(duration(total.seconds)) + 1))
-    wanted = (("time", clock, 34), ("share", 6, 48), ("tokens", 8, 56), ("own", clock, 66), ("uncached", 9, 78))
+    wanted = (("time", clock, 34), ("share", 6, 60), ("tokens", 8, 68), ("own", clock, 76), ("uncached", 9, 86))
     chosen = {name: size for name, size, least in wanted if width >= least}
     return [(name, chosen[name]) for name in ("share", "time", "own", "tokens", "uncached") if name in chosen]
 

@@ -112,3 +112,31 @@ def test_what_was_asked_beside_the_messages_and_how_likely_the_reply_was() -> No
     likely = "log probability of its 2 tokens: -1.75; least likely 'A' -1.50 (beside 'B' -0.50)"
     assert probability_of(Reply(text="So A", logprobs=tokens)) == likely
     assert probability_of(Reply(text="So A")) == ""
+
+
+def test_a_round_tells_what_its_calls_found_and_replied(loaded: LoadedAttempt) -> None:
+    found = at(loaded, "round step 2")
+    texts = [block.text for block in found]
+    assert texts[0] == "round 2  2.0 s, 120 tokens, $0.01"
+    assert texts[texts.index("\nsearch “query 1” → 2, gold at 1") + 1].startswith("\n2 passages: 2 new; gold at 1")
+    assert texts[-1] == "Kept in round 1: aspirin."
+    assert all(block.elsewhere for block in found[1:])
+
+
+def test_the_new_part_of_a_prompt_stands_first_and_the_whole_below(loaded: LoadedAttempt) -> None:
+    found = at(loaded, "step 3")
+    texts = [block.text for block in found]
+    assert "passages in the prompt: hop 2: ★1 whole" in texts
+    new = next(place for place, text in enumerate(texts) if text.startswith("\nnew in this prompt: "))
+    assert texts[new + 1 : new + 3] == ["\n[user]", "Read: Passage 1 found in round 1: aspirin thins the blood."]
+    reply = texts.index("\n[reply, finish: stop, tiny-1]")
+    whole = texts.index("\nthe whole prompt: 2 turns, 74 characters")
+    assert new < reply < whole
+    assert ("You are careful.", "dim", True) in [(block.text, block.style, block.more) for block in found]
+
+
+def test_an_attempt_lists_its_searches_and_the_likely_cause(pages: Pages) -> None:
+    wrong = LoadedAttempt(pages, pages.read([10])[0])
+    texts = [block.text for block in detail(wrong, wrong.root)]
+    assert texts[texts.index("\nhops") + 1] == "1. “query 0” → 2, gold at 1; 1 seen, 1 not seen"
+    assert any(text.startswith("likely: ") for text in texts)
