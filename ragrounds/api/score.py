@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -223,7 +225,6 @@ def judge(
         StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
     from ragrounds.api.event_loop import finish
-    from ragrounds.api.progress import counted
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.engine.budget import Budget
     from ragrounds.evals.engine.circuit_breaker import failure_limit
@@ -259,14 +260,29 @@ def judge(
                     fail_after=failing,
                     at_once=concurrency or chosen.concurrency,
                     wanted=lambda attempt: fitting[attempt.run](attempt),
-                    done=_counted(f"{', '.join(run.id for run in found)}: answers judged", tell),
+                    done=hear,
                 )
 
-        with counted(progress) as tell:
+        with _shown([run.id for run in found], progress) as hear:
             judged = finish(carry_out())
         scorers = judged.runs[0].scorers
         comparison = None if judged.mute else compare(store, found, scorers=scorers, common=len(found) > 1)
     return JudgeResult(settings=chosen, judged=judged, comparison=comparison)
+
+
+@contextmanager
+def _shown(runs: Sequence[str], progress: Progress | bool | None) -> Iterator[Callable[[JudgedAnswer], None]]:
+    """Who is told of every answer that is judged: a screen on a terminal, else as everywhere."""
+    from ragrounds.api.progress import counted
+    from ragrounds.ui.notebook import in_notebook
+    from ragrounds.ui.progress.judged import JudgeProgress
+
+    if progress in (None, True) and not in_notebook() and sys.stderr is not None and sys.stderr.isatty():
+        with JudgeProgress(runs) as shown:
+            yield shown.observe
+        return
+    with counted(progress) as tell:
+        yield _counted(f"{', '.join(runs)}: answers judged", tell)
 
 
 def _counted(what: str, progress: Progress) -> Callable[[JudgedAnswer], None]:

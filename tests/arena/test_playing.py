@@ -233,7 +233,7 @@ async def test_a_judge_that_never_says_anything_is_not_asked_for_ever(store):
 
 
 def test_the_live_line_counts_what_was_played(store, capsys):
-    from ragrounds.ui.arena_tables import Counting, LiveArena
+    from ragrounds.ui.progress.arena import ArenaCounts, LiveArena
 
     judge = Scripted(by_strength)
     staged = Stage(store, [judge])
@@ -242,8 +242,8 @@ def test_the_live_line_counts_what_was_played(store, capsys):
         live.append = live.observe
         asyncio.run(staged.play())
     assert "36 matches, 72 judge calls, $0.07" in capsys.readouterr().err
-    counting = live.counting
-    assert isinstance(counting, Counting)
+    counting = live.counts
+    assert isinstance(counting, ArenaCounts)
     rows = [list(column.cells) for column in counting.table().columns]
     assert rows[1] == ["24-0-0", "12-0-12", "0-0-24"]
 

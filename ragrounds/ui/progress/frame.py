@@ -198,8 +198,9 @@ def _caption(facts: ProgressFacts, width: int) -> list[RenderableType]:
         return []
     known = described(names[0])
     lower = ", lower is better" if known.direction == "lower" else ""
-    said = f"{names[0]}: {known.summary}, {known.unit}{lower}; so far"
-    return [Text(cut(said, width), style="bold")]
+    title, about = f"{names[0]}, {known.unit}{lower}", f" so far; {known.summary}"
+    said = cut(title + about, width)
+    return [Text.assemble((said[: len(title)], "bold"), (said[len(title) :], "dim"))]
 
 
 def _columns(facts: ProgressFacts, agents: Sequence[AgentProgress], width: int) -> list[_Shown]:

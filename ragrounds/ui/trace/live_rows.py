@@ -133,7 +133,9 @@ class LiveRows:
             question=replace(summary.question, text=words),
         )
         cells = attempt_cells(shown, width, agents, signs)
-        return [(f"{RUNNING} {fit('', 5)} ", "new"), *cells[1:]]
+        # In place of a score the time so far, in its largest unit.
+        took = " ".join(duration(max(0.0, now - live.at)).split()[:2])
+        return [(f"{RUNNING} {fit(took, 5, right=True)} ", "new"), *cells[1:]]
 
 
 def _key(summary: AttemptSummary) -> Key:
@@ -141,8 +143,8 @@ def _key(summary: AttemptSummary) -> Key:
 
 
 def live_words(live: LiveAttempt, now: float) -> str:
-    """At which node an attempt is, what that waits for, and for how long."""
-    took = duration(max(0.0, now - live.at))
+    """At which node an attempt is, and what that waits for."""
     if not live.node:
-        return f"begins, {took}"
-    return f"{one_line(live.node, 40)}, {took}{': ' * bool(said := doing_words(live, now))}{said}"
+        return "begins"
+    said = doing_words(live, now)
+    return f"{one_line(live.node, 40)}{': ' if said else ''}{said}"

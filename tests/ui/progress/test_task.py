@@ -11,7 +11,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ragrounds.evals.engine.interrupts import interruptible
+from ragrounds.evals.judges.attempts import JudgedAnswer
+from ragrounds.records import Call, Verdict
 from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.progress.judged import JudgeProgress
 from ragrounds.ui.progress.task import TaskScreen
 from ragrounds.ui.progress.terminal import drawn_lines
 
@@ -59,3 +62,30 @@ def test_no_terminal_means_no_screen() -> None:
     with TaskScreen("ragrounds judge", str, lambda width, height: [], stream) as screen:
         assert not screen.is_open
     assert stream.getvalue() == ""
+
+
+def judged(verdict: str, failed: bool = False, cost: float | None = 0.5) -> JudgedAnswer:
+    call = Call(
+        key="k", kind="model", role="judging", node="", actor="openai:grader", cost_uncached=cost, at=1.0, seconds=1.0
+    )
+    said = Verdict(question_id="q", judge="openai:grader[x=1]", axis="equivalent", first="run", outcome=verdict)
+    return JudgedAnswer(scores=(), verdicts=(said,), calls=(call,), failed=failed)
+
+
+def test_judging_counts_what_each_judge_says() -> None:
+    stream = io.StringIO()
+    with JudgeProgress(["a-run"], stream) as shown:
+        for verdict in ("right", "right", "wrong", ""):
+            shown.observe(judged(verdict))
+    assert stream.getvalue() == ""
+    assert "4 judgements of answers of a-run" in shown.line()
+    assert "4 calls, $2.00 paid" in shown.line()
+    console = SafeConsole(file=io.StringIO(), force_terminal=True, no_color=True, color_system=None)
+    heads, row = drawn_lines(console, shown.body(120, 10), 120, 10)
+    assert heads.split() == ["judge", "of", "judged", "unreadable", "said"]
+    assert row.split() == ["openai:grader", "equivalent", "3", "1", "right", "2,", "wrong", "1"]
+    shown.observe(judged("right", cost=None))
+    assert "unknown paid" in shown.line()
+    for number in range(8):
+        shown.observe(judged(f"{number / 8}"))
+    assert "different verdicts" in drawn_lines(console, shown.body(120, 10), 120, 10)[1]

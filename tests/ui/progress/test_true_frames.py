@@ -4,8 +4,11 @@ for, and the resumed one goes on from there."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -34,7 +37,7 @@ _FLYING = re.compile(r"── in flight (\d+): ")
 _LINES = (
     r"| ragrounds run .*",
     r"[━╸╺ ]*\d+ of \d+ attempts \(\d+ %\)  .*",
-    r"[a-z]+: .*so far|[a-z]+: .*…",
+    r"[a-z]+, percent so far; .*",
     r"agent +.*done.*",
     r"\S.*\d+/\d+.*",
     r"and \d+ more agents?: .*",
@@ -145,6 +148,32 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     told_last = re.search(r"270 of 270 attempts, [\d.]+/s, (\d+) failed", terminal.history().replace("\n", ""))
     assert told_last is not None
     assert int(told_last[1]) == made["failed"]
+
+
+def test_the_viewer_shows_what_another_process_has_in_flight(terminal: Terminal, tmp_path: Path) -> None:
+    with openai_server("--latency", "300") as silent:
+        _see_what_waits(terminal, silent, tmp_path)
+
+
+def _see_what_waits(terminal: Terminal, slow_server: Running, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    options = ["--agent", "direct", "--model", "openai:seen", "--base-url", slow_server.url, "--yes"]
+    command = [sys.executable, "-m", "ragrounds", "run", *options, "--concurrency", "8", "--display", "none"]
+    environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as going:
+        try:
+            end = time.monotonic() + 30
+            while not Watcher(home).attempts():
+                assert time.monotonic() < end, "nothing is in flight"
+                time.sleep(0.1)
+            terminal.command("trace")
+            shown = terminal.see("8 in flight", "▶", "asks openai:seen")
+            assert shown.count("▶") <= 8
+            terminal.see("asking openai:seen")
+            terminal.type("q")
+            terminal.prompt()
+        finally:
+            going.kill()
 
 
 def test_ctrl_z_gives_the_terminal_back_and_the_second_ctrl_c_stops(
