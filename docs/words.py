@@ -29,7 +29,7 @@ def words_table() -> str:
         table = _table(("word", "is"), (row[:2] for row in rows)) if alone else _table(("word", "is", "example"), rows)
         parts.append(f"**{heading.capitalize()}**\n\n{table}")
     others = ", ".join(f"`{name}` is `{meant}`" for name, meant in sorted(ALIASES.items()))
-    gold = "Gold in words: `gold found`, `gold not seen`, `gold all found`, `gold rank<=5`, `gold hop=1`, `gold known`."
+    gold = "Gold in words: `gold found`, `gold not seen`, `gold cut`, `gold all found`, `gold rank<=5`, `gold known`."
     return "\n\n".join([*parts, f"Also understood: {others}. {gold}"])
 
 

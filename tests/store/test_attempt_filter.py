@@ -377,23 +377,28 @@ def test_gold_in_prompts_that_were_not_recorded_is_not_known(tmp_path: Path) -> 
         run = make_run(store, "remote", 3)
         made = [attempt(run, number, ()) for number in range(3)]
         made[1] = msgspec.structs.replace(made[1], unrecorded=1)
-        prompts = [[], [traced("model", "nothing")], [traced("model", "text of d2")]]
+        prompts = [[], [traced("model", "nothing")], [traced("model", f"text of d2 {LONG[:100]}")]]
         number = store.number(run)
         rows = [facts_row(one, [*found, *mine], gold, number)[1] for one, mine in zip(made, prompts, strict=True)]
         assert [row["gold_seen"] for row in rows] == [None, None, 1]
+        assert [row["gold_cut"] for row in rows] == [None, None, 1]
         store.add_attempts(run, made)
         with store.engine.begin() as connection:
             connection.execute(sa.insert(schema.facts), rows)
         pages = Pages(store, [run])
         assert chosen(pages, "gold found") == "r0 r1 r2"
+        assert chosen(pages, "gold cut") == "r2"
         assert (chosen(pages, "gold seen"), chosen(pages, "gold not seen")) == ("r2", "")
         assert pages.unknown("gold seen").no_prompts == 2
         assert pages.unknown("gold found").no_prompts == 0
 
 
+LONG = "edema of the upper limb after surgery, " * 10
+
+
 def traced(kind: Literal["search", "model"], prompt: str = "", passages: tuple[str, ...] = ()) -> TracedCall:
     """A call as it was recorded."""
     call = Call(key="", kind=kind, role="answering", node="n", actor="x", at=0, seconds=0, passages=passages)
-    texts = (Passage(id=one, document=one, title="", text=f"text of {one}", corpus="c") for one in passages)
+    texts = (Passage(id=one, document=one, title="", text=f"text of {one} {LONG}", corpus="c") for one in passages)
     asked = Request(messages=(Message("user", prompt),)) if prompt else None
     return TracedCall(call, asked=asked, passages=tuple(texts))

@@ -29,6 +29,7 @@ def facts_row(attempt: Attempt, traced: Sequence[TracedCall], gold: Gold, number
     # Where prompts are not recorded, what stood in them is not known.
     recorded = not attempt.unrecorded and (attempt.status != "completed" or any(call.asked for call in traced))
     shown = len(golden & seen)
+    whole = {name for one in found if one.fate == "seen" for name in (one.passage.document, one.passage.id)}
     kinds = sorted({event.what for event in attempt.events if isinstance(event, Noted)})
     failed = [call for call in traced if call.call.error]
     row: dict[str, object] = {
@@ -46,6 +47,7 @@ def facts_row(attempt: Attempt, traced: Sequence[TracedCall], gold: Gold, number
         "gold": len(golden) or None,
         "gold_found": len(golden & names) if golden else None,
         "gold_seen": shown if golden and (recorded or shown == len(golden)) else None,
+        "gold_cut": len(golden & seen) - len(golden & whole) if golden and recorded else None,
         "gold_rank": min(ranks, default=None),
         "gold_hop": next((hop.number for hop in hops if hop.gold_ranks), None),
         "notes": f" {' '.join(kinds)} " if kinds else "",

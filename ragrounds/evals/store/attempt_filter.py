@@ -238,6 +238,7 @@ _KINDS: dict[str, Literal["bracket", "sign", "word"]] = {"bracket": "bracket", "
 _GOLD_WORDS = {
     "found": "gold_found",
     "seen": "gold_seen",
+    "cut": "gold_cut",
     "known": "gold_known",
     "rank": "gold_rank",
     "hop": "gold_hop",
@@ -421,7 +422,7 @@ class _Parser:
         compares = name in ("gold_rank", "gold_hop")
         if not name or (all_of_them and name not in ("gold_found", "gold_seen")):
             raise FilterError(
-                "gold needs found, seen, known, rank or hop: gold found, gold not seen, gold rank<=5. "
+                "gold needs found, seen, cut, known, rank or hop: gold found, gold not seen, gold rank<=5. "
                 'The word itself as text: "gold".',
                 token.at,
                 len(token.text),

@@ -92,7 +92,8 @@ FIELDS: tuple[FilterField, ...] = (
     _number("faults", "tries that gave no reply", "faults>0", counts=True),
     _number("gold_known", "gold documents of the question", "gold_known>1"),
     _number("gold_found", "of these, found by a search", "gold_found>=2"),
-    _number("gold_seen", "of these, in a prompt", "gold_seen<2"),
+    _number("gold_seen", "of these, in a prompt, whole or its beginning", "gold_seen<2"),
+    _number("gold_cut", "of these, no more than its beginning in any prompt", "gold cut"),
     _number("gold_missed", "gold documents that no search found", "gold_missed>0"),
     _number("gold_unseen", "gold documents in no prompt", "gold_unseen=0"),
     _number("gold_rank", "best rank of one", "gold rank<=5"),
@@ -123,6 +124,7 @@ FACTS = GOLD | frozenset("steps searches hops repeated model_calls failed_calls 
 EXAMPLES: tuple[tuple[str, str], ...] = (
     ("wrong and hops>3 and gold not seen", "wrong, more than 3 searches, no gold document in a prompt"),
     ("wrong and gold found and gold not seen", "wrong: gold was found and never shown to the model"),
+    ("wrong and gold cut", "wrong: of gold only the beginning was shown to the model"),
     ("wrong and gold seen", "wrong although the model had a gold document before it"),
     ("failed or capped", "ended by an error or a cap"),
     ("gold rank<=5 and wrong", "gold among the first five of a search, and wrong"),

@@ -347,7 +347,7 @@ def _to_10(connection: sa.Connection) -> None:
         ]
 
     counts = ("version", "steps", "searches", "repeated", "model_calls", "failed_calls", "failed_searches", "faults")
-    golden = ("gold", "gold_found", "gold_seen", "gold_rank", "gold_hop")
+    golden = ("gold", "gold_found", "gold_seen", "gold_cut", "gold_rank", "gold_hop")
     facts = sa.Table(
         "facts",
         frozen,

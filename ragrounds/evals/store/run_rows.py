@@ -46,6 +46,7 @@ _NUMBERS: dict[str, Column] = {
     "gold_known": _F.c.gold,
     "gold_found": _F.c.gold_found,
     "gold_seen": _F.c.gold_seen,
+    "gold_cut": _F.c.gold_cut,
     "gold_missed": _F.c.gold - _F.c.gold_found,
     "gold_unseen": _F.c.gold - _F.c.gold_seen,
     "gold_rank": _F.c.gold_rank,

@@ -155,6 +155,7 @@ facts = sa.Table(
     sa.Column("gold", sa.Integer, comment="gold documents of the question; null: none are known"),
     sa.Column("gold_found", sa.Integer, comment="of these, in some search's result"),
     sa.Column("gold_seen", sa.Integer, comment="of these, whole or cut in some prompt"),
+    sa.Column("gold_cut", sa.Integer, comment="of these, no more than their beginning in any prompt"),
     sa.Column("gold_rank", sa.Integer, comment="best rank of one, from 1; null: none was found"),
     sa.Column("gold_hop", sa.Integer, comment="first search that found one, from 1"),
     sa.Column("notes", sa.Text, nullable=False, comment="kinds of notes, with a space before and after each"),

@@ -92,6 +92,7 @@ class AttemptFacts(Struct, frozen=True, kw_only=True):
     gold: int | None
     gold_found: int | None
     gold_seen: int | None
+    gold_cut: int | None
     gold_rank: int | None
     gold_hop: int | None
     notes: str
@@ -278,7 +279,7 @@ class Pages:
         no_facts, no_gold, no_prompts = counts
         return UnknownFacts(
             no_gold=no_gold if fields & GOLD else 0,
-            no_prompts=no_prompts if fields & {"gold_seen", "gold_unseen"} else 0,
+            no_prompts=no_prompts if fields & {"gold_seen", "gold_cut", "gold_unseen"} else 0,
             no_facts=no_facts,
         )
 

@@ -97,7 +97,12 @@ def gold_words(facts: AttemptFacts | None) -> str:
     if not facts.gold_found:
         return "not found"
     rank = "" if facts.gold_rank is None else f" at {facts.gold_rank}"
-    seen = "" if facts.gold_seen is None else ", seen" if facts.gold_seen else ", not seen"
+    if facts.gold_seen is None:
+        seen = ""
+    elif facts.gold_seen:
+        seen = ", cut" if facts.gold_cut == facts.gold_seen else ", seen"
+    else:
+        seen = ", not seen"
     return f"found{rank}{seen}"
 
 
