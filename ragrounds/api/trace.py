@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -378,7 +378,7 @@ def listed_where(query: AttemptQuery, pages: Pages) -> str:
 
     Raises:
         FilterError: `where` cannot be understood.
-        UserError: an unknown outcome, mark or subject.
+        UserError: an unknown question, outcome, mark or subject.
     """
     from ragrounds.evals.store.attempt_filter import joined, parse, quoted
     from ragrounds.evals.store.summaries import MARKS
@@ -388,10 +388,17 @@ def listed_where(query: AttemptQuery, pages: Pages) -> str:
         one_of("--outcome", name, list(OUTCOMES))
     for name in query.marks:
         one_of("--mark", name, MARKS)
-    known = tuple(pages.subjects()) if query.subjects else ()
+    subjects = tuple(pages.subjects()) if query.subjects else ()
     for name in query.subjects:
-        one_of("--subject", name, known)
+        one_of("--subject", name, subjects)
     parse(query.where)
+    for name in query.questions:
+        if not len(pages.order(f"question:{quoted(name)}")):
+            known = [id for id, _ in pages.values("question")]
+            raise UserError(
+                f"--question {name!r}: no question of these runs has this id.{nearest(name, known)} * stands for "
+                "anything; --find looks into the text."
+            )
     return joined(
         query.where,
         " or ".join(f"question:{quoted(name)}" for name in query.questions),

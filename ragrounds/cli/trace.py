@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -209,7 +210,9 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
     elif format == "csv":
         tell(attempt_rows.list_csv(found), nl=False)
     else:
-        _print_table(attempt_rows.list_rows(found), format)
+        rows = attempt_rows.list_rows(found)
+        narrow = format == "text" and sys.stdout.isatty()
+        _print_table(attempt_rows.narrowed(rows, get_terminal_size().columns) if narrow else rows, format)
     for line in (hint(query.where), attempt_rows.unknown_words(unknown_attempts(query))) if query.where else ():
         if line:
             say(line)

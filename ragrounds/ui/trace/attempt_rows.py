@@ -10,6 +10,7 @@ import io
 from collections.abc import Sequence
 
 import msgspec
+from rich.cells import cell_len
 
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.summaries import AttemptFacts, AttemptSummary, UnknownFacts
@@ -17,6 +18,8 @@ from ragrounds.files import guarded
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, safe, tokens
 from ragrounds.ui.trace.attempt_list import mark
 
+_MISSED = ("scorer", "uncached", "tokens", "outcome", "calls", "time", "hops", "gold")
+"""Columns of a table that are left out where it is too wide, the first first."""
 _LEFT_OUT = frozenset({"run", "question", "gold", "index", "facts", "notes"})
 _FIGURES = tuple(name for name in AttemptSummary.__struct_fields__ if name not in _LEFT_OUT)
 _FACTS = tuple(name for name in AttemptFacts.__struct_fields__ if name not in ("gold", "notes"))
@@ -88,6 +91,17 @@ def list_rows(summaries: Sequence[AttemptSummary]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def narrowed(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    """Rows whose table fits a width: columns that can be missed are left out, one after the other."""
+    kept = list(range(len(rows[0])))
+    for name in _MISSED:
+        sizes = [max(cell_len(row[column]) for row in rows) for column in kept]
+        if sum(sizes) + 2 * (len(kept) - 1) <= width:
+            break
+        kept = [column for column in kept if rows[0][column] != name]
+    return [[row[column] for column in kept] for row in rows]
 
 
 def gold_words(facts: AttemptFacts | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.rule import Rule
@@ -46,6 +47,8 @@ _STYLES = {
 """How the styles of the viewer look where there is only a console."""
 _FIGURES = 51
 """Cells of the figures behind what happened."""
+_TO_RIGHT = frozenset({"score", "calls", "tokens", "uncached", "time", "hops"})
+"""Columns of tables that hold figures."""
 _LONGEST = 1500
 """Characters up to which texts are shown where they are not asked for whole."""
 
@@ -187,12 +190,17 @@ def difference_json(first: Run, second: Run, found: Sequence[ScoreDifference]) -
     }
 
 
-def table_text(rows: list[list[str]]) -> str:
-    """Rows as text in aligned columns."""
-    sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows
-    )
+def table_text(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as text in aligned columns, those of figures to the right."""
+    sizes = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = []
+        for name, cell, size in zip(rows[0], row, sizes, strict=True):
+            gap = " " * (size - cell_len(cell))
+            cells.append(gap + cell if name in _TO_RIGHT else cell + gap)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def table_markdown(rows: list[list[str]]) -> str:

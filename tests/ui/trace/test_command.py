@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 from msgspec import Struct
+from rich.cells import cell_len
 
 from ragrounds.cli import main
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.attempt_rows import list_rows, narrowed
+from ragrounds.ui.trace.headless import table_text
 
 
 class Done(Struct, frozen=True):
@@ -201,3 +205,24 @@ def test_hops_in_every_format(trace: Trace) -> None:
     rows = list(csv.DictReader(io.StringIO(trace("seeker", "--hops", "--format", "csv").stdout)))
     assert [row["query"] for row in rows if row["question_id"] == "quiz/004"] == ["query 0", "query 1", "query 2"]
     assert {row["search"] for row in rows if row["outcome"] == "not_run"} == {""}
+
+
+def test_a_table_leaves_columns_out_where_the_terminal_is_narrow(pages: Pages) -> None:
+    rows = list_rows(pages.read(range(12)))
+    assert narrowed(rows, 200) == rows
+    for width in (50, 70, 90):
+        shown = narrowed(rows, width)
+        assert max(map(cell_len, table_text(shown).splitlines())) <= width
+        assert {"score", "agent", "question"} <= set(shown[0])
+    assert [line[:10] for line in table_text([["", "score"], ["✓", "1"], ["✗", "0.25"]]).splitlines()] == [
+        "   score",
+        "✓      1",
+        "✗   0.25",
+    ]
+
+
+def test_a_question_that_is_not_there_is_told_with_the_nearest(trace: Trace) -> None:
+    found = trace("--question", "quiz/04", "--format", "text")
+    assert found.returncode == 2
+    assert "Did you mean" in found.stderr
+    assert "quiz/004" in found.stderr
