@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.arena.diagnostics import JudgeOnAxis
+from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
+from ragrounds.ui.tables import Column, TextTable, print_table
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, tokens
 
 _SHOWN = 5
@@ -15,23 +18,25 @@ _SHOWN = 5
 
 
 def print_report(report: ArenaReport, console: Console) -> None:
-    """Each axis, the judges, what it cost, what to know."""
+    """Who is ahead, then each axis, the judges, what it cost, what to know."""
     arena = report.arena
     _say(
         console,
-        f"{report.id}: {len(arena.systems)} systems, {number_of(arena.count, 'question')} of {arena.benchmark}",
+        f"{report.id}: {number_of(len(arena.systems), 'system')}, {number_of(arena.count, 'question')} of "
+        f"{arena.benchmark}",
         bold=True,
     )
-    _say(console, "ratings: Bradley-Terry on Elo's scale, mean 1000; intervals and ranks by bootstrap over questions")
+    for line in arena_verdict(report):
+        _say(console, line)
     for axis in report.axes:
         _axis(console, report, axis)
     _costs(console, report)
     for system, count in report.empty:
         if count:
-            _say(console, f"{system}: {count:,} empty answers, which lose to any answer.")
+            _say(console, f"{system}: {number_of(count, 'empty answer')}; such an answer loses to any other.")
     for how, count in report.decided_without_judge.items():
         if count:
-            _say(console, f"{count:,} {'match' if count == 1 else 'matches'} decided without a judge ({how} answers).")
+            _say(console, f"{number_of(count, 'match')} decided without a judge ({how} answers).")
     if report.left_out:
         _say(console, f"{number_of(report.left_out, 'question')} left out: some system has not been asked them yet.")
     if report.cut:
@@ -40,15 +45,43 @@ def print_report(report: ArenaReport, console: Console) -> None:
         console.print(Text(f"Note: {note}", style="yellow"), soft_wrap=True)
 
 
+def arena_verdict(report: ArenaReport) -> Iterator[str]:
+    """A line for each axis: which system is ahead, as far as the intervals tell it from the others."""
+    for axis in report.axes:
+        if axis.withheld or axis.ratings is None or not axis.ratings.rows:
+            yield f"{axis.axis}: no ratings. {axis.withheld}".rstrip()
+            continue
+        rows = axis.ratings.rows
+        first = [row for row in rows if row.rank == 1]
+        if len(first) == 1:
+            others = (
+                "both others" if len(rows) == 3 else "the other" if len(rows) == 2 else f"all {len(rows) - 1} others"
+            )
+            yield f"{axis.axis}: {first[0].system} is ahead of {others} (rating {_rated(first[0])})."
+        elif len(first) == len(rows):
+            highest = f"{rows[0].system} (rating {_rated(rows[0])})"
+            yield f"{axis.axis}: no system is told from another; highest is {highest}."
+        else:
+            names = ", ".join(row.system for row in first[:3])
+            more = f" and {len(first) - 3} more" if len(first) > 3 else ""
+            yield f"{axis.axis}: {names}{more} are not told from each other, and are ahead of some of the others."
+
+
+def _rated(row: RatedSystem) -> str:
+    low, high = (UNKNOWN if bound is None else f"{bound:.0f}" for bound in (row.low, row.high))
+    return f"{row.rating:.0f}, {low} to {high}"
+
+
 def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
-    console.print()
     missing = f", {axis.missing:,} without a verdict" if axis.missing else ""
-    _say(console, f"{axis.axis}: {number_of(axis.matches, 'match')}{missing}", bold=True)
-    if axis.withheld:
+    title = f"{axis.axis}: {number_of(axis.matches, 'match')}{missing}"
+    if axis.withheld or axis.ratings is None:
+        console.print()
+        _say(console, title, bold=True)
         console.print(Text(axis.withheld, style="bold red"), soft_wrap=True)
-    elif axis.ratings is not None:
-        console.print(_ratings(report, axis))
-    console.print(_wins(axis))
+    else:
+        print_table(_ratings(report, axis, title), console)
+    print_table(_wins(axis), console)
     _judges(console, axis)
     if axis.controlled is not None and axis.controlled.effects:
         effects = ", ".join(
@@ -59,26 +92,32 @@ def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
     _exact(console, axis)
 
 
-def _ratings(report: ArenaReport, axis: AxisReport) -> Table:
-    table = _table(
-        "rank", "system", "rating", f"{report.arena.confidence:.0%}", "Elo", "Elo over orders", "style held equal"
-    )
+def _ratings(report: ArenaReport, axis: AxisReport, title: str) -> TextTable:
     place = {name: number for number, name in enumerate(report.names)}
+    shuffled, controlled = axis.shuffled, axis.controlled
+    rows = []
     for row in axis.ratings.rows if axis.ratings else ():
         number = place[row.system]
         low, high = (UNKNOWN if bound is None else f"{bound:.0f}" for bound in (row.low, row.high))
-        shuffled = axis.shuffled
-        controlled = axis.controlled
-        table.add_row(
-            f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}",
-            Text(one_line(row.system)),
-            f"{row.rating:.0f}",
-            f"{low} to {high}",
-            f"{axis.online[number]:.0f}" if axis.online else UNKNOWN,
-            f"{shuffled.mean[number]:.0f} ± {shuffled.spread[number]:.0f}" if shuffled else UNKNOWN,
-            f"{controlled.ratings[number]:.0f} ± {controlled.errors[number]:.0f}" if controlled else UNKNOWN,
+        rows.append(
+            (
+                f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}",
+                one_line(row.system),
+                f"{row.rating:.0f}",
+                f"{low} to {high}",
+                f"{axis.online[number]:.0f}" if axis.online else UNKNOWN,
+                f"{shuffled.mean[number]:.0f} ± {shuffled.spread[number]:.0f}" if shuffled else UNKNOWN,
+                f"{controlled.ratings[number]:.0f} ± {controlled.errors[number]:.0f}" if controlled else UNKNOWN,
+            )
         )
-    return table
+    names = ("rating", f"{report.arena.confidence:.0%}", "Elo", "Elo over orders", "style held equal")
+    return TextTable(
+        key="ratings",
+        title=title,
+        about="rating: Bradley-Terry on Elo's scale, mean 1000; intervals and ranks by bootstrap over questions",
+        columns=(Column("rank", right=False), Column("system", right=False), *map(Column, names)),
+        rows=tuple(rows),
+    )
 
 
 INFORMATIVE = ("winner %", "95 %")
@@ -94,27 +133,44 @@ def informative_cells(judge: JudgeOnAxis) -> tuple[str, str]:
     return percent(found.value, 1), f"{percent(found.low, 1)}-{percent(found.high, 1)}" if known else TOO_FEW
 
 
-def _wins(axis: AxisReport) -> Table:
-    names = [one_line(name, 24) for name in axis.wins.systems]
-    table = _table("won-tied-lost", *names)
-    for name, row in zip(names, axis.wins.counts, strict=True):
-        table.add_row(Text(name), *("-".join(map(str, cell)) if any(cell) else "" for cell in row))
-    return table
+def _wins(axis: AxisReport) -> TextTable:
+    names = [one_line(name, 60) for name in axis.wins.systems]
+    return TextTable(
+        key="wins",
+        title=f"{axis.axis}: won-tied-lost",
+        about="the row against the column",
+        columns=(
+            Column("#"),
+            Column("system", right=False),
+            *(Column(f"#{number}") for number in range(1, len(names) + 1)),
+        ),
+        rows=tuple(
+            (f"{number}", name, *("-".join(map(str, cell)) if any(cell) else "" for cell in row))
+            for number, (name, row) in enumerate(zip(names, axis.wins.counts, strict=True), 1)
+        ),
+        turns=False,
+    )
 
 
 def _judges(console: Console, axis: AxisReport) -> None:
-    table = _table(
-        "judge", "matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %", *INFORMATIVE
+    names = ("matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %", *INFORMATIVE)
+    table = TextTable(
+        key="judges",
+        title=f"{axis.axis}: judges",
+        about="winner %: matches with a winner that depends on no place and no label",
+        columns=(Column("judge", right=False), *map(Column, names)),
+        rows=tuple(
+            (
+                one_line(judge.judge, 60),
+                f"{judge.matches:,}",
+                f"{judge.missing:,}",
+                *(percent(share, 1) for share in (judge.ties, judge.inconsistent, judge.reversed, judge.first)),
+                *informative_cells(judge),
+            )
+            for judge in axis.judges
+        ),
     )
-    for judge in axis.judges:
-        table.add_row(
-            Text(one_line(judge.judge, 60)),
-            f"{judge.matches:,}",
-            f"{judge.missing:,}",
-            *(percent(share, 1) for share in (judge.ties, judge.inconsistent, judge.reversed, judge.first)),
-            *informative_cells(judge),
-        )
-    console.print(table)
+    print_table(table, console)
     for pair in axis.agreement:
         if pair.items:
             alpha = UNKNOWN if pair.alpha is None else f"{pair.alpha:.2f}"
@@ -144,11 +200,21 @@ def _corrected(console: Console, axis: AxisReport) -> None:
         f"as people would rate (prediction-powered, {found.votes:,} votes and {found.judged:,} judged matches, judge's "
         f"weight {found.weight:.2f}, worth {found.gain:.1f} times the votes):",
     )
-    table = _table("system", "rating", "interval")
-    for number in sorted(range(len(found.systems)), key=lambda one: -found.ratings[one]):
-        interval = f"{found.low[number]:.0f} to {found.high[number]:.0f}"
-        table.add_row(Text(one_line(found.systems[number])), f"{found.ratings[number]:.0f}", interval)
-    console.print(table)
+    order = sorted(range(len(found.systems)), key=lambda one: -found.ratings[one])
+    table = TextTable(
+        key="corrected",
+        title="",
+        columns=(Column("system", right=False), Column("rating"), Column("interval")),
+        rows=tuple(
+            (
+                one_line(found.systems[one]),
+                f"{found.ratings[one]:.0f}",
+                f"{found.low[one]:.0f} to {found.high[one]:.0f}",
+            )
+            for one in order
+        ),
+    )
+    print_table(table, console)
 
 
 def _exact(console: Console, axis: AxisReport) -> None:
@@ -170,27 +236,26 @@ def _exact(console: Console, axis: AxisReport) -> None:
 
 
 def _costs(console: Console, report: ArenaReport) -> None:
-    console.print()
-    table = _table("judge", "calls", "in", "out", "paid", "uncached")
-    for cost in report.costs:
-        table.add_row(
-            Text(one_line(cost.judge, 60)),
-            f"{cost.calls:,}",
-            tokens(cost.input),
-            tokens(cost.output),
-            dollars(cost.cost_paid),
-            dollars(cost.cost_uncached),
-        )
-    console.print(table)
+    table = TextTable(
+        key="costs",
+        title="what judging took",
+        about="in, out: tokens; paid: really paid; uncached: with an empty journal",
+        columns=(Column("judge", right=False), *map(Column, ("calls", "in", "out", "paid", "uncached"))),
+        rows=tuple(
+            (
+                one_line(cost.judge, 60),
+                f"{cost.calls:,}",
+                tokens(cost.input),
+                tokens(cost.output),
+                dollars(cost.cost_paid),
+                dollars(cost.cost_uncached),
+            )
+            for cost in report.costs
+        ),
+    )
+    print_table(table, console)
     for failure in report.failures:
         _say(console, f"{failure.judge}: {number_of(failure.count, 'verdict')} missing: {failure.reason}")
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, name in enumerate(names):
-        table.add_column(Text(name), justify="left" if number == 0 or name == "system" else "right")
-    return table
 
 
 def _say(console: Console, text: str, *, bold: bool = False) -> None:

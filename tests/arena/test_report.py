@@ -1,4 +1,6 @@
+import io
 import json
+import re
 
 import msgspec
 import pytest
@@ -9,7 +11,7 @@ from ragrounds.evals.arena.verdicts import ballots, combine_judgements
 from ragrounds.evals.store.arenas import Vote
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Score
-from ragrounds.ui.arena_tables import print_report
+from ragrounds.ui.arena_tables import arena_verdict, print_report
 from tests.arena.staging import Stage, add_run, by_strength, shown, stage
 from tests.judges.doubles import Scripted
 
@@ -196,3 +198,24 @@ async def test_the_report_is_the_same_from_the_store_alone(store):
     one = arena_report(staged.keeper, staged.arena, staged.field, replicates=100)
     again = Stage(store, [Scripted(by_strength)], schedule="published", least=10)
     assert arena_report(again.keeper, again.arena, again.field, replicates=100) == one
+
+
+async def test_a_report_begins_with_who_is_ahead(store):
+    found = await reported(store, Scripted(by_strength))
+    lines = printed(found).splitlines()
+    assert ": 3 systems, 40 questions of " in lines[0]
+    assert re.fullmatch(r"usefulness: strong is ahead of both others \(rating \d+, (-|\d+) to (-|\d+)\)\.", lines[1])
+    assert lines[2].startswith("knowledge: strong is ahead of both others")
+    narrow = Console(width=60, record=True, file=io.StringIO())
+    print_report(found, narrow)
+    assert all(len(line) <= 60 for line in narrow.export_text().splitlines()[4:20])
+
+
+async def test_systems_that_are_alike_are_not_ordered(store):
+    def tie(prompt, occurrence):
+        return json.dumps(dict.fromkeys(("usefulness", "knowledge"), "tie" if occurrence < 9 else "A"))
+
+    found = await reported(store, Scripted(tie))
+    told = list(arena_verdict(found))
+    assert len(told) == 2
+    assert not any("is ahead" in line for line in told), told
