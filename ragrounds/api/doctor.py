@@ -110,8 +110,23 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     contents: StoreCheck | None = None
     """``None``: the store was not looked through."""
 
+    @property
+    def verdict(self) -> str:
+        """What is wrong, in a sentence; and what was not looked at."""
+        broken = sum(bool(one.fault) for one in self.additions)
+        wrong = (
+            [f"{broken:,} of {len(self.additions):,} additions of installed packages cannot be used"] if broken else []
+        )
+        if self.contents is not None and self.contents.damaged:
+            wrong.append(f"the store has {self.contents.damaged:,} damaged or missing parts")
+        unseen = [] if self.contents is not None else ["what the store holds (--store)"]
+        unseen += [] if self.model is not None else ["a model's server (--model)"]
+        found = f"Wrong: {'; '.join(wrong)}." if wrong else "Nothing wrong was found."
+        return f"{found} Not looked at: {'; '.join(unseen)}." if unseen else found
+
     def lines(self) -> Iterator[str]:
-        """All that was found, in words."""
+        """What is wrong, then all that was found, in words."""
+        yield self.verdict
         for name in ("ragrounds", "python", "home", "settings", "store"):
             yield f"{name:10} {getattr(self, name)}"
         here = ", ".join(name for name, there in self.extras.items() if there) or "none"

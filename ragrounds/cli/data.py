@@ -23,10 +23,8 @@ app.add_typer(data, name="benchmarks", hidden=True)
 @data.command("ls")
 def list_benchmarks(as_json: options.AsJson = False) -> None:
     """List every dataset's card."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from ragrounds.ui.tables import results_console
+    from ragrounds.ui.list_tables import benchmark_table
+    from ragrounds.ui.tables import print_table, results_console
 
     cards = benchmarks.list_cards()
     packages = [benchmarks.benchmark_package(card.name) for card in cards]
@@ -36,15 +34,7 @@ def list_benchmarks(as_json: options.AsJson = False) -> None:
         listed = [{**msgspec.to_builtins(card), "package": found} for card, found in zip(cards, packages, strict=True)]
         print_json(listed, "benchmarks")
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    headings = ("name", "questions", "task", "language", "scorers", "licence")
-    for name in (*headings, "package") if any(packages) else headings:
-        table.add_column(name, justify="right" if name == "questions" else "left", overflow="fold")
-    for card, package in zip(cards, packages, strict=True):
-        size = f"{card.size:,}" if card.size else "-"
-        cells = (card.name, size, card.task, card.language, ", ".join(card.scorers), card.license)
-        table.add_row(*map(Text, (*cells, package) if any(packages) else cells))
-    results_console().print(table)
+    print_table(benchmark_table(zip(cards, packages, strict=True)), results_console())
 
 
 @data.command("show")

@@ -142,15 +142,7 @@ def serve(
 
 
 def _table(headings: list[str], rows: list[list[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from ragrounds.ui.list_tables import index_table
+    from ragrounds.ui.tables import print_table, results_console
 
-    from ragrounds.ui.tables import results_console
-    from ragrounds.ui.text import one_line
-
-    table = Table()
-    for number, heading in enumerate(headings):
-        table.add_column(heading, overflow="fold", justify="right" if number in (1, 4, 5) else "left")
-    for row in rows:
-        table.add_row(*(Text(one_line(cell, 200)) for cell in row))
-    results_console().print(table)
+    print_table(index_table(headings, rows), results_console())

@@ -30,28 +30,13 @@ def list_command(as_json: options.AsJson = False) -> None:
         names = [one.name for one in found.retrievers]
         print_json({"built_in": names, "retrievers": described, "analysers": found.analysers, "cards": cards})
         return
-    from rich.table import Table
-    from rich.text import Text
-
-    from ragrounds.ui.tables import results_console
+    from ragrounds.ui.list_tables import card_table, retriever_table
+    from ragrounds.ui.tables import print_table, results_console
 
     console = results_console()
-    table = Table(title="retrievers", title_justify="left")
-    for heading in ("name", "what it is", "missing"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
-    for one in found.retrievers:
-        takes = f"builds {one.index}; " if one.index else ""
-        words = f"{one.summary}\n{one.example}\n{takes}a search takes {one.cost or 'a time that it does not say'}"
-        words += f"\nfrom the package {one.package}" if one.package else ""
-        table.add_row(one.name, Text(words), Text(one.missing() or "nothing"))
-    console.print(table)
-    console.print(f"analysers of bm25: {', '.join(found.analysers)}")
-    table = Table(title="cards of dense and rerank", title_justify="left")
-    for heading in ("name", "kind", "size", "missing", "used in"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
-    for card, lacks in ((one.card, one.missing) for one in found.cards):
-        table.add_row(card.name, card.kind, card.size, Text(lacks or "nothing"), Text("; ".join(card.used_in)))
-    console.print(table)
+    print_table(retriever_table(found.retrievers), console)
+    tell(f"\nanalysers of bm25: {', '.join(found.analysers)}")
+    print_table(card_table((one.card, one.missing) for one in found.cards), console)
 
 
 @retrievers.command("show")

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from ragrounds.build.card import BuiltCard
-from ragrounds.ui.tables import results_console
-from ragrounds.ui.text import dollars, number_of, one_line, tokens
+from ragrounds.ui.tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.text import UNKNOWN, dollars, number_of, one_line, safe, tokens
 
 
 def print_built(card: BuiltCard, out: Path) -> None:
     """Print what came of each stage, what each model used, and where the benchmark is."""
     made, console = card.made, results_console()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("stage", "entered", "kept", "dropped, and why"):
-        table.add_column(name, justify="right" if name in ("entered", "kept") else "left", overflow="fold")
-    for line in made.stages:
-        why = ", ".join(f"{count:,} {one_line(reason)}" for reason, count in line.dropped.items())
-        table.add_row(Text(line.stage), f"{line.entered:,}", f"{line.kept:,}", Text(why or "-"))
-    console.print(table)
+    table = TextTable(
+        key="stages",
+        title="",
+        columns=(
+            Column("stage", right=False),
+            Column("entered"),
+            Column("kept"),
+            Column("dropped, and why", right=False),
+        ),
+        rows=tuple(
+            (
+                safe(line.stage),
+                f"{line.entered:,}",
+                f"{line.kept:,}",
+                ", ".join(f"{count:,} {one_line(reason)}" for reason, count in line.dropped.items()) or UNKNOWN,
+            )
+            for line in made.stages
+        ),
+        turns=False,
+    )
+    print_table(table, console)
     for model, bill in made.by_model.items():
         name = one_line(model, 120)
         used = f"{tokens(bill.usage.input)} tokens in, {tokens(bill.usage.output)} out" if bill.usage else "tokens -"

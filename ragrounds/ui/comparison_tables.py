@@ -15,6 +15,7 @@ from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTabl
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
+from ragrounds.ui.comparison_verdict import verdict_lines
 from ragrounds.ui.frontier import frontier_tables, left_out
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import (
@@ -62,8 +63,10 @@ def cost_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[Tex
 def print_comparison(
     comparison: Comparison, scorers: Sequence[str] = (), console: Console | None = None, *, frontier: bool = False
 ) -> None:
-    """Print the tables of a comparison and its notes; with `frontier` also cost against score, with a picture."""
+    """Print who is ahead, the tables and the notes; with `frontier` also cost against score, with a picture."""
     console = console or results_console()
+    for line in verdict_lines(comparison, scorers, numbered(comparison), agent_names(comparison)):
+        console.print(Text(line))
     told: set[str] = set()
     for table in comparison_tables(comparison, scorers):
         print_table(table, console, told)

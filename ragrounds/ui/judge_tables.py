@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.judges.bill import JudgedRun
@@ -74,17 +73,19 @@ def print_agreement(found: LabelAgreement, raters: int) -> None:
     console, confusion = results_console(), found.judge.confusion
     for line in _agreement_lines(found, raters):
         console.print(Text(line), soft_wrap=True)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("people \\ judge")
-    for name in confusion:
-        table.add_column(Text(name), justify="right")
-    for name, row in confusion.items():
-        table.add_row(Text(name), *(f"{row[other]:,}" for other in confusion))
-    console.print(table)
+    table = TextTable(
+        key="confusion",
+        title="what people said (lines) and what the judge said (columns)",
+        columns=(Column("people", right=False), *(Column(safe(name)) for name in confusion)),
+        rows=tuple((safe(name), *(f"{row[other]:,}" for other in confusion)) for name, row in confusion.items()),
+    )
+    print_table(table, console)
 
 
 def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
     judge, accuracy = found.judge, found.judge.accuracy
+    chance = f"; chance taken off, Cohen's kappa {_number(judge.kappa)}" if judge.kappa is not None else ""
+    yield f"The judge says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{chance}."
     yield f"items with both labels: {judge.n:,}"
     yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
     known = judge.kappa_low is not None

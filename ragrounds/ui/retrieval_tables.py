@@ -2,123 +2,168 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from ragrounds.evals.retrieval.comparison import RetrievalComparison
     from ragrounds.evals.retrieval.similarity import CorrelationDifference
+    from ragrounds.ui.tables import TextTable
+
+RetrieverEntries = Sequence[dict[str, Any]]
+"""What was measured of each retriever, by name."""
 
 
 def print_retrieval(
-    entries: Sequence[dict[str, Any]],
+    entries: RetrieverEntries,
     comparisons: Sequence[RetrievalComparison],
     names: Sequence[str],
     console: Console | None = None,
 ) -> None:
-    """Print the means by the measures `names`, the differences of pairs, and each query's values where they are in."""
+    """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, and each query's
+    values where they are in."""
     from rich.text import Text
 
-    from ragrounds.ui.tables import results_console
+    from ragrounds.ui.tables import print_table, results_console
 
     console = console or results_console()
-    letters = {entry["retriever"]: _letter(number) for number, entry in enumerate(entries)}
-    for label, letter in letters.items():
-        console.print(Text(f"{letter}  {label}"))
-    console.print(_means(entries, names))
+    numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
+    console.print(Text(_ahead(entries, comparisons, names[0], numbers)))
+    told: set[str] = set()
+    print_table(_means(entries, names), console, told)
+    print_table(_facts(entries), console, told)
     if comparisons:
-        console.print(_pairs(comparisons, letters))
+        print_table(_pairs(comparisons, numbers), console)
     if "per_query" in entries[0]:
-        console.print(_queries(entries, names))
+        print_table(_queries(entries, names), console)
 
 
-def _letter(number: int) -> str:
-    return chr(ord("A") + number) if number < 26 else f"A{number}"
+def _ahead(entries: RetrieverEntries, pairs: Sequence[RetrievalComparison], name: str, numbers: dict[str, str]) -> str:
+    """Which retriever has the best mean, and whether the tests tell it from the others."""
+    from ragrounds.ui.text import one_line
+
+    best = max(entries, key=lambda entry: entry[name])
+    label = best["retriever"]
+    if len(entries) == 1:
+        return f"{one_line(label)}: {name} {best[name]:.4f}."
+    own = [pair for pair in pairs if label in (pair.first, pair.second)]
+    near = [pair.second if pair.first == label else pair.first for pair in own if pair.holm >= _LEVEL]
+    said = ""
+    if own:
+        alike = ", ".join(f"#{numbers[other]}" for other in near)
+        said = f"; not told from {alike} by the tests" if near else "; the tests tell it from every other"
+    return f"#{numbers[label]} {one_line(label)} has the best {name}, {best[name]:.4f}{said}."
 
 
-def _table(caption: str, first: str, headings: Sequence[str], title: str | None = None) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
-    table.add_column(first, overflow="fold")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+_LEVEL = 0.05
+"""Of all pairs together, after Holm's correction."""
 
 
-def _means(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Table:
-    letters = [_letter(number) for number in range(len(entries))]
-    table = _table("means over every judged query, as trec_eval -c gives them", "", letters)
-    for name in names:
-        table.add_row(name, *(f"{entry[name]:.4f}" for entry in entries))
-    table.add_section()
-    for shown, key, factor in _ROWS:
-        if any(entry.get(key) is not None for entry in entries):
-            table.add_row(shown, *(_figure(entry.get(key), factor) for entry in entries))
-    return table
+def _named(entries: RetrieverEntries) -> list[tuple[str, str]]:
+    from ragrounds.ui.text import one_line
+
+    return [(f"{number}", one_line(entry["retriever"], 200)) for number, entry in enumerate(entries, 1)]
 
 
-_ROWS = (
-    ("queries", "queries", None),
-    ("without results", "queries_without_results", None),
-    ("not judged", "unjudged_queries", None),
-    ("left out", "left_out", None),
-    ("not in the corpus", "unknown_documents", None),
-    ("queries a second", "queries_per_second", 1.0),
-    ("p95, ms", "p95_seconds", 1000.0),
-    ("index, MB", "index_bytes", 1e-6),
-)
+def _means(entries: RetrieverEntries, names: Sequence[str]) -> TextTable:
+    from ragrounds.ui.tables import Column, TextTable
+
+    return TextTable(
+        key="means",
+        title="means over every judged query",
+        about="as trec_eval -c gives them",
+        columns=(Column("#"), Column("retriever", right=False), *map(Column, names)),
+        rows=tuple(
+            (*named, *(f"{entry[name]:.4f}" for name in names))
+            for named, entry in zip(_named(entries), entries, strict=True)
+        ),
+    )
 
 
-def _pairs(comparisons: Sequence[RetrievalComparison], letters: dict[str, str]) -> Table:
-    from ragrounds.ui.text import TOO_FEW, figure_text
+def _facts(entries: RetrieverEntries) -> TextTable:
+    from ragrounds.ui.tables import Column, TextTable
+    from ragrounds.ui.text import UNKNOWN
+
+    shown = [
+        (name, key, write) for name, key, write in _facts_shown() if any(one.get(key) is not None for one in entries)
+    ]
+    return TextTable(
+        key="queries",
+        title="queries, speed and size",
+        columns=(Column("#"), Column("retriever", right=False), *(Column(name) for name, _, _ in shown)),
+        rows=tuple(
+            (*named, *(UNKNOWN if entry.get(key) is None else write(entry[key]) for _, key, write in shown))
+            for named, entry in zip(_named(entries), entries, strict=True)
+        ),
+    )
+
+
+def _facts_shown() -> tuple[tuple[str, str, Callable[[float], str]], ...]:
+    """Heading, key of an entry, and how its figure is written."""
+    from ragrounds.ui.text import duration, size
+
+    return (
+        ("queries", "queries", "{:,}".format),
+        ("without results", "queries_without_results", "{:,}".format),
+        ("not judged", "unjudged_queries", "{:,}".format),
+        ("left out", "left_out", "{:,}".format),
+        ("not in the corpus", "unknown_documents", "{:,}".format),
+        ("queries a second", "queries_per_second", "{:,.1f}".format),
+        ("slowest 5 %", "p95_seconds", duration),
+        ("index", "index_bytes", size),
+    )
+
+
+def _pairs(comparisons: Sequence[RetrievalComparison], numbers: dict[str, str]) -> TextTable:
+    from ragrounds.ui.tables import Column, TextTable
+    from ragrounds.ui.text import TOO_FEW, figure_text, number_of
 
     first = comparisons[0]
-    headings = ("difference", f"{first.level:.0%} interval", "p", "Holm", "won", "tied", "lost")
-    table = _table(
-        "interval: of paired differences, none where queries are too few; p: randomisation test, two-sided; Holm: "
-        "corrected over this table's pairs",
-        "pair",
-        headings,
-        f"{first.measure}, first minus second, {first.queries} queries",
+    headings = ("difference", f"{100 * first.level:g} %", "p", "Holm p", "won", "tied", "lost")
+    return TextTable(
+        key="pairs",
+        title=f"{first.measure}, 1st minus 2nd, {number_of(first.queries, 'query')}",
+        about="interval of paired differences; p: randomisation test, two-sided; Holm p: over the pairs of this table",
+        columns=(Column("1st - 2nd", right=False), *map(Column, headings)),
+        rows=tuple(
+            (
+                f"#{numbers[pair.first]} - #{numbers[pair.second]}",
+                figure_text(pair.difference, "+.4f"),
+                TOO_FEW
+                if pair.low is None or pair.high is None
+                else f"{figure_text(pair.low, '+.4f')} to {figure_text(pair.high, '+.4f')}",
+                f"{pair.p:.4f}",
+                f"{pair.holm:.4f}",
+                f"{pair.wins:,}",
+                f"{pair.ties:,}",
+                f"{pair.losses:,}",
+            )
+            for pair in comparisons
+        ),
     )
-    for pair in comparisons:
-        table.add_row(
-            f"{letters[pair.first]} - {letters[pair.second]}",
-            figure_text(pair.difference, "+.4f"),
-            TOO_FEW
-            if pair.low is None or pair.high is None
-            else f"{figure_text(pair.low, '+.4f')} {figure_text(pair.high, '+.4f')}",
-            f"{pair.p:.4f}",
-            f"{pair.holm:.4f}",
-            str(pair.wins),
-            str(pair.ties),
-            str(pair.losses),
-        )
-    return table
 
 
-def _queries(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> Table:
+def _queries(entries: RetrieverEntries, names: Sequence[str]) -> TextTable:
     """Every query's values of the first measure, one column a run."""
-    from rich.text import Text
+    from ragrounds.ui.tables import Column, TextTable
+    from ragrounds.ui.text import safe
 
-    table = _table("", "query", [_letter(number) for number in range(len(entries))], f"{names[0]} of each query")
-    for query in entries[0]["per_query"][names[0]]:
-        table.add_row(Text(query), *(f"{entry['per_query'][names[0]][query]:.4f}" for entry in entries))
-    return table
-
-
-def _figure(value: float | None, factor: float | None) -> str:
-    if value is None:
-        return "—"
-    return str(value) if factor is None else f"{value * factor:,.1f}"
+    return TextTable(
+        key="queries",
+        title=f"{names[0]} of each query",
+        columns=(Column("query", right=False), *(Column(f"#{number}") for number, _ in _named(entries))),
+        rows=tuple(
+            (safe(query), *(f"{entry['per_query'][names[0]][query]:.4f}" for entry in entries))
+            for query in entries[0]["per_query"][names[0]]
+        ),
+        turns=False,
+    )
 
 
 def print_similarity(
-    entries: Sequence[dict[str, Any]],
+    entries: RetrieverEntries,
     differences: Sequence[CorrelationDifference],
     console: Console | None = None,
 ) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.evals.compare.comparison import Comparison, RunTotals
+from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.index_backlog import Backlog
@@ -18,6 +18,7 @@ from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
+from ragrounds.ui.comparison_verdict import alone_words
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
 
@@ -101,6 +102,11 @@ def print_run(
     if comparison is not None:
         rows += _figures(comparison.rows[0])
         rows += _answered_by(comparison.rows[0])
+        rows += [
+            (f"score ({table.scorer})", f"{alone_words(table, table.lines[0])}{_beside(others)}")
+            for table, others in comparison.shown()
+            if table.lines[0].overall.value is not None
+        ]
         rows += [("note", note) for note in comparison.notes]
         for one in comparison.tables:
             counts = one.lines[0].outcomes
@@ -144,6 +150,11 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
         ("uncached", dollars(row.cost_uncached)),
         ("time a question", duration(row.seconds)),
     ]
+
+
+def _beside(tables: Sequence[ScorerTable]) -> str:
+    """The figures of scorers beside a headline."""
+    return "".join(f"; {one.scorer} {in_scale(one.lines[0].overall.value, one.unit)}" for one in tables)
 
 
 def _answered_by(row: RunTotals) -> list[tuple[str, str]]:

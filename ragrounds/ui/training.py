@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
-from rich.table import Table as Drawn
-from rich.text import Text
 
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.tables import results_console
-from ragrounds.ui.text import TOO_FEW, safe
+from ragrounds.ui.tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, safe
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -102,32 +100,24 @@ class _Lines:
 def print_pairs(table: PairTable, against: Sequence[str]) -> None:
     """Print pairs with their figures, then the comparisons with the rows `against`."""
     console = results_console()
-    drawn = Drawn(title=Text(f"{table.name}: nDCG@10 and query encoding"), title_justify="left")
-    drawn.add_column("pair", overflow="fold")
-    for each in table.quality:
-        drawn.add_column(Text(f"{each.benchmark}\n{_note(each)}"), justify="right")
-    for heading in (
-        "query\nparameters",
-        "queries/s\none by one",
-        "to the\nteacher",
-        "queries/s\nin 32s",
-        "training\nminutes",
-    ):
-        drawn.add_column(heading, justify="right")
     first = table.rows[0].name
+    heads = [f"{each.benchmark} {_note(each)}" for each in table.quality]
+    heads += ["query parameters", "queries/s one by one", "to the teacher", "queries/s in 32s", "training"]
+    rows = []
     for row in table.rows:
         cells = [
             f"{each.values[row.name]:.4f} ({each.values[row.name] / each.values[first]:.1%})" for each in table.quality
         ]
         speed = row.speed
-        drawn.add_row(
-            Text(row.name),
-            *cells,
-            f"{row.query_parameters / 1e6:.1f} M",
-            *((f"{speed.single:,.0f}", f"{speed.ratio:.2f}", f"{speed.batched:,.0f}") if speed else ("—", "—", "—")),
-            f"{row.seconds / 60:.1f}",
-        )
-    console.print(drawn)
+        fast = (f"{speed.single:,.0f}", f"{speed.ratio:.2f}", f"{speed.batched:,.0f}") if speed else (UNKNOWN,) * 3
+        rows.append((safe(row.name), *cells, f"{row.query_parameters / 1e6:.1f} M", *fast, duration(row.seconds)))
+    sheet = TextTable(
+        key="trained",
+        title=f"{safe(table.name)}: nDCG@10 and query encoding",
+        columns=(Column("pair", right=False), *(Column(safe(head)) for head in heads)),
+        rows=tuple(rows),
+    )
+    print_table(sheet, console)
     if table.rounds:
         console.print(
             f"Queries per second: medians of {table.rounds} rounds, {table.threads} thread(s), encoders in turn; "
@@ -149,16 +139,7 @@ def _pairs(console: Console, each: RetrievalQuality, against: Sequence[str]) -> 
     shown = [pair for pair in each.comparisons if pair.first in against or pair.second in against]
     if not shown:
         return
-    drawn = Drawn(
-        title=Text(f"{each.benchmark}, {each.split}: differences of nDCG@10"),
-        title_justify="left",
-        caption="interval: 95 %, none where queries are too few; p: randomisation test, two-sided; Holm: over all "
-        "pairs of the table",
-        caption_justify="left",
-    )
-    drawn.add_column("pair", overflow="fold")
-    for heading in ("difference", "interval", "p", "Holm", "won", "tied", "lost"):
-        drawn.add_column(heading, justify="right", no_wrap=True)
+    rows = []
     for pair in shown:
         sign, first, second = (1, pair.first, pair.second)
         if pair.first in against and pair.second not in against:
@@ -166,14 +147,26 @@ def _pairs(console: Console, each: RetrievalQuality, against: Sequence[str]) -> 
         ends = TOO_FEW
         if pair.low is not None and pair.high is not None:
             low, high = sorted((sign * pair.low, sign * pair.high))
-            ends = f"{low:+.4f} {high:+.4f}"
+            ends = f"{low:+.4f} to {high:+.4f}"
         won, lost = (pair.wins, pair.losses) if sign == 1 else (pair.losses, pair.wins)
-        drawn.add_row(
-            Text(f"{first} - {second}"),
-            f"{sign * pair.difference:+.4f}",
-            ends,
-            f"{pair.p:.4f}",
-            f"{pair.holm:.4f}",
-            *(str(count) for count in (won, pair.ties, lost)),
+        rows.append(
+            (
+                safe(f"{first} - {second}"),
+                f"{sign * pair.difference:+.4f}",
+                ends,
+                f"{pair.p:.4f}",
+                f"{pair.holm:.4f}",
+                *(f"{count:,}" for count in (won, pair.ties, lost)),
+            )
         )
-    console.print(drawn)
+    sheet = TextTable(
+        key="differences",
+        title=f"{safe(each.benchmark)}, {each.split}: differences of nDCG@10",
+        about="95 %: none where queries are too few; p: randomisation test, two-sided; Holm p: over the table's pairs",
+        columns=(
+            Column("pair", right=False),
+            *map(Column, ("difference", "95 %", "p", "Holm p", "won", "tied", "lost")),
+        ),
+        rows=tuple(rows),
+    )
+    print_table(sheet, console)

@@ -1,0 +1,70 @@
+"""A comparison begins with who is ahead, and says no more than its corrected tests do."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.store.store import Store
+from ragrounds.ui.comparison_tables import agent_names, numbered, print_comparison
+from ragrounds.ui.comparison_verdict import verdict_lines
+from tests.compare.making import add_run, questions
+
+ASKED = questions(40)
+LOW, MIDDLE, HIGH = ([1] * right + [0] * (40 - right) for right in (8, 20, 36))
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path) as opened:
+        yield opened
+
+
+def told(made: Comparison) -> list[str]:
+    return list(verdict_lines(made, (), numbered(made), agent_names(made)))
+
+
+def test_the_best_is_ahead_of_those_the_tests_tell_it_from(store):
+    low, middle, high = (
+        add_run(store, name, ASKED, values) for name, values in zip("abc", (LOW, MIDDLE, HIGH), strict=True)
+    )
+    made = compare(store, [low, middle, high])
+    pair = next(one for one in made.tables[0].pairs if {one.first, one.second} == {middle.id, high.id})
+    ends = f"{100 * pair.tests.low:+.1f} to {100 * pair.tests.high:+.1f}"
+    (line,) = told(made)
+    assert line == f"strict: #3 c is ahead of both others, 90.00: +40.00 points on the nearest, #2 (95 %: {ends})."
+    (line,) = told(compare(store, [high, low]))
+    assert line.startswith("strict: #1 c is ahead of the other, 90.00: +70.00 points (95 %: ")
+
+
+def test_what_no_test_tells_is_not_said(store):
+    almost = [*HIGH[:35], 0, *HIGH[36:]]
+    high, near, low = (
+        add_run(store, name, ASKED, values) for name, values in zip("abc", (HIGH, almost, LOW), strict=True)
+    )
+    assert told(compare(store, [high, near])) == [
+        "strict: #1 a has the best figure, 90.00; no two runs differ by the tests."
+    ]
+    (line,) = told(compare(store, [high, near, low]))
+    assert line == "strict: #1 a is ahead of 1 of 2 others, 90.00; not told from #2."
+
+
+def test_a_run_alone_has_its_interval_and_one_without_scores_no_line(store):
+    high = add_run(store, "a", ASKED, HIGH)
+    made = compare(store, [high])
+    whole = made.tables[0].lines[0].overall
+    (line,) = told(made)
+    assert line == f"strict: a has 90.00 % (95 %: {100 * whole.low:.1f} to {100 * whole.high:.1f}), 40 questions."
+    assert told(compare(store, [add_run(store, "b", ASKED, [None] * 40)])) == []
+
+
+def test_it_stands_above_the_tables(store):
+    runs = [add_run(store, name, ASKED, values) for name, values in (("a", LOW), ("b", HIGH))]
+    console = Console(width=80, file=io.StringIO(), record=True)
+    print_comparison(compare(store, runs), console=console)
+    text = console.export_text()
+    assert text.startswith("strict: #2 b is ahead of the other")
+    assert text.index("is ahead") < text.index("outcomes and cost")
