@@ -9,6 +9,9 @@ import pytest
 
 from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.browse import BrowseScreen
+from tests.ui.trace.seeing import press, screen, settle
 
 WORDS = {
     "never retrieved": "never found",
@@ -43,3 +46,45 @@ def test_right_attempts_bear_signs_of_trouble_too(read: list[HopsOfAttempt]) -> 
     assert any(hop.repeats is not None for one in right for hop in one.hops)
     assert any(call.call.faults for one in right for call in one.calls)
     assert any(one.hops[0].gold_ranks == () for one in right)
+
+
+def one_of_each(pages: Pages, planted: dict[tuple[str, str], str]) -> dict[str, int]:
+    """Cause → the place of an attempt in which it is planted, of an agent with several searches where there is one."""
+    agents = [run.agent for run in pages.runs]
+    places: dict[str, int] = {}
+    for (agent, question), cause in sorted(planted.items()):
+        row = pages.row_of(agents.index(agent), question)
+        if row is not None and (agent == "search_o1" or cause not in places):
+            places[cause] = row
+    return places
+
+
+async def test_one_key_names_each_cause_on_the_smallest_terminal(
+    hunt_pages: Pages, hunted: tuple[Path, dict[tuple[str, str], str]]
+) -> None:
+    app = TraceApp(hunt_pages)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        for cause, row in one_of_each(hunt_pages, hunted[1]).items():
+            app.attempt_list.move(row)
+            await press(pilot, "2")
+            shown = screen(app)
+            assert [line for line in shown.splitlines() if WORDS[cause] in line], (cause, shown)
+            assert "likely: " in shown or "likely misjudged" in shown, (cause, shown)
+            await press(pilot, "1")
+
+
+async def test_where_the_detail_has_room_no_key_is_needed(
+    hunt_pages: Pages, hunted: tuple[Path, dict[tuple[str, str], str]]
+) -> None:
+    places = one_of_each(hunt_pages, hunted[1])
+    assert set(places) == set(WORDS)
+    app = TraceApp(hunt_pages)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await settle(pilot)
+        for row in places.values():
+            browse = app.screen
+            assert isinstance(browse, BrowseScreen)
+            browse.open_place(row)
+            await settle(pilot)
+            assert "likely" in screen(app)
