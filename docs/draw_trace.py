@@ -29,7 +29,9 @@ SCREENS: dict[str, tuple[int, tuple[int, int], str, tuple[str, ...]]] = {
     "trace-small": (RAG, (80, 24), DARK, ()),
     "trace-light": (2 * RAG, (150, 42), LIGHT, ("tab", "end")),
     "trace-find": (RAG, (150, 42), DARK, ("tab", "slash", "p", "a", "i", "n", "enter")),
-    "trace-filter": (0, (110, 32), DARK, ("f", "down", "space")),
+    "trace-filter": (0, (110, 32), DARK, ("f", *"wrong", "space", "h", "o")),
+    "trace-text": (0, (110, 32), DARK, ("F", *"pain", "enter", "down")),
+    "trace-marks": (0, (110, 32), LIGHT, ("asterisk",)),
     "trace-compare": (RAG, (150, 42), DARK, ("c", "d", "down", "tab", "down", "down")),
     "trace-keys": (0, (110, 46), DARK, ("question_mark",)),
 }
@@ -61,7 +63,7 @@ async def draw(store: Store, name: str) -> str:
     row, size, theme, keys = SCREENS[name]
     app = TraceApp(Pages(store, store.runs()), row=row, theme=theme)
     async with app.run_test(size=size) as pilot:
-        for key in ("", *keys):
+        for key in ("", *("space" if key == " " else key for key in keys)):
             await pilot.press(*([key] if key else []))
             await app.workers.wait_for_complete()
             await pilot.pause()

@@ -24,6 +24,8 @@ WHICH: tuple[Which, ...] = ("differ", "first", "second")
 
 _AROUND = 60
 """Rows read at a time: about a screenful."""
+_SAMPLED = 50
+"""Rows whose ids are looked at for what they have in common."""
 _COMMON = 6
 """Characters that names must have in common to be left out."""
 _OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "uncached", 8))
@@ -53,6 +55,7 @@ class AttemptList:
         self.order: array[int] | None = None
         """Places of the rows, in the order shown; ``None``: all of them, as they were asked."""
         self._near: dict[int, AttemptSummary] = {}
+        self._common: str | None = None
 
     def __len__(self) -> int:
         return len(self.pages) if self.order is None else len(self.order)
@@ -74,6 +77,19 @@ class AttemptList:
             known = {summary.index: summary for summary in self.pages.read(self._index(each) for each in rows)}
             self._near.update({each: known[index] for each in rows if (index := self._index(each)) in known})
         return self._near.get(row)
+
+    @property
+    def common_id(self) -> str:
+        """What the ids of the questions begin with, up to a slash, by a sample of them: left out of the rows."""
+        if self._common is None:
+            total = len(self.pages)
+            every = self.pages.read(range(0, total, max(1, total // _SAMPLED)))
+            ids = sorted(one.question.id for one in every)
+            # What the first and the last of sorted texts have in common, all have.
+            pairs = zip(ids[0], ids[-1], strict=False) if ids else ()
+            same = "".join(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+            self._common = same[: same.rfind("/") + 1]
+        return self._common
 
     def move(self, row: int) -> None:
         """Put the cursor on a row, or on the nearest that exists."""
@@ -201,10 +217,10 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def attempt_cells(
-    summary: AttemptSummary | None, width: int, agents: Mapping[str, str], signs: str | None = None
+    summary: AttemptSummary | None, width: int, agents: Mapping[str, str], signs: str | None = None, begin: str = ""
 ) -> Cells:
     """The cells of a row: mark, score, the columns that `width` has room for, readers' signs where there are any
-    (``None``: nowhere in the list), agent, question."""
+    (``None``: nowhere in the list), agent, question, whose id is written without what all ids `begin` with."""
     if summary is None:
         return [("…", "dim")]
     sign, style = mark(summary)
@@ -224,7 +240,7 @@ def attempt_cells(
     if size:
         cells.append((fit(agents.get(summary.run.id, ""), size) + " ", "key"))
     epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
-    name = one_line(summary.question.id[:80], 60)
+    name = one_line(summary.question.id.removeprefix(begin)[:80], 60)
     text = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1))
     cells.append((fit(f"{epoch}{name}  {text}", rest), "plain"))
     return cells

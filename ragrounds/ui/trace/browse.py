@@ -59,9 +59,10 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         &.-wide #attempts, &.-wide #tree { width: 1fr; height: 1fr; }
         &.-wide #detail { width: 6fr; height: 1fr; }
         &.-very-wide #panes { layout: horizontal; }
-        &.-very-wide #lists { width: 8fr; height: 1fr; layout: horizontal; }
-        &.-very-wide #attempts, &.-very-wide #tree { width: 1fr; height: 1fr; }
-        &.-very-wide #detail { width: 7fr; height: 1fr; }
+        &.-very-wide #lists { width: 9fr; height: 1fr; layout: horizontal; }
+        &.-very-wide #attempts { width: 4fr; height: 1fr; }
+        &.-very-wide #tree { width: 5fr; height: 1fr; }
+        &.-very-wide #detail { width: 6fr; height: 1fr; }
     }
     """
 
@@ -173,7 +174,7 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
     def _attempt_row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.at(row)
         signs = note_signs(self.notes.of(summary)) if self.notes and summary else ""
-        return self.live.cells(summary, width, self.agents, signs if self.notes else None)
+        return self.live.cells(summary, width, self.agents, signs if self.notes else None, self.attempt_list.common_id)
 
     def _heading(self, width: int) -> str:
         return attempt_heading(width, self.agents, bool(self.notes))

@@ -14,6 +14,13 @@ from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS, FilterField
 
 _JOINING = (("and", "both"), ("or", "one of both"), ("not", "the opposite of what follows"))
+_PHRASES = (
+    ("gold found", "a search found a gold document"),
+    ("gold not found", "no search found a gold document"),
+    ("gold seen", "a gold document was in a prompt"),
+    ("gold not seen", "gold was in no prompt"),
+    ("not run", "no attempt was made yet"),
+)
 _WORD = re.compile(r"""[\w.]+[:<>=!]*(?:"[^"]*"?|[^\s()"]*)$""")
 """What is being typed: a word, perhaps with a comparison and the beginning of a value."""
 _SPLIT = re.compile(r"(\w+)(:|<=|>=|!=|<|>|=)(.*)", re.DOTALL)
@@ -62,6 +69,7 @@ def _taken(text: str, begin: int, cursor: int, new: str, about: str) -> Suggesti
 
 def _words(wanted: str) -> Iterable[tuple[str, str]]:
     """Fields whose name begins with what was typed, then those in whose words it stands."""
+    yield from (phrase for phrase in _PHRASES if phrase[0].startswith(wanted))
     first = [one for one in FIELDS if one.name.startswith(wanted)]
     further = [one for one in FIELDS if one not in first and len(wanted) > 2 and wanted in f"{one.name} {one.about}"]
     for one in (*first, *further):

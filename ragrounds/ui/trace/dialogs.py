@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
+from ragrounds.evals.store.filter_fields import EXAMPLES
 from ragrounds.ui.trace.layout import TextBlock, fit
 from ragrounds.ui.trace.widgets import Pager
 
@@ -115,6 +116,10 @@ class HelpScreen(ModalScreen[None]):
             under = [key for key in rows if topic(key.id) == name]
             lines += [TextBlock(name, "heading")] if under else []
             lines += [TextBlock(f"{fit(key.keys, 16)} {fit(key.description, 32)} {key.id}") for key in under]
+        examples = [one for one in EXAMPLES if wanted in " ".join(("filter", *one)).casefold()]
+        lines += [TextBlock("filters by example (f)", "heading")] if examples else []
+        for where, about in examples:
+            lines += [TextBlock(where, "key"), TextBlock(about, "dim", indent=4)]
         if not wanted:
             lines += [TextBlock("signs", "heading")] + [TextBlock(line, "dim") for line in LEGEND]
         self.query_one(Pager).show(lines or [TextBlock("No key does this.", "dim")])

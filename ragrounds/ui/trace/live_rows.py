@@ -113,13 +113,18 @@ class LiveRows:
         )
 
     def cells(
-        self, summary: AttemptSummary | None, width: int, agents: Mapping[str, str], signs: str | None = None
+        self,
+        summary: AttemptSummary | None,
+        width: int,
+        agents: Mapping[str, str],
+        signs: str | None = None,
+        begin: str = "",
     ) -> Cells:
         """The cells of a row: those of :func:`ragrounds.ui.trace.attempt_list.attempt_cells`, and for an attempt in
         flight its node and what that waits for, with its figures so far."""
         live = self.of(summary) if summary is not None else None
         if summary is None or live is None:
-            return attempt_cells(summary, width, agents, signs)
+            return attempt_cells(summary, width, agents, signs, begin)
         now = self._clock()
         words = live_words(live, now) if _key(summary) in self._flying else "is being written"
         shown = replace(
@@ -132,7 +137,7 @@ class LiveRows:
             seconds=max(0.0, now - live.at),
             question=replace(summary.question, text=words),
         )
-        cells = attempt_cells(shown, width, agents, signs)
+        cells = attempt_cells(shown, width, agents, signs, begin)
         # In place of a score the time so far, in its largest unit.
         took = " ".join(duration(max(0.0, now - live.at)).split()[:2])
         return [(f"{RUNNING} {fit(took, 5, right=True)} ", "new"), *cells[1:]]

@@ -61,6 +61,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         scrollbar-gutter: stable;
         background: $background;
         border-title-color: $quiet;
+        border-subtitle-color: $quiet;
         &:focus { border-title-color: $text-accent; }
         & > .lines--dim { color: $quiet; }
         & > .lines--heading { color: $text-accent; text-style: bold; }

@@ -51,6 +51,7 @@ def test_an_empty_line_offers_what_was_used_and_then_examples() -> None:
     [
         ("wro", "wrong", "wrong "),
         ("wrong and ho", "hops>", "wrong and hops>"),
+        ("wrong and gold", "gold found", "wrong and gold found "),
         ("(wrong an", "answered", "(wrong answered "),
         ("agent:s", '"seeker[rounds=3]"', None),
         ("wrong status:fai", "status:failed", "wrong status:failed "),

@@ -1,0 +1,75 @@
+"""Nothing is cut at the right edge, at every size, also where the terminal is resized while the viewer is open."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.attempt_list import AttemptList
+from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.widgets import Lines, Pager, Rows
+from tests.ui.trace.making import make_run, question
+from tests.ui.trace.seeing import press, screen, settle
+
+SIZES = ((80, 24), (120, 40), (200, 60))
+
+
+def overrun(app: TraceApp) -> list[str]:
+    """Lines of a pane that are wider than what is seen of it."""
+    wide: list[str] = []
+    for pane in app.screen.query(Lines):
+        if isinstance(pane, Pager):
+            wide += [line.text for line in pane._page.lines if cell_len(line.text) > pane.columns]
+        elif isinstance(pane, Rows) and type(pane) is Rows:
+            for row in range(min(pane.count, 60)):
+                text = "".join(part for part, _ in pane._draw(row, pane.columns))
+                wide += [text] if cell_len(text) > pane.columns else []
+            assert pane.columns + 1 == pane.size.width, "a cell is kept for the scrollbar"
+    return wide
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_no_line_is_cut(pages: Pages, size: tuple[int, int]) -> None:
+    app = TraceApp(pages)
+    async with app.run_test(size=size) as pilot:
+        await press(pilot, *["down"] * 6)
+        assert overrun(app) == []
+        # The last figure of a step stands whole before the scrollbar.
+        shown = screen(app)
+        assert "$0.04" in shown or size[0] == 80
+        assert all(cell_len(line) <= size[0] for line in shown.splitlines())
+        for keys in (("f",), ("escape", "s"), ("escape", "asterisk"), ("escape", "question_mark"), ("escape", "2")):
+            await press(pilot, *keys)
+            assert overrun(app) == [], keys
+
+
+async def test_the_viewer_follows_the_size_of_the_terminal(pages: Pages) -> None:
+    app = TraceApp(pages)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await press(pilot, *["down"] * 6, "tab", "down", "down")
+        browse = app.screen
+        assert isinstance(browse, BrowseScreen)
+        wide = [pane.region.y for pane in (browse.attempts, browse.tree_pane, browse.pager)]
+        assert len(set(wide)) == 1, "three panes side by side"
+        for size in ((80, 24), (120, 40), (60, 20), (200, 60)):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            shown = screen(app)
+            assert all(cell_len(line) <= size[0] for line in shown.splitlines())
+            assert overrun(app) == []
+            assert (browse.attempt_list.row, app.focused) == (6, browse.tree_pane)
+            # The rows under both cursors are still seen.
+            for pane in (browse.attempts, browse.tree_pane):
+                top = pane.scroll_offset.y
+                assert top <= pane.row <= top + pane.size.height, size
+        assert [pane.region.y for pane in (browse.attempts, browse.tree_pane, browse.pager)] == wide
+
+
+def test_what_all_ids_begin_with_is_left_out(store: Store) -> None:
+    assert AttemptList(Pages(store, store.runs())).common_id == "quiz/"
+    asked = [question(number) for number in range(3)]
+    run = make_run(store, "other", 3, questions=[asked[0], asked[1]])
+    assert AttemptList(Pages(store, [run])).common_id == "quiz/"
