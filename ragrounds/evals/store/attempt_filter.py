@@ -423,7 +423,7 @@ class _Parser:
         if not name or (all_of_them and name not in ("gold_found", "gold_seen")):
             raise FilterError(
                 "gold needs found, seen, cut, known, rank or hop: gold found, gold not seen, gold rank<=5. "
-                'The word itself as text: "gold".',
+                'As text: "gold".',
                 token.at,
                 len(token.text),
             )

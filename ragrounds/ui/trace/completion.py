@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from ragrounds.evals.store.attempt_filter import quoted
-from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS, FilterField
+from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS, GOLD_PHRASES, FilterField
 
 _JOINING = (("and", "both"), ("or", "one of both"), ("not", "the opposite of what follows"))
 _PHRASES = (
@@ -24,6 +24,8 @@ _PHRASES = (
 _WORD = re.compile(r"""[\w.]+[:<>=!]*(?:"[^"]*"?|[^\s()"]*)$""")
 """What is being typed: a word, perhaps with a comparison and the beginning of a value."""
 _SPLIT = re.compile(r"(\w+)(:|<=|>=|!=|<|>|=)(.*)", re.DOTALL)
+_GOLD = re.compile(r"(?<![\w:\"])gold(?:\s+[a-z]*){0,2}$", re.IGNORECASE)
+"""What is said of gold, in words."""
 Values = Callable[[str], Sequence[tuple[str, int]]]
 """The name of a field → the values that there are, and how many attempts have each."""
 
@@ -46,6 +48,14 @@ def suggestions(text: str, cursor: int, used: Sequence[str], values: Values) -> 
         earlier = [(where, "used before") for where in used if where not in known]
         offered = [*earlier[:4], *EXAMPLES, *((one.example, one.about) for one in FIELDS if one.example not in known)]
         return [Suggestion(where, about, where, len(where)) for where, about in offered]
+    gold = _GOLD.search(text[:cursor])
+    if gold is not None:
+        begun = " ".join(gold[0].casefold().split())
+        phrases = [(words, about) for words, about in GOLD_PHRASES if words.startswith(begun) and words != begun]
+        if phrases:
+            return [_taken(text, gold.start(), cursor, words, about) for words, about in phrases]
+        if begun in dict(GOLD_PHRASES) and not text[:cursor].endswith(" "):
+            return [_taken(text, cursor, cursor, f" {joining}", about) for joining, about in _JOINING[:2]]
     found = _WORD.search(text[:cursor])
     begin, word = (found.start(), found.group()) if found else (cursor, "")
     inner = _SPLIT.fullmatch(word)

@@ -55,6 +55,11 @@ def test_an_empty_line_offers_what_was_used_and_then_examples() -> None:
         ("(wrong an", "answered", "(wrong answered "),
         ("agent:s", '"seeker[rounds=3]"', None),
         ("wrong status:fai", "status:failed", "wrong status:failed "),
+        ("wrong and gold not", "gold not found", "wrong and gold not found "),
+        ("gold not s", "gold not seen", "gold not seen "),
+        ("(gold r", "gold rank<=", "(gold rank<="),
+        ("gold seen", " and", "gold seen and "),
+        ("gold found wro", "wrong", "gold found wrong "),
         ("subject:he", 'subject:"heart and blood"', 'subject:"heart and blood" '),
     ],
 )
