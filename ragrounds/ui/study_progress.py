@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -17,7 +18,11 @@ from ragrounds.evals.studies.table import CellResult, study_table
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.task import TaskScreen
 from ragrounds.ui.study_tables import WORDS, study_tables
+from ragrounds.ui.tables import TextTable
 from ragrounds.ui.text import dollars, duration, number_of, one_line
+
+_NAME = 24
+"""Columns of a row's name at most."""
 
 
 class StudyProgress:
@@ -25,7 +30,7 @@ class StudyProgress:
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = SafeConsole(file=stream or sys.stderr)
-        self._screen = TaskScreen("ragrounds study", self.line, self._drawn, stream, clock)
+        self.screen = TaskScreen("ragrounds study", self.line, self._drawn, stream, clock)
         self._clock, self._began = clock, clock()
         self._study: Study | None = None
         self._results: dict[tuple[str, str], CellResult] = {}
@@ -33,11 +38,11 @@ class StudyProgress:
         self._said: set[str] = set()
 
     def __enter__(self) -> StudyProgress:
-        self._screen.__enter__()
+        self.screen.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._screen.__exit__(*error)
+        self.screen.__exit__(*error)
 
     def say(self, text: str) -> None:
         """Something that a person at the screen should know, once."""
@@ -50,7 +55,7 @@ class StudyProgress:
     def begun(self, study: Study, cells: int) -> None:
         """The study begins, with so many cells to carry out."""
         self._study, self._cells = study, cells
-        if not self._screen.is_open:
+        if not self.screen.is_open:
             self.say(f"{study.title}: {cells:,} cells")
 
     def group(self, cells: Sequence[StudyCell]) -> None:
@@ -69,7 +74,7 @@ class StudyProgress:
     def cell(self, cell: StudyCell, result: CellResult) -> None:
         """A cell is as far as it comes."""
         self._results[cell.row, cell.column] = result
-        if not self._screen.is_open:
+        if not self.screen.is_open:
             figure = result.figure
             scale = 100 if figure is not None and figure.unit == "percent" else 1
             value = "" if figure is None or figure.value is None else f" {scale * figure.value:.2f}"
@@ -93,12 +98,30 @@ class StudyProgress:
         table = study_tables(study_table(self._study, dict(self._results)))[0]
         room = height - 3
         rows = table.rows if len(table.rows) <= room else table.rows[: max(0, room - 1)]
+        shown, left = _fitting(table, rows, width)
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for column in table.columns:
-            drawn.add_column(Text(column.name), justify="right" if column.right else "left", overflow="ellipsis")
+        for place in shown:
+            column = table.columns[place]
+            most = _NAME if place == 0 else None
+            drawn.add_column(
+                Text(column.name), justify="right" if column.right else "left", overflow="ellipsis", no_wrap=True,
+                max_width=most,
+            )  # fmt: skip
         for row in rows:
-            drawn.add_row(*(Text(cell) for cell in row))
+            drawn.add_row(*(Text(row[place]) for place in shown))
         parts += [Text(""), drawn]
-        if len(rows) < len(table.rows):
-            parts.append(Text(f"and {number_of(len(table.rows) - len(rows), 'more row')}", style="dim"))
-        return parts
+        below = len(table.rows) - len(rows)
+        more = [number_of(count, what) for count, what in ((below, "more row"), (left, "more column")) if count]
+        return [*parts, *([Text(f"and {' and '.join(more)}", style="dim")] if more else [])]
+
+
+def _fitting(table: TextTable, rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], int]:
+    """The columns that a terminal of this width has room for, by their places, and how many it has not."""
+    room, shown = width, list[int]()
+    for place, column in enumerate(table.columns):
+        size = max([cell_len(column.name), *(cell_len(row[place]) for row in rows)])
+        room -= (min(size, _NAME) if place == 0 else size) + 2
+        if room < -2 and place:
+            break
+        shown.append(place)
+    return shown, len(table.columns) - len(shown)

@@ -58,9 +58,9 @@ class ArenaCounts:
     def table(self) -> Table:
         """Won, tied, lost on each axis."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column("won-tied-lost")
+        table.add_column("won-tied-lost", no_wrap=True, overflow="ellipsis")
         for axis in self._arena.axes:
-            table.add_column(Text(axis.name), justify="right")
+            table.add_column(Text(axis.name), justify="right", no_wrap=True, overflow="ellipsis")
         for number, name in enumerate(self._arena.names):
             cells = ("-".join(map(str, counts[number])) for counts in self._counts)
             table.add_row(Text(one_line(name, 40)), *cells)

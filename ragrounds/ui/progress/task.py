@@ -71,12 +71,14 @@ class TaskScreen:
         # Where it stands may take two lines on a narrow screen.
         words = Text(one_line(self._line(), 2 * width - 2))
         head: list[RenderableType] = [title, *_folded(words, width)]
-        servers = [Text(cut(server_line(flow).removeprefix("http://"), width), style="dim") for flow in flows()]
+        servers: list[RenderableType] = [
+            Text(cut(server_line(flow).removeprefix("http://"), width), style="dim") for flow in flows()
+        ]
         foot = [Text(widest(_foot(), width), style="bold yellow" if times_asked() else "dim")]
         others = [cut(line, width) for line in said if line.strip() and line != FINISHES][-_SAID:]
         told = [Text(rule("said", width), style="dim"), *(Text(line, style="dim") for line in others)] if others else []
         room = height - len(head) - len(foot) - 2
-        servers = servers[: max(0, room - 4)]
+        servers = [*([Text("")] if servers else []), *servers][: max(0, room - 4)]
         told = told if room - len(servers) - len(told) >= 4 else []
         body = list(self._body(width, max(1, room - len(servers) - len(told))))
         used = sum(_lines(part) for part in body)
@@ -107,5 +109,6 @@ def _foot() -> list[str]:
         return [f"Stopping: finishing {flying}, nothing else begins; Ctrl-C once more stops at once.", "Stopping."]
     return [
         f"Ctrl-C begins nothing more and finishes {flying}; twice stops at once. Nothing done is lost.",
+        f"Ctrl-C finishes {flying} and ends; twice stops at once. Nothing done is lost.",
         "Ctrl-C finishes what is in flight; twice stops at once.",
     ]

@@ -12,11 +12,15 @@ from rich.text import Text
 
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import JudgedAnswer
+from ragrounds.evals.studies.figures import CellFigure
+from ragrounds.evals.studies.study import open_study
+from ragrounds.evals.studies.table import CellResult
 from ragrounds.records import Call, Verdict
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.judged import JudgeProgress
 from ragrounds.ui.progress.task import TaskScreen
 from ragrounds.ui.progress.terminal import drawn_lines
+from ragrounds.ui.study_progress import StudyProgress
 
 
 def drawn(width: int, height: int, said: Sequence[str] = (), rows: int = 5) -> list[str]:
@@ -89,3 +93,22 @@ def test_judging_counts_what_each_judge_says() -> None:
     for number in range(8):
         shown.observe(judged(f"{number / 8}"))
     assert "different verdicts" in drawn_lines(console, shown.body(120, 10), 120, 10)[1]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60)])
+def test_a_study_shows_as_much_of_its_table_as_there_is_room_for(width: int, height: int) -> None:
+    study = open_study("mirage-table6")
+    shown = StudyProgress(io.StringIO(), lambda: 1.0)
+    cells = list(study.cells())
+    shown.begun(study, len(cells))
+    figure = CellFigure(value=0.6125, low=0.55, high=0.67, error=0.0325, n=200, measure="mirage")
+    for cell in cells[:40]:
+        shown.cell(cell, CellResult(state="done", figure=figure))
+    console = SafeConsole(file=io.StringIO(), force_terminal=True, no_color=True, color_system=None)
+    lines = drawn_lines(console, shown.screen.frame(width, height, ["something"]), width, height)
+    assert len(lines) == height
+    assert max(map(cell_len, lines)) <= width
+    assert "Ctrl-C" in lines[-1]
+    assert "40 of 60 cells" in lines[1]
+    assert "61.25" in "\n".join(lines)
+    assert any(line.startswith("and ") and "more row" in line for line in lines) == (height < 60)
