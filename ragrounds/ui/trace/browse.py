@@ -34,7 +34,7 @@ from ragrounds.ui.trace.mark_actions import MarkActions
 from ragrounds.ui.trace.menu import MenuLine, MenuScreen, letters
 from ragrounds.ui.trace.note_screen import note_blocks, note_signs
 from ragrounds.ui.trace.reader_notes import ReaderNotes
-from ragrounds.ui.trace.tree import MEASURES
+from ragrounds.ui.trace.tree import MEASURES, NodeFigures
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.views import known_views
@@ -180,7 +180,8 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         return attempt_heading(width, self.agents, bool(self.notes))
 
     def _tree_heading(self, width: int) -> str:
-        return figure_heading(width, *([self.tree_state.root.figures] if self.tree_state else []))
+        total = self.tree_state.root.figures if self.tree_state else NodeFigures()
+        return figure_heading(width, total, self.measure)
 
     def _tree_row(self, row: int, width: int) -> Cells:
         if self.tree_state is None:

@@ -11,6 +11,10 @@ from ragrounds.ui.trace.tree import LoadedAttempt, Measure, Node, NodeFigures, w
 
 _OPEN = 60
 """Nodes up to which a tree begins unfolded."""
+_MOST = 0.9
+"""The part of its whole from which a node's own time says nothing more."""
+_LEAST = (34, 60, 68, 76, 86)
+"""Cells of a pane from which on it has a first, second … column of figures."""
 _NO_FIGURES = NodeFigures()
 _DEEPEST = 12
 """Levels by which a line is set in at most."""
@@ -172,17 +176,19 @@ def row_cells(node: Node, depth: int, fold: str, width: int, folded: bool = Fals
     return [*made, *row.cells(max(0, width - sum(len(text) for text, _ in made)), style)]
 
 
-def figure_heading(width: int, total: NodeFigures = _NO_FIGURES) -> str:
+def figure_heading(width: int, total: NodeFigures = _NO_FIGURES, measure: Measure = "time") -> str:
     """The headings of the columns of :func:`tree_cells` for an attempt that took `total`."""
-    figures = "".join(fit(name, size, right=name != "share") for name, size in _columns(width, total))
+    figures = "".join(fit(name, size, right=name != "share") for name, size in _columns(width, total, measure))
     return fit("  what happened", width - len(figures)) + figures
 
 
 def figure_cells(node: Node, total: NodeFigures, width: int, measure: Measure) -> tuple[Cells, int]:
-    """A node's figures for a pane of `width`, and the cells that they leave for its name."""
+    """A node's figures for a pane of `width`, and the cells that they leave for its name. Where there is room for one
+    figure, it is the one of `measure`."""
     figures = node.figures
+    columns = _columns(width, total, measure)
     made: Cells = []
-    for name, size in _columns(width, total):
+    for name, size in columns:
         if name == "share":
             made.append((" " + bar(share(figures, total, measure), size - 1), "bar"))
             continue
@@ -193,21 +199,25 @@ def figure_cells(node: Node, total: NodeFigures, width: int, measure: Measure) -
             "uncached": lambda: narrow_dollars(figures.cost),
         }[name]()
         made.append((fit(text, size, right=True), "dim"))
-    return made, max(0, width - sum(size for _, size in _columns(width, total)))
+    return made, max(0, width - sum(size for _, size in columns))
 
 
-def _columns(width: int, total: NodeFigures) -> list[tuple[str, int]]:
+def _columns(width: int, total: NodeFigures, measure: Measure) -> list[tuple[str, int]]:
     """The columns that there is room for, with their cells."""
     clock = max(7, min(12, len(duration(total.seconds)) + 1))
-    wanted = (("time", clock, 34), ("share", 6, 60), ("tokens", 8, 68), ("own", clock, 76), ("uncached", 9, 86))
-    chosen = {name: size for name, size, least in wanted if width >= least}
-    return [(name, chosen[name]) for name in ("share", "time", "own", "tokens", "uncached") if name in chosen]
+    sizes = {"share": 6, "time": clock, "own": clock, "tokens": 8, "uncached": 9}
+    measured = "uncached" if measure == "cost" else measure
+    wanted = dict.fromkeys((measured, "share", "time", "tokens", "own", "uncached"))
+    chosen = [name for name, least in zip(wanted, _LEAST, strict=False) if width >= least]
+    return [(name, sizes[name]) for name in sizes if name in chosen]
 
 
 def own_time(node: Node) -> str:
-    """A node's own time, where it is another than the whole."""
-    told = node.kind != "round" and (node.children or node.beside)
-    return duration(node.figures.own) if told and node.figures.own is not None else ""
+    """A node's own time, where it is another than the whole: below it, or in another branch, something ran too."""
+    whole, own = node.figures.seconds, node.figures.own
+    if own is None or whole is None or node.kind == "round":
+        return ""
+    return duration(own) if node.children or own < _MOST * whole else ""
 
 
 def share(figures: NodeFigures, total: NodeFigures, measure: Measure) -> float:

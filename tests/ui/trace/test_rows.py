@@ -12,7 +12,8 @@ from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import TracedCall, calls, traced_call, traced_calls
 from ragrounds.records import Call, Entered, Fault, Reply, ToolCall
 from ragrounds.ui.trace.row_text import RowText, beginning, call_row
-from ragrounds.ui.trace.tree import LoadedAttempt, walk
+from ragrounds.ui.trace.tree import MEASURES, LoadedAttempt, Measure, walk
+from ragrounds.ui.trace.tree_view import TreeLine, figure_heading, tree_cells
 from tests.ui.trace.making import AT
 
 
@@ -133,3 +134,17 @@ def test_an_attempt_in_flight_is_a_tree_of_what_is_known(pages: Pages) -> None:
     assert figures == {"attempt": 8.0, "step 0": 0.5, "step 1": 1.5, "step 2": 4.0, "doing 2 0": 3.0}
     again = LoadedAttempt.live(pages, summary, attempt.events, live, before=loaded, now=AT + 9)
     assert again.sketch[0].searched is loaded.sketch[0].searched  # what was read before is not read again
+
+
+def test_a_narrow_tree_has_the_figure_that_was_chosen(pages: Pages) -> None:
+    root = LoadedAttempt(pages, pages.read([10])[0]).root
+    line = TreeLine(root.children[-1], 1, folded=False)
+    ends: dict[Measure, str] = {"time": "1.5 s", "tokens": "120", "cost": "$0.01"}
+    for measure in MEASURES:
+        heading = figure_heading(40, root.figures, measure)
+        text = "".join(part for part, _ in tree_cells(line, root.figures, 40, measure))
+        assert heading.endswith("uncached" if measure == "cost" else measure)
+        assert text.endswith(ends[measure])
+        assert len(heading) == len(text) == 40
+    wide = figure_heading(120, root.figures).split()
+    assert wide == ["what", "happened", "share", "time", "own", "tokens", "uncached"]
