@@ -179,3 +179,11 @@ def test_chinese_words_are_shared_by_pairs_of_letters() -> None:
     asked = Question(id="q/3", benchmark="q", text="桡神经损伤的表现是什么")
     hops = hops_of([search("桡神经损伤"), search("天气")], GOLD)
     assert words_shared(hops, asked) == [4, 0]
+
+
+def test_a_partly_right_answer_follows_a_part_of_what_it_was_shown() -> None:
+    calls = [search("wrist drop", GOOD), model(GOOD.text)]
+    cause = Case(calls, question=LONG, scores=[score(0.5, prediction="1/2")]).cause()
+    assert cause is not None
+    assert cause.word == "ignored"
+    assert cause.text.endswith("the answer follows only a part of it")

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.traces import TracedCall
@@ -72,6 +73,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     """The hop that it points to, from 1."""
 
 
+_NOT_FOLLOWED = "the answer does not follow it"
 _DRIFTED = 0.5
 """A query has drifted when it shares at most this part of what the first one shared with the question."""
 _LEAST_DRIFT = 2
@@ -121,6 +123,8 @@ def cause_of(
         return Cause(word="unreadable", text=f"likely: {why}" + (f" ({score.reason})" if score.reason else ""))
     made = hops_of(calls, gold, only_gold=True) if hops is None else hops
     found = _of_searches(attempt, calls, made, question, gold)
+    if found.word == "ignored" and score.value > 0:
+        found = replace(found, text=found.text.replace(_NOT_FOLLOWED, "the answer follows only a part of it"))
     if score.answer_status in ("abstained", "refused"):
         return Cause(word=found.word, text=f"it {score.answer_status}; {found.text}", hop=found.hop)
     return found
@@ -236,7 +240,7 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop])
             said = f"search {hop.number} found gold at rank {one.rank}"
             return Cause(
                 word="ignored",
-                text=f"likely: {said}, it stood whole in the prompt of the answer, and the answer does not follow it",
+                text=f"likely: {said}, it stood whole in the prompt of the answer, and {_NOT_FOLLOWED}",
                 hop=hop.number,
             )
     if whole:

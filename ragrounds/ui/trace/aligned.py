@@ -15,6 +15,7 @@ from msgspec import Struct
 from ragrounds.evals.store.hop_reading import HopsOfAttempt
 from ragrounds.evals.store.hops import FoundPassage, Hop
 from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import Score
 from ragrounds.ui.text import duration, number_of, one_line, percent, tokens
 from ragrounds.ui.trace.attempt_list import mark
 from ragrounds.ui.trace.hop_lines import FATE_SIGNS, fate_words
@@ -246,22 +247,29 @@ def _answer_blocks(read: HopsOfAttempt) -> Iterator[TextBlock]:
     assert attempt is not None
     if attempt.status != "completed":
         yield TextBlock(f"{attempt.status}: {attempt.reason or 'no reason was given'}", "trouble")
-    for score in read.scores:
-        said = f"read as {one_line(score.prediction, 60)}" if score.prediction else score.answer_status
-        value = "no score" if score.value is None else f"{percent(score.value, 0)} %"
-        style = (
-            "dim" if score.value is None else "right" if score.value >= 1 else "wrong" if score.value <= 0 else "key"
-        )
-        counts = " (counts)" if score.scorer == summary.scorer and len(read.scores) > 1 else ""
-        yield TextBlock(f"{score.scorer}{counts}: {value}, {said}", style)
-        if score.reason:
-            yield TextBlock(score.reason, "note", 2)
+    first = [score for score in read.scores if score.scorer == summary.scorer]
+    others = [score for score in read.scores if score.scorer != summary.scorer]
+    for score in first:
+        yield from _score_blocks(score)
     if not read.scores:
         yield TextBlock("not scored", "dim")
     if read.cause is not None:
         yield TextBlock(read.cause.text, "trouble")
     yield TextBlock("", "plain")
     yield TextBlock(attempt.text or "(no text)", markdown=True)
+    if others:
+        yield TextBlock("\nby other scorers" if first else "", "heading")
+    for score in others:
+        yield from _score_blocks(score)
+
+
+def _score_blocks(score: Score) -> Iterator[TextBlock]:
+    said = f"read as {one_line(score.prediction, 60)}" if score.prediction else score.answer_status
+    value = "no score" if score.value is None else f"{percent(score.value, 0)} %"
+    style = "dim" if score.value is None else "right" if score.value >= 1 else "wrong" if score.value <= 0 else "key"
+    yield TextBlock(f"{score.scorer}: {value}, {said}", style)
+    if score.reason:
+        yield TextBlock(score.reason, "note", 2)
 
 
 def new_words(text: str, other: str) -> tuple[tuple[int, int, str], ...]:

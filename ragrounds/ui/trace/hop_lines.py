@@ -30,6 +30,8 @@ _WORDS = 16
 _GENEROUS = 24
 """Columns of a hop from which on the question may have more than its name."""
 _WIDEST = 48
+_MORE = 4
+"""Columns for how many hops stand beyond the last column: ``+12``."""
 _CAUSE = max(map(len, CAUSES)) + 1
 _SHOWN_QUERY = 400
 """Characters of a query that a line keeps."""
@@ -129,7 +131,9 @@ def hop_columns(width: int, agents: Mapping[str, str], most: int) -> HopColumns:
     room = width - beside - question
     shown = max(1, min(max(1, most), room // _LEAST))
     hop = max(_LEAST, min(_WIDEST, room // shown))
-    return HopColumns(agent, question, hop, shown, answer, _CAUSE, max(0, room - shown * hop))
+    left = max(0, room - shown * hop)
+    more = max(0, left - _MORE)
+    return HopColumns(agent, question + more, hop, shown, answer, _CAUSE, left - more)
 
 
 def hop_heading(columns: HopColumns, first: int, most: int) -> str:

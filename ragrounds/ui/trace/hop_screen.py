@@ -106,7 +106,7 @@ class HopScreen(DetailActions, Screen[int | None]):
     def compose(self) -> ComposeResult:
         """The lines, their legend, and the hop under the cursor in full."""
         yield TopLine("hops", known_views())
-        yield Rows(self._row, id="hops", title="searches", head=self._heading)
+        yield Rows(self._row, id="hops", title="hops", head=self._heading)
         yield Static(id="legend", markup=False)
         yield Pager(id="hop", title="this search")
         yield KeyBar()
