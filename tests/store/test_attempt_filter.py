@@ -190,7 +190,7 @@ def test_what_is_chosen(quiz: Pages, where: str, expected: str) -> None:
         ("x=1", 0, 'in quotes: "x=…"'),
         ("agent:seekr", 6, "Did you mean 'seeker'"),
         ("subject:heart", 8, "There are: cardiology, neurology"),
-        ("(" * 50 + "wrong", 40, "brackets in brackets"),
+        ("(" * 50 + "wrong", 8, "More than 8 brackets in brackets"),
         ("x" * 5000, 4000, "at most 4,000"),
         ("not " * 900, 3600, "missing at the end"),
     ],
@@ -207,6 +207,19 @@ def test_examples_of_all_words_can_be_read() -> None:
         assert parse(field.example) is not None, field.name
     for expression, _ in EXAMPLES:
         assert parse(expression) is not None
+
+
+@pytest.mark.parametrize("opened", ["not (made or right and ", "made and (right or ", "not (marked and not ("])
+def test_what_can_be_typed_is_not_too_much_for_the_database(quiz: Pages, opened: str) -> None:
+    for field in FIELDS:
+        if field.kind != "text" and field.name not in ("agent", "run", "benchmark", "subject"):
+            times = 8 // opened.count("(")
+            quiz.order(opened * times + field.example + ")" * 8)
+
+
+def test_long_expressions_are_not_too_much_either(quiz: Pages) -> None:
+    for one in ("made ", "right or ", "mark:x or "):
+        assert len(quiz.order(one * (3990 // len(one)) + "made")) == 8
 
 
 def test_the_page_has_every_word_and_its_expressions_can_be_read() -> None:

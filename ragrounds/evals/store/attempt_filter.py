@@ -29,8 +29,8 @@ Where = sa.ColumnElement[bool]
 
 LONGEST = 4000
 """Characters of an expression."""
-_DEEPEST = 40
-"""Brackets in brackets."""
+_DEEPEST = 8
+"""Brackets in brackets. SQLite's parser has a stack of 100, of which each takes several."""
 
 
 class FilterError(UserError):
