@@ -108,11 +108,15 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
         return RowText(name, tail=((failure(call), "trouble"),))
     tail = _retried(call)
     if call.role in TOKENS_APART:
-        return RowText(name, said=((call.role, "dim"),), tail=tail)
+        return RowText(name, said=((one_line(call.role, 30), "dim"),), tail=tail)
     if traced.reply is not None:
         wishes = [f"{wish.name}({_arguments(wish.arguments)})" for wish in traced.reply.calls]
         asks = (("→ " + one_line(", ".join(wishes), 60), "key"),) if wishes else ()
-        odd = () if traced.reply.finish in ("stop", "tool_calls", "") else ((f"({traced.reply.finish})", "trouble"),)
+        odd = (
+            ()
+            if traced.reply.finish in ("stop", "tool_calls", "")
+            else ((f"({one_line(traced.reply.finish, 30)})", "trouble"),)
+        )
         return RowText(name, quote=beginning(traced.reply.text), tail=(*asks, *odd, *tail))
     if traced.gave is not None:
         used = one_line(_plain(traced.used), 60)
@@ -167,7 +171,7 @@ def fault_words(faults: Sequence[Fault]) -> str:
     kinds: dict[str, int] = {}
     for fault in faults:
         kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
-    return ", ".join(f"{count} × {kind.replace('_', ' ')}" for kind, count in kinds.items())
+    return ", ".join(f"{count} × {one_line(kind.replace('_', ' '), 40)}" for kind, count in kinds.items())
 
 
 def _retried(call: Call) -> tuple[tuple[str, str], ...]:

@@ -566,7 +566,7 @@ def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:
     sign, style = outcome_sign(summary)
     given = summary.question.options and summary.outcome not in WITHOUT_ANSWER
     read = one_line(summary.prediction, 30) if given else ""
-    word = "" if summary.outcome == "answered" else summary.outcome.replace("_", " ")
+    word = "" if summary.outcome == "answered" else one_line(summary.outcome.replace("_", " "), 30)
     made = [(" ".join(part for part in (word, read, sign) if part), style)]
     if summary.wrong and summary.question.options:
         made.append((f"gold {one_line(summary.gold.answer, 30)}", "gold"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.contracts import SearchRequest
 from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
@@ -11,7 +12,7 @@ from ragrounds.evals.store.codec import Packed, pack, unpack, unpack_many
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import TracedCall, calls, traced_call, traced_calls
 from ragrounds.records import Call, Entered, Fault, Reply, ToolCall
-from ragrounds.ui.trace.row_text import RowText, beginning, call_row
+from ragrounds.ui.trace.row_text import RowText, beginning, call_row, written_row
 from ragrounds.ui.trace.tree import MEASURES, LoadedAttempt, Measure, walk
 from ragrounds.ui.trace.tree_view import TreeLine, figure_heading, tree_cells
 from tests.ui.trace.making import AT
@@ -148,3 +149,21 @@ def test_a_narrow_tree_has_the_figure_that_was_chosen(pages: Pages) -> None:
         assert len(heading) == len(text) == 40
     wide = figure_heading(120, root.figures).split()
     assert wide == ["what", "happened", "share", "time", "own", "tokens", "uncached"]
+
+
+def test_nothing_of_a_server_or_a_model_is_interpreted_in_a_row() -> None:
+    bad = "\x1b[31m\u202e\n"
+    reply = Reply(text=bad, finish=bad, calls=(ToolCall(bad, bad, bad),))
+    fault = Fault(kind=bad, message=bad)
+    made = [
+        call_row(bad, TracedCall(call(), reply=reply), None),
+        call_row(bad, TracedCall(call(error=bad, faults=(fault, fault))), None),
+        call_row(bad, TracedCall(replace(call(), role="embedding" + bad, faults=(fault,))), None),
+        call_row(bad, TracedCall(call("search"), searched=SearchRequest(corpus=bad, query=bad, k=1)), None),
+        call_row(bad, TracedCall(call("tool"), used={bad: bad}, gave={bad: bad}), None),
+        written_row(bad, {bad: bad, "x" + bad: 1}),
+    ]
+    for row in made:
+        for width in (20, 60, 300):
+            drawn = "".join(text for text, _ in row.cells(width))
+            assert not any(letter in drawn for letter in "\x1b\u202e\n")
