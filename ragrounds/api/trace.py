@@ -21,6 +21,7 @@ from ragrounds.errors import UserError, nearest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ragrounds.evals.engine.in_flight import LiveAttempt
     from ragrounds.evals.store.attempt_notes import AttemptNote
     from ragrounds.evals.store.hop_reading import HopsOfAttempt
     from ragrounds.evals.store.store import Store
@@ -69,6 +70,20 @@ class RunDifferences(Struct, frozen=True):
     first: Run
     second: Run
     questions: tuple[ScoreDifference, ...]
+
+
+def live_attempts(*, home: str | Path | None = None, settings: Settings | None = None) -> tuple[LiveAttempt, ...]:
+    """The attempts in flight in all processes of this machine, those that began first before the others. Nothing of
+    them is in the store: an attempt that has just ended is in neither until it is written.
+
+        [one.question_id for one in live_attempts() if one.node == "answer"]
+
+    Args:
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
+    """
+    from ragrounds.evals.engine.live_feed import Watcher
+
+    return Watcher(chosen_settings(settings, home).home).attempts()
 
 
 def list_attempts(

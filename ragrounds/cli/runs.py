@@ -76,6 +76,29 @@ def list_command(
         say(found.left)
 
 
+@runs.command("live")
+def live_command(as_json: options.AsJson = False) -> None:
+    """List the attempts in flight now, of every process of this machine: where each is, and what it waits for.
+
+    Examples:
+
+      ragrounds runs live
+
+      watch -n 1 ragrounds runs live
+    """
+    from ragrounds.api.trace import live_attempts
+    from ragrounds.ui.progress.live_table import live_table
+    from ragrounds.ui.tables import print_table, results_console
+
+    found = live_attempts()
+    if as_json:
+        print_json(found, "attempts")
+    elif found:
+        print_table(live_table(found), results_console())
+    else:
+        say("Nothing is in flight on this machine.")
+
+
 @runs.command("show")
 def show_command(run: options.RunName, as_json: options.AsJson = False) -> None:
     """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
