@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.attempt_texts import attempt_fields
 from ragrounds.evals.store.database import open_file, open_source, open_target
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.index_backlog import index_missing, missing
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.text_folding import words_of
+from ragrounds.evals.store.traces import TracedCall
 from ragrounds.evals.store.transfer import copy_runs, read_runs
 from ragrounds.evals.store.verification import Findings, Verification
-from ragrounds.records import FINAL
+from ragrounds.records import FINAL, Attempt, Call, Left, Message, Noted, Reply, ToolCall, Usage
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 from tests.store.test_text_index import filled, found, kept_on
@@ -113,6 +120,88 @@ async def test_doctor_counts_what_is_missing(store: Store) -> None:
     assert findings.found == {("note", "attempts without full text or facts"): 2}
     assert findings.checked["words of the full-text index"] > 20
     assert all("ragrounds runs index" in one.what for one in findings.kept)
+
+
+async def test_a_store_without_the_index_works_and_gets_it(file: Store) -> None:
+    damage(file, "DROP TABLE text_words")  # as a SQLite without FTS5 makes a store
+    await filled(file)
+    with pytest.raises(UserError, match="no FTS5"):
+        found(file, "lymphedema")
+    with file.engine.connect() as connection:
+        assert connection.execute(sa.select(schema.facts)).first() is not None
+    assert missing(file.engine, numbers(file)) == 0
+    index_missing(file, file.runs())
+    assert len(found(file, "lymphedema")) == 3
+
+
+HOSTILE = {
+    "long words": " ".join(f"{n:x}" + "y" * 190 for n in range(1800)) + " needle",
+    "one word": "z" * 300_000 + " needle",
+    "signs": "'\\\"\0:*&|!<->()" * 5000 + " needle",
+    "surrogates": "\ud800" * 1000 + " needle",
+    "expands": "\ufdfa" * 20_000 + " needle",
+    "wide": " ".join(chr(0x20000 + n) * 60 for n in range(400)) + " needle",
+}
+
+
+def test_marks_upon_marks_are_not_sorted() -> None:
+    start = time.process_time()
+    assert words_of("a" + "\u0315\u0300" * 200_000 + " needle") == ["a", "needle"]
+    assert time.process_time() - start < 2
+
+
+async def test_no_text_stops_the_writer(store: Store) -> None:
+    asked, golds = questions(len(HOSTILE))
+    replies = iter(HOSTILE.values())
+    model = ScriptedModel(say=lambda request: Reply(text=next(replies), usage=Usage(1, 1)))
+    one = planned(store, "direct", asked, golds, model)
+    await replayed(store, [one], asked, golds)
+    assert len(found(store, "needle", "reply")) == len(HOSTILE)
+    assert len(found(store, "needle", "answer")) == len(HOSTILE)
+
+
+async def test_two_processes_may_write_the_same_passages(store: Store, tmp_path: Path) -> None:
+    texts = [f"shared passage number {n} of many" for n in range(40)]
+    asked, golds = questions(30)
+    url = None if store.engine.dialect.name == "sqlite" else store.engine.url.render_as_string(False)
+
+    def run(agent: str) -> None:
+        with Store(tmp_path / "store", url) as own:
+            one = planned(own, agent, asked, golds, ScriptedModel(), ScriptedSearcher(texts=texts))
+            asyncio.run(replayed(own, [one], asked, golds))
+
+    agents = [f"vanilla_rag[top_k={count}]" for count in (40, 39, 38)]
+    with ThreadPoolExecutor(3) as threads:
+        for _ in threads.map(run, agents):
+            pass
+    assert len(found(store, '"number 3 of many"')) == 90
+    with store.engine.connect() as connection:
+        held = connection.execute(sa.select(schema.text_shared.c.doc)).scalars().all()
+    assert len(held) == len(set(held)) == 40 + 30
+
+
+async def test_prompts_of_other_systems_are_found_and_our_own_are_not() -> None:
+    call = Call(key="00", kind="model", role="answering", node="n", actor="m", at=0.0, seconds=0.0)
+    turns = (Message("system", "Instructions"), Message("user", "Begin here"), Message("tool", "Tool result"))
+    grown = (*turns[:1], Message("user", "Begin here and go on"), Message("assistant", "Said"))
+    tool = ToolCall(id="1", name="lookup", arguments='{"term": "edema"}')
+    traced = (
+        TracedCall(call, asked=Request(messages=turns), reply=Reply(text="Said", reasoning="Thought", calls=(tool,))),
+        TracedCall(call, asked=Request(messages=grown), reply=Reply(text="More")),
+        TracedCall(call, used={"deep": ["asked"]}, gave={"given": {"x": "answered"}}),
+    )
+    attempt = Attempt(
+        run="r", question_id="q", epoch=0, status="failed", text="Final", reason="why",
+        events=(Noted(step=0, what="tool", text="tool said"), Noted(step=0, what="trace_full", text="left out"),
+                Left(step=0, seconds=0.1, error="node failed")),
+    )  # fmt: skip
+    fields = {name: [text for text, _ in found] for name, found in attempt_fields(attempt, traced, True).items()}
+    assert fields["prompt"] == ["Begin here", "Tool result", " and go on"]
+    assert fields["reply"] == ["Thought", "Said", "lookup", '{"term": "edema"}', "", "More"]
+    assert fields["tool"] == ["asked", "answered", "tool", "tool said"]
+    assert fields["reason"] == ["why", "", "", "", "node failed"]
+    assert fields["note"] == ["trace_full", "left out"]
+    assert attempt_fields(attempt, traced, False)["prompt"] == []
 
 
 def note(store: Store, author: str, text: str, at: float, run: int | None = None) -> None:

@@ -22,6 +22,8 @@ BREAK = "\u00b6"
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
 _FOLDED = re.compile(rf"[^\W_]+|{BREAK}")
+_HEAP = re.compile(r"[^\w\x00-\x7f]{20,}")
+"""Marks one upon the other, more than any script has: their order takes the square of their number to find."""
 _MARKS = re.compile("[\u0300-\u036f]+")
 _CJK_LETTER = "[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]"
 _CJK = re.compile(_CJK_LETTER)
@@ -49,7 +51,8 @@ def fold(text: str) -> str:
     looks at."""
     if text.isascii():
         return text
-    plain = unicodedata.normalize("NFC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
+    plain = unicodedata.normalize("NFKD", _HEAP.sub(" ", text))
+    plain = unicodedata.normalize("NFC", _MARKS.sub("", plain))
     plain = _SIGNS.sub(" ", plain.casefold().translate(_LETTERS))
     return _CJK.sub(r" \g<0> ", plain) if _CJK.search(plain) else plain
 

@@ -50,6 +50,8 @@ _REPLACED = (
 )
 _POSITIONS = 16_000
 """Words of one tsvector, which counts to 16,383. A longer text has several; no phrase reaches over their ends."""
+_VECTOR = 200_000
+"""Characters of one: it may have a megabyte, with four bytes a character."""
 _LONGEST_WORD = 200
 
 
@@ -441,14 +443,22 @@ def _add_words(connection: sa.Connection, documents: Sequence[_Document]) -> Non
 
 def _vectors(text: str) -> Iterable[str]:
     """A folded text as tsvectors; the break between two texts has a place and no word."""
-    words = folded_words(text)
-    for start in range(0, len(words), _POSITIONS):
-        places: dict[str, list[int]] = {}
-        for place, word in enumerate(words[start : start + _POSITIONS], 1):
-            if word != BREAK:
-                places.setdefault(word[:_LONGEST_WORD], []).append(place)
-        if places:
-            yield " ".join(f"'{word}':{','.join(map(str, at))}" for word, at in places.items())
+    places: dict[str, list[int]] = {}
+    size = place = 0
+    for word in folded_words(text):
+        if place >= _POSITIONS or size >= _VECTOR:
+            yield _vector(places)
+            places, size, place = {}, 0, 0
+        place += 1
+        if word != BREAK:
+            places.setdefault(word[:_LONGEST_WORD], []).append(place)
+            size += len(word[:_LONGEST_WORD]) + 8
+    if places:
+        yield _vector(places)
+
+
+def _vector(places: Mapping[str, Sequence[int]]) -> str:
+    return " ".join(f"'{word}':{','.join(map(str, at))}" for word, at in places.items())
 
 
 def _insert(
