@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
+class RunChoiceOptions(Options, frozen=True, kw_only=True):
+    """Which runs and questions."""
+
+    names: options.Names = None
+    question: Annotated[
+        str | None, typer.Option(help="Only what the runs answered to this question: its id, or the end of it.")
+    ] = None
+    latest: Annotated[
+        bool, typer.Option("--latest", help="Where a name fits several runs, take the newest without asking.")
+    ] = False
+
+
 class FormOptions(Options, frozen=True, kw_only=True):
     """What is printed."""
 
@@ -45,21 +57,18 @@ class FormOptions(Options, frozen=True, kw_only=True):
 @grouped
 def compare_command(
     runs: options.Runs,
+    which: RunChoiceOptions,
     scorer: options.Scorers = None,
     common: options.Common = False,
     group_by: options.GroupBy = None,
     baseline: options.Baseline = None,
     top: options.Top = None,
-    names: options.Names = None,
-    latest: Annotated[
-        bool, typer.Option("--latest", help="Where a name fits several runs, take the newest without asking.")
-    ] = False,
     cost: options.CostMeasure = "auto",
     seed: options.Seed = 0,
     claims: Annotated[
         list[str] | None,
         typer.Option(
-            "--assert", help="A claim to check: exit code 1 where it fails, 4 where it cannot be told (repeatable)."
+            "--assert", help="A claim to check: exit code 1 if it fails, 4 if it cannot be told (repeatable)."
         ),
     ] = None,
     svg: options.Svg = None,
@@ -86,7 +95,10 @@ def compare_command(
 
     printed, scorers = form.chosen(), scorer or []
     frontier_measure(cost)  # what is wrong with options is said before anybody is asked
-    meant = chosen_runs([*runs, *([baseline] if baseline else [])], latest)
+    meant = chosen_runs([*runs, *([baseline] if baseline else [])], which.latest)
+    if which.question:
+        _print_question(meant, which.question, printed)
+        return
     found = compare(
         meant[: len(runs)],
         scorers=scorers,
@@ -96,13 +108,35 @@ def compare_command(
         claims=claims or (),
         baseline=meant[-1] if baseline else None,
         top=top,
-        names=parse_names(names or ()),
+        names=parse_names(which.names or ()),
         seed=seed,
     )
     if svg:
         _draw_frontier(found, scorers, svg)
     _print(found, scorers, printed)
     _say_claims(found, quiet=form.as_json)
+
+
+def _print_question(runs: Sequence[str], question: str, form: str) -> None:
+    """Print what runs answered to one question.
+
+    Raises:
+        UserError: a form that this has not.
+    """
+    from ragrounds.api.question_answers import question_answers
+    from ragrounds.ui.question_table import answer_table
+    from ragrounds.ui.tables import latex, markdown, results_console
+
+    if form == "--csv":
+        raise UserError("--question has no --csv; choose --json, --markdown or --latex.")
+    found = question_answers(runs, question)
+    if form == "--json":
+        print_json(found)
+    elif form:
+        tell((latex if form == "--latex" else markdown)([answer_table(found.lines)]), nl=False)
+    else:
+        found.draw(results_console())
+        say(f"Every step: ragrounds show {found.lines[0].run} {found.question.id}")
 
 
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
+from ragrounds.evals.compare.conclusions import conclusions
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
@@ -32,20 +33,32 @@ from ragrounds.ui.text import (
     tokens,
 )
 
+_LISTED = 15
+"""Pairs from which on a terminal shows them as a table of differences."""
+
 
 def numbered(comparison: Comparison) -> dict[str, str]:
     """Run id → its number in the tables, from 1."""
     return {row.run: str(number) for number, row in enumerate(comparison.rows, 1)}
 
 
-def comparison_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
-    """Scores by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone."""
+def comparison_tables(comparison: Comparison, scorers: Sequence[str] = (), *, matrix: bool = False) -> list[TextTable]:
+    """Scores by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone.
+
+    Args:
+        comparison: of any number of runs.
+        scorers: those to show; none: the headlines.
+        matrix: all pairs of many runs are one table of differences, in which their tests are a mark.
+    """
     numbers, names = numbered(comparison), agent_names(comparison)
     tables = comparison.shown(scorers)
     made = [score_table(table, numbers, names, beside) for table, beside in tables]
     made += [class_table(table, numbers) for table, _ in tables if table.classes]
     made.append(outcome_table(comparison, scorers))
-    made += [pair_table(table, numbers) for table, _ in tables if table.pairs]
+    for table, _ in tables:
+        if table.pairs:
+            many = matrix and len(table.pairs) > _LISTED and len(table.pairs) == _every_pair(len(table.lines))
+            made.append(difference_matrix(table, numbers, names) if many else pair_table(table, numbers))
     return made + [group_table(table, grouped, numbers) for table, _ in tables for grouped in table.groups]
 
 
@@ -68,7 +81,7 @@ def print_comparison(
     for line in verdict_lines(comparison, scorers, numbered(comparison), agent_names(comparison)):
         console.print(Text(line))
     told: set[str] = set()
-    for table in comparison_tables(comparison, scorers):
+    for table in comparison_tables(comparison, scorers, matrix=True):
         print_table(table, console, told)
     if frontier and len(comparison.rows) > 1:
         _print_frontiers(comparison, scorers, console, told)
@@ -232,6 +245,42 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
         columns=(Column("2nd - 1st", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )
+
+
+def difference_matrix(table: ScorerTable, numbers: Mapping[str, str], names: Mapping[str, str]) -> TextTable:
+    """The differences of all pairs, the line's run minus the column's, with a mark where the corrected tests carry
+    them."""
+    carried = {frozenset((one.better, one.worse)) for one in conclusions(table)}
+    found = {(pair.first, pair.second): pair.tests.difference for pair in table.pairs}
+    runs = [line.run for line in table.lines]
+
+    def _cell(run: str, other: str) -> str:
+        if run == other:
+            return "·"
+        value = found.get((other, run))
+        opposite = found.get((run, other))
+        value = -opposite if value is None and opposite is not None else value
+        return _difference(value, table.unit, 1) + ("*" if frozenset((run, other)) in carried else "")
+
+    unit = "percentage points" if table.unit == "percent" else table.unit
+    return TextTable(
+        key="pairs",
+        scorer=table.scorer,
+        title=f"paired differences under {table.scorer}, {unit}",
+        about=f"line minus column; *: the tests tell the two apart, corrected over {len(table.pairs):,} pairs; "
+        "intervals and p of each pair: --csv, --markdown, --baseline RUN",
+        columns=(
+            Column("#"),
+            Column("agent", right=False),
+            *(Column(f"#{numbers[run]}") for run in runs),
+        ),
+        rows=tuple((numbers[run], names[run], *(_cell(run, other) for other in runs)) for run in runs),
+        turns=False,
+    )
+
+
+def _every_pair(runs: int) -> int:
+    return runs * (runs - 1) // 2
 
 
 def group_table(table: ScorerTable, grouped: GroupTable, numbers: Mapping[str, str]) -> TextTable:

@@ -155,9 +155,9 @@ def test_the_five_figures(judge, command, home, server):
     assert graded["calls"] == made["asked"] + made["embedded"] + graded["reused"]
     assert graded["reused"] > 0
     shown = command("compare", "rag")
-    assert "ragas_context_recall" in shown.stdout.splitlines()[2]  # a column beside the headline
+    assert "ragas_context_recall" in shown.stdout.splitlines()[3]  # a column beside the headline
     named = command("compare", "rag", "--scorer", "ragas_context_recall")
-    assert "ragas_context_recall: ragas: share of the reference" in named.stdout
+    assert "ragas_context_recall, percent  ragas: share of the reference" in named.stdout
     assert "nan" not in (done.stdout + shown.stdout).lower()
 
 

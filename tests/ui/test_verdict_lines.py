@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.compare.conclusions import conclusions
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.comparison_tables import agent_names, numbered, print_comparison
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, numbered, print_comparison
 from ragrounds.ui.comparison_verdict import verdict_lines
 from tests.compare.making import add_run, questions
 
@@ -59,6 +60,25 @@ def test_a_run_alone_has_its_interval_and_one_without_scores_no_line(store):
     (line,) = told(made)
     assert line == f"strict: a has 90.00 % (95 %: {100 * whole.low:.1f} to {100 * whole.high:.1f}), 40 questions."
     assert told(compare(store, [add_run(store, "b", ASKED, [None] * 40)])) == []
+
+
+def test_the_pairs_of_many_runs_are_a_table_of_differences_with_marks(store):
+    names = "abcdefg"
+    runs = [add_run(store, name, ASKED, [1] * (5 * place) + [0] * (40 - 5 * place)) for place, name in enumerate(names)]
+    made = compare(store, runs)
+    (pairs,) = (one for one in comparison_tables(made, matrix=True) if one.key == "pairs")
+    assert [column.name for column in pairs.columns] == ["#", "agent", *(f"#{number}" for number in range(1, 8))]
+    carried = {frozenset((one.better, one.worse)) for one in conclusions(made.tables[0])}
+    for row, (run, line) in enumerate(zip(runs, pairs.rows, strict=True)):
+        for column, (other, cell) in enumerate(zip(runs, line[2:], strict=True)):
+            if run.id == other.id:
+                assert cell == "·"
+                continue
+            assert float(cell.rstrip("*")) == pytest.approx(12.5 * (row - column), abs=0.06)
+            assert cell.endswith("*") == (frozenset((run.id, other.id)) in carried)
+    assert 0 < len(carried) < 21
+    listed = [one for one in comparison_tables(made) if one.key == "pairs"]
+    assert len(listed[0].rows) == 21  # Markdown, LaTeX and the report have every pair
 
 
 def test_it_stands_above_the_tables(store):
