@@ -13,6 +13,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.widgets import Input
 from textual.worker import get_current_worker
 
 from ragrounds.errors import UserError
@@ -67,15 +68,15 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "find", "Find", id="find", key_display="/"),
-        Binding("F", "find_everywhere", "Full text of all attempts", id="find.everywhere", show=False),
+        Binding("slash", "find", "Find", id="find", key_display="/", priority=True),
+        Binding("F", "find_everywhere", "Full text of all attempts", id="find.everywhere", show=False, priority=True),
         Binding("n", "match(1)", "Next match", id="match.next", show=False),
         Binding("N", "match(-1)", "Match before", id="match.previous", show=False),
         Binding("w", "seek_wrong(1)", "Next wrong", id="wrong.next"),
         Binding("W", "seek_wrong(-1)", "Wrong one before", id="wrong.previous", show=False),
         Binding("e", "seek_error(1)", "Next error", id="error.next"),
         Binding("E", "seek_error(-1)", "Error before", id="error.previous", show=False),
-        Binding("f", "filter", "Filter", id="filter"),
+        Binding("f", "filter", "Filter", id="filter", priority=True),
         Binding("s", "sort", "Sort by …", id="sort"),
         Binding("S", "reverse", "Sort the other way", id="sort.reverse", show=False),
         Binding("c", "app.view('compare')", "Compare two answers", id="compare"),
@@ -187,6 +188,11 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         if self.tree_state is None:
             return []
         return tree_cells(self.tree_state.lines()[row], self.tree_state.root.figures, width, self.measure)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that open a line to type in come before all others, so that what is typed right after them arrives
+        there; but in a line they are letters."""
+        return not (action in ("find", "find_everywhere", "filter", "note") and isinstance(self.focused, Input))
 
     @property
     def attempts(self) -> Rows:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from msgspec import Struct
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -16,7 +16,7 @@ from textual.widgets import Input, Label
 
 from ragrounds.evals.store.filter_fields import EXAMPLES
 from ragrounds.ui.trace.layout import TextBlock, fit
-from ragrounds.ui.trace.widgets import Pager
+from ragrounds.ui.trace.widgets import Pager, type_early
 
 LEGEND = (
     "✓ right   ✗ wrong   ½ partly right   ! failed   ^ capped   = paused",
@@ -101,8 +101,12 @@ class HelpScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show all keys."""
-        self.query_one(Input).focus()
+        self.set_focus(self.query_one(Input))
         self._fill("")
+
+    def on_key(self, event: events.Key) -> None:
+        """Take what is typed before the line has the focus."""
+        type_early(self.query_one(Input), event)
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
@@ -164,7 +168,7 @@ class FindBar(Horizontal):
         line = self.query_one(Input)
         line.value = before
         self.add_class("-open")
-        line.focus()
+        self.screen.set_focus(line)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -23,7 +23,7 @@ from ragrounds.ui.trace.bars import KeyBar, KeysShown
 from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
-from ragrounds.ui.trace.widgets import Pager, Rows
+from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
 
 def unknown_words(unknown: UnknownFacts) -> str:
@@ -88,9 +88,13 @@ class FilterScreen(ModalScreen[str | None]):
     def on_mount(self) -> None:
         """Begin with the filter that is there."""
         line = self.query_one(Input)
-        line.focus()
+        self.set_focus(line)
         line.cursor_position = len(line.value)
         self._typed()
+
+    def on_key(self, event: events.Key) -> None:
+        """Take what is typed before the line has the focus."""
+        type_early(self.query_one(Input), event)
 
     def values(self, field: str) -> list[tuple[str, int]]:
         """The values of a field that there are, with the number of attempts; read once, and until then none."""

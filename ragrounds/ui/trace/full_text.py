@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -25,7 +25,7 @@ from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, shown
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.views import known_views
-from ragrounds.ui.trace.widgets import Pager, Rows
+from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
 _TERM = re.compile(r'(?:(?P<field>\w+):)?(?P<text>"[^"]*"\*?|[^\s"]+)')
 _FIELDS = {one.name for one in FIELDS if one.kind == "text"}
@@ -103,9 +103,13 @@ class FullTextScreen(Screen[int | None]):
     def on_mount(self) -> None:
         """Ask for a text, or show what was found before."""
         self.query_one(TopLine).tell("full text of questions, queries, passages, replies, answers and notes")
-        self.query_one(Input).focus()
+        self.set_focus(self.query_one(Input))
         if self.text:
             self.search(self.text)
+
+    def on_key(self, event: events.Key) -> None:
+        """Take what is typed before the line has the focus."""
+        type_early(self.query_one(Input), event)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

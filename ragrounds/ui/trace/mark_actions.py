@@ -28,7 +28,7 @@ class MarkActions(_Base):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("asterisk", "mark", "Mark …", id="mark", show=False, key_display="*"),
-        Binding("a", "note", "Write a note", id="note", show=False),
+        Binding("a", "note", "Write a note", id="note", show=False, priority=True),
     ]
     attempt_list: AttemptList
     notes: ReaderNotes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -14,7 +15,7 @@ from textual.widgets import TextArea
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.ui.trace.bars import KeyBar, KeysShown
 from ragrounds.ui.trace.layout import TextBlock
-from ragrounds.ui.trace.widgets import Pager
+from ragrounds.ui.trace.widgets import Pager, type_early
 
 MARK_SIGNS = {"star": "★", "check": "✔", "good": "+", "wrong": "✘", "question": "?"}
 """How the marks that are offered stand in the list; another word has a sign for all."""
@@ -81,8 +82,12 @@ class NoteScreen(ModalScreen[str | None]):
             pager.styles.height = min(8, len(blocks) + 2)
             pager.show(blocks)
         area = self.query_one(TextArea)
-        area.focus()
+        self.set_focus(area)
         area.move_cursor(area.document.end)
+
+    def on_key(self, event: events.Key) -> None:
+        """Take what is typed before the text has the focus."""
+        type_early(self.query_one(TextArea), event)
 
     def action_save(self) -> None:
         """Close with the note as it was written."""

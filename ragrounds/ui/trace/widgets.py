@@ -25,6 +25,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widgets import Input, TextArea
 
 from ragrounds.ui.trace.layout import Cells, LayoutLine, TextBlock, TextLayout, search_pattern
 
@@ -332,6 +333,17 @@ class Pager(Lines):
             else:
                 cells.append((letter, name))
         return cells
+
+
+def type_early(line: Input | TextArea, event: events.Key) -> None:
+    """Take a letter into a line that is about to get the focus: who types fast does not wait for a dialog."""
+    if line.screen.focused is not None or event.character is None or not event.is_printable:
+        return
+    event.stop()
+    if isinstance(line, Input):
+        line.insert_text_at_cursor(event.character)
+    else:
+        line.insert(event.character)
 
 
 if TYPE_CHECKING:

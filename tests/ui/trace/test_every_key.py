@@ -170,7 +170,7 @@ CASES = (
     Case("GridScreen", "grid.which", "3"),
     Case("GridScreen", "grid.sort", "3", where, "MenuScreen"),
     Case("GridScreen", "grid.reverse", "3"),
-    Case("GridScreen", "grid.scorer", "3", where, "MenuScreen"),
+    Case("GridScreen", "grid.scorer", "3"),
     Case("GridScreen", "grid.agents", "3", where, "PickScreen"),
     Case("GridScreen", "grid.fold", "3 s g"),
     Case("GridScreen", "grid.unfold", "3 s g minus"),

@@ -87,7 +87,7 @@ def terminal(quiz: Path, tmp_path: Path) -> Iterator[Terminal]:
 
 def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
     terminal.command("trace")
-    terminal.see("1 of 12", "quiz/000, plain", "Find")
+    terminal.see("1 of 12", "quiz/000, plain", "/ find")
     terminal.type("w")
     terminal.see("2 of 12", "quiz/001, plain")
     terminal.type("?")
@@ -97,9 +97,16 @@ def test_keys_sizes_and_a_clean_end(terminal: Terminal) -> None:
     terminal.type("Escape")
     terminal.see("2 of 12", "quiz/001, plain")  # the help is gone
     terminal.tmux("resize-window", "-x", "200", "-y", "50")
-    assert "│" in terminal.see("q Quit", "uncached")
+    assert "│" in terminal.see("q quit", "uncached")
+    terminal.type("f")
+    terminal.tmux("send-keys", "-l", "wrong and agent:plain")
+    terminal.see("3 of 12 attempts")
+    terminal.type("Enter")
+    terminal.see("1 of 3 (all: 12)", "wrong and agent:plain")
+    terminal.type("Escape")
+    terminal.see("2 of 12")
     terminal.type("c")
-    terminal.see("steps side by side", "they differ on")
+    terminal.see("side by side", "plain | seeker[rounds=3]")
     terminal.type("Escape")
     terminal.see("2 of 12")
     terminal.type("q")
