@@ -109,6 +109,12 @@ class TraceApp(App[None]):
         self.theme = DARK if self.theme == LIGHT else LIGHT
         self.memory.take_theme(self.theme)
 
+    async def action_quit(self) -> None:
+        """End the viewer on an empty screen: tmux, resized meanwhile, keeps what stands there among the shell's lines."""
+        if self._driver is not None:
+            self._driver.write("\x1b[2J\x1b[H")
+        await super().action_quit()
+
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key with a description is also a command of the palette, the cursor's own apart; on the main screen so
         is each order, each example of a filter, and each mark."""
