@@ -110,7 +110,7 @@ class TraceApp(App[None]):
         self.memory.take_theme(self.theme)
 
     async def action_quit(self) -> None:
-        """End the viewer on an empty screen: tmux, resized meanwhile, keeps what stands there among the shell's lines."""
+        """End the viewer on an empty screen: resized meanwhile, tmux would keep what stands there."""
         if self._driver is not None:
             self._driver.write("\x1b[2J\x1b[H")
         await super().action_quit()
