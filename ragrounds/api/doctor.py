@@ -216,6 +216,7 @@ def doctor(
     from ragrounds.models.options import with_defaults
     from ragrounds.models.providers import probe
     from ragrounds.settings import settings_file
+    from ragrounds.ui.text import number_of
     from ragrounds.version import __version__
 
     chosen = chosen_settings(settings, home)
@@ -233,7 +234,7 @@ def doctor(
         python=platform.python_version(),
         home=str(chosen.home),
         settings=str(settings_file()) + ("" if settings_file().is_file() else " (not there: defaults)"),
-        store=f"{place}, {runs:,} runs",
+        store=f"{place}, {number_of(runs, 'run')}",
         extras={name: find_spec(module) is not None for name, module in EXTRAS.items()},
         additions=tuple(additions()),
         model=probed,

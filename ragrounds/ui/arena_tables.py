@@ -176,7 +176,7 @@ def _judges(console: Console, axis: AxisReport) -> None:
             alpha = UNKNOWN if pair.alpha is None else f"{pair.alpha:.2f}"
             _say(
                 console,
-                f"{pair.one} and {pair.other} agree on {percent(pair.same, 1)} % of {pair.items:,} matches "
+                f"{pair.one} and {pair.other} agree on {percent(pair.same, 1)} % of {number_of(pair.items, 'match')} "
                 f"(Krippendorff's alpha {alpha})",
             )
     for name, order in axis.orders_by_judge:
@@ -221,7 +221,7 @@ def _exact(console: Console, axis: AxisReport) -> None:
     for found in axis.exact:
         _say(
             console,
-            f"against {found.scorer} on {found.matches:,} matches: {found.agree:,} agree, {found.disagree:,} "
+            f"against {found.scorer} on {number_of(found.matches, 'match')}: {found.agree:,} agree, {found.disagree:,} "
             f"disagree, {found.arena_ties:,} ties of the arena where scores differ, {found.score_ties:,} equal scores "
             f"with a winner, {found.both_tie:,} ties of both",
         )

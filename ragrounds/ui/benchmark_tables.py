@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ragrounds.ui.text import number_of
+
 if TYPE_CHECKING:
     from ragrounds.evals.benchmarks.audit import Audit
 
 
 def audit_lines(audited: Audit) -> Iterator[str]:
     """What stands twice, how the right letters fall, lengths, and what a corpus holds of the questions."""
-    yield f"{audited.benchmark}: {audited.questions:,} questions"
+    yield f"{audited.benchmark}: {number_of(audited.questions, 'question')}"
     places = Counter(" and ".join(twins.groups) for twins in audited.duplicates)
     yield f"questions that stand more than once: {len(audited.duplicates):,}"
     for place, count in places.most_common(10):
@@ -43,6 +45,7 @@ def audit_lines(audited: Audit) -> Iterator[str]:
     if audited.corpus is not None:
         held = audited.corpus
         yield (
-            f"corpus of {held.documents:,} documents: holds the source of {len(held.sources):,} questions, none of the "
-            f"sources of {len(held.without_source):,}, and copies of {len(held.copies):,}"
+            f"corpus of {number_of(held.documents, 'document')}: holds the source of "
+            f"{number_of(len(held.sources), 'question')}, "
+            f"none of the sources of {len(held.without_source):,}, and copies of {len(held.copies):,}"
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.conclusions import Conclusion, conclusions, untested
-from ragrounds.ui.text import TOO_FEW, figure_text, in_scale, percent, points
+from ragrounds.ui.text import TOO_FEW, figure_text, in_scale, number_of, percent, points
 
 
 def verdict_lines(
@@ -35,9 +35,11 @@ def alone_words(table: ScorerTable, line: RunFigures) -> str:
     whole = line.overall
     unit = " %" if table.unit == "percent" else f" {table.unit}"
     if whole.low is None or whole.high is None:
-        return f"{in_scale(whole.value, table.unit)}{unit} of {whole.n:,} questions, {TOO_FEW} for an interval"
+        return (
+            f"{in_scale(whole.value, table.unit)}{unit} of {number_of(whole.n, 'question')}, {TOO_FEW} for an interval"
+        )
     low, high = (_end(end, table) for end in (whole.low, whole.high))
-    return f"{in_scale(whole.value, table.unit)}{unit} (95 %: {low} to {high}), {whole.n:,} questions"
+    return f"{in_scale(whole.value, table.unit)}{unit} (95 %: {low} to {high}), {number_of(whole.n, 'question')}"
 
 
 def _end(value: float, table: ScorerTable) -> str:

@@ -126,7 +126,7 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
     return [
         ("run", run.id),
         ("agent", run.agent),
-        ("benchmark", f"{run.benchmark}, {run.count:,} questions × {run.epochs}"),
+        ("benchmark", f"{run.benchmark}, {number_of(run.count, 'question')} × {run.epochs}"),
         ("created", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created)) + f", {run.origin}"),
         ("fingerprint", run.fingerprint),
         *([("asked for by", f"ragrounds run {asked}")] if run.origin == "replayed" else []),
@@ -140,7 +140,7 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
     return [
         *([("name", row.name)] if row.name else []),
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
-        *([("made again", f"{row.retried:,} attempts (the notes below say why)")] if row.retried else []),
+        *([("made again", f"{number_of(row.retried, 'attempt')} (the notes below say why)")] if row.retried else []),
         (
             "calls",
             f"{row.calls:,}" + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
@@ -160,7 +160,8 @@ def _beside(tables: Sequence[ScorerTable]) -> str:
 def _answered_by(row: RunTotals) -> list[tuple[str, str]]:
     """Which models its replies name."""
     counted = [
-        ", ".join(f"{name} in {count:,} calls" for name, count in names.items()) for names in row.answered_by.values()
+        ", ".join(f"{name} in {number_of(count, 'call')}" for name, count in names.items())
+        for names in row.answered_by.values()
     ]
     return [("answered by", one) for one in counted]
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, safe
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, number_of, safe
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -128,7 +128,7 @@ def print_pairs(table: PairTable, against: Sequence[str]) -> None:
 
 
 def _note(each: RetrievalQuality) -> str:
-    notes = [each.split, f"{each.queries:,} queries"]
+    notes = [each.split, number_of(each.queries, "query")]
     notes += ["selection"] if each.selection else []
     notes += ["transductive"] if each.transductive else []
     notes += [f"{each.queries_trained} queries trained on"] if each.queries_trained else []
