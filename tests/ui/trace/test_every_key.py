@@ -89,10 +89,11 @@ def folded(app: TraceApp) -> object:
     return len(state.lines())
 
 
-def steps(app: TraceApp) -> object:
+def match(app: TraceApp) -> object:
+    """The step, and the line of its detail, that a search has come to."""
     state = main(app).tree_state
     assert state is not None
-    return state.cursor
+    return state.cursor, main(app).pager.scroll_offset.y
 
 
 def notes(app: TraceApp) -> object:
@@ -132,8 +133,8 @@ CASES = (
     Case("TraceApp", "quit", "", lambda app: app._exit, True),
     Case("BrowseScreen", "find", "", bar, True),
     Case("BrowseScreen", "find.everywhere", "", where, "FullTextScreen"),
-    Case("BrowseScreen", "match.next", f"{TREE} slash a s p i r i n enter", steps),
-    Case("BrowseScreen", "match.previous", f"{TREE} slash a s p i r i n enter n n", steps),
+    Case("BrowseScreen", "match.next", f"{TREE} slash a s p i r i n enter", match),
+    Case("BrowseScreen", "match.previous", f"{TREE} slash a s p i r i n enter n n", match),
     Case("BrowseScreen", "wrong.next", "", row, 1),
     Case("BrowseScreen", "wrong.previous", "down down", row, 1),
     Case("BrowseScreen", "error.next", "", row, 3),
