@@ -7,7 +7,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 
 def wellformed(text: str) -> str:
@@ -103,12 +103,32 @@ _DEVICES = frozenset(
 """File names that Windows takes for devices, with any ending."""
 
 
+_HEAP = re.compile(r"[^\w\x00-\x7f]{31,}")
+_MOST_MARKS = 30
+"""Marks upon one letter, as Unicode's stream-safe text has them at most (UAX 15, section 13): no script needs more."""
+
+
+def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
+    """A text in one of Unicode's normal forms, in time that grows with its length alone: of a heap of marks upon one
+    letter, whose order takes the square of their number to find, the first 30 are kept."""
+    return unicodedata.normalize(form, text if text.isascii() else _HEAP.sub(_thinned, text))
+
+
+def _thinned(found: re.Match[str]) -> str:
+    kept, marks = list[str](), 0
+    for letter in found[0]:
+        marks = marks + 1 if unicodedata.combining(letter) else 0
+        if marks <= _MOST_MARKS:
+            kept.append(letter)
+    return "".join(kept)
+
+
 def file_name(text: str, longest: int = 120, instead: str = "_", kept: str = "._=-") -> str:
     """A file name made of any text, which every system takes for a plain name and no program for an option: letters,
     digits and those of `kept` stay, all else becomes `instead`. It begins and ends with a letter or digit, has at most
     `longest` bytes, and is not empty. Two texts may have the same one.
     """
-    composed = unicodedata.normalize("NFC", wellformed(text))
+    composed = normalized("NFC", wellformed(text))
     name = "".join(letter if letter.isalnum() or letter in kept else instead for letter in composed)
     name = name.strip("._=- ").encode()[:longest].decode(errors="ignore").rstrip("._=- ") or "unnamed"
     stem, dot, rest = name.partition(".")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -27,7 +26,7 @@ from ragrounds.evals.judges.verdict import objects, read_verdict, spoken
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
-from ragrounds.text import wellformed_all
+from ragrounds.text import normalized, wellformed_all
 
 T = TypeVar("T", bound=Struct)
 Changes = Mapping[str, object]
@@ -242,7 +241,7 @@ _WORD = re.compile(r"\w+")
 
 def folded(text: str) -> str:
     """The form in which texts are compared: without differences of case, spacing, punctuation and width."""
-    return " ".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+    return " ".join(_WORD.findall(normalized("NFKC", text).casefold()))
 
 
 def holds_verbatim(part: str, whole: str) -> bool:

@@ -83,7 +83,7 @@ async def test_the_viewer_has_the_earlier_attempt(store: Store) -> None:
     pages = Pages(store, [one.run])
     loaded = LoadedAttempt(pages, pages.read([0])[0])
     shown = "\n".join(block.text for block in detail(loaded, loaded.root))
-    assert "first attempt, made again by fault no_choices: failed: no_choices: the provider gave a" in shown
+    assert "first attempt, replaced (chosen by fault no_choices): failed: no_choices: the provider gave a" in shown
     assert len(unpacked(bytes.fromhex("00" * 64))) == 2
     with pytest.raises(ValueError, match="whole keys"):
         unpacked(b"\0" * 33)

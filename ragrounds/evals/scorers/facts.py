@@ -9,11 +9,11 @@ with the accuracy of multiple choice.
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, read_long
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.text import normalized
 
 _HYPHENS = re.compile(r"[-\u2010-\u2015\u2212]")
 
@@ -58,7 +58,7 @@ def contains(text: str, wordings: tuple[str, ...]) -> bool:
 
 
 def _folded(text: str) -> str:
-    return " ".join(_HYPHENS.sub(" ", unicodedata.normalize("NFKC", text)).casefold().split())
+    return " ".join(_HYPHENS.sub(" ", normalized("NFKC", text)).casefold().split())
 
 
 def _whole(wording: str) -> str:

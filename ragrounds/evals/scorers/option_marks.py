@@ -7,11 +7,11 @@ option. The characters of three ranges say which option it is and how it was nam
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
 from ragrounds.records import Question
+from ragrounds.text import normalized
 
 LABEL, SMALL, TEXT = 0xE000, 0xE400, 0xE800
 """Where the marks begin of labels, of labels in lower case, and of options' texts."""
@@ -98,7 +98,7 @@ class _Labels(NamedTuple):
 
 def plain(text: str) -> str:
     """A text without markup, with one width of characters, straight quotes and single blanks."""
-    text = _PRIVATE.sub(" ", unicodedata.normalize("NFKC", text)).translate(_QUOTES)
+    text = _PRIVATE.sub(" ", normalized("NFKC", text)).translate(_QUOTES)
     text = _TAGS.sub(" ", _MARKUP.sub(r"\1", text)).replace(" vs. ", " versus ")
     return _SPACES.sub(" ", _LINE_STARTS.sub("", _SIGNS.sub("", text))).strip()
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from ragrounds.records import Question
+from ragrounds.text import normalized
 
 _PUNCTUATION = " \t\r\n\"'`*_.,;:!?()[]{}<>。，；：！？、-"
 
 
 def folded(text: str) -> str:
     """A text as it is compared."""
-    plain = unicodedata.normalize("NFKC", text)
+    plain = normalized("NFKC", text)
     return " ".join(plain.split()).casefold().strip(_PUNCTUATION)
 
 

@@ -8,7 +8,6 @@ nothing is guessed: a wrong letter is worse than an answer that is shown as unre
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import deque
 from functools import lru_cache
 
@@ -18,6 +17,7 @@ from ragrounds.evals.scorers.option_marks import MOST_OPTIONS, mentions, plain
 from ragrounds.evals.scorers.option_text import by_text, same_text
 from ragrounds.evals.scorers.stated_choice import Committed, committed
 from ragrounds.records import Question, blank
+from ragrounds.text import normalized
 
 # Every repetition is bounded or cannot backtrack: a reply may be hostile, or a model's endless loop.
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -42,7 +42,7 @@ def read_robustly(text: str, question: Question) -> AnswerRead:
     """Read the label of one option, or tell why none can be read."""
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 4]} {text[-_LONGEST // 4 * 3 :]}"
-    said = unicodedata.normalize("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
+    said = normalized("NFKC", _THOUGHT_ENDS.split(text)[-1]).strip()
     if not said:
         return (
             AnswerRead("unreadable", reason="reasoning without an answer") if not blank(text) else AnswerRead("empty")

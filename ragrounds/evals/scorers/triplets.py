@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
@@ -21,6 +20,7 @@ from ragrounds.contracts import Aggregation
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, without_answer
 from ragrounds.evals.scorers.base import CORPUS_RATIO, ScorerRecord
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.text import normalized
 
 Triplet = tuple[str, str, str]
 
@@ -294,7 +294,7 @@ def _triplet(value: object) -> Triplet | None:
 
 def folded(triplet: Triplet, symmetric: bool) -> Triplet:
     """A triplet as it is compared: widths, case and spacing apart; without a direction where it has none."""
-    one, relation, other = (" ".join(unicodedata.normalize("NFKC", part).casefold().split()) for part in triplet)
+    one, relation, other = (" ".join(normalized("NFKC", part).casefold().split()) for part in triplet)
     return (min(one, other), relation, max(one, other)) if symmetric else (one, relation, other)
 
 

@@ -11,7 +11,6 @@ prompt of the answering call · whether the answer follows it.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -21,6 +20,7 @@ from msgspec.structs import replace
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Gold, Noted, Question, Score
+from ragrounds.text import normalized
 
 CauseWord = Literal[
     "not ended",
@@ -286,7 +286,7 @@ def _has_drifted(shared: Sequence[int], at: int) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    return set(_split(unicodedata.normalize("NFKC", text).casefold())) - _COMMON
+    return set(_split(normalized("NFKC", text).casefold())) - _COMMON
 
 
 def _split(text: str) -> Iterator[str]:
@@ -318,4 +318,4 @@ def _stands_in(wording: str, text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    return " ".join(re.sub(r"[-\u2010-\u2015\u2212]", " ", unicodedata.normalize("NFKC", text)).casefold().split())
+    return " ".join(re.sub(r"[-\u2010-\u2015\u2212]", " ", normalized("NFKC", text)).casefold().split())

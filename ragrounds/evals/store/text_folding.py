@@ -8,12 +8,12 @@ any part of a sentence without spaces is found as a phrase.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
 from ragrounds.errors import UserError
+from ragrounds.text import normalized
 
 LONGEST = 400_000
 """Characters of one field of a document that are indexed."""
@@ -22,8 +22,6 @@ BREAK = "\u00b6"
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
 _FOLDED = re.compile(rf"[^\W_]+|{BREAK}")
-_HEAP = re.compile(r"[^\w\x00-\x7f]{20,}")
-"""Marks one upon the other, more than any script has: their order takes the square of their number to find."""
 _MARKS = re.compile("[\u0300-\u036f]+")
 _CJK_LETTER = "[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]"
 _CJK = re.compile(_CJK_LETTER)
@@ -51,8 +49,8 @@ def fold(text: str) -> str:
     looks at."""
     if text.isascii():
         return text
-    plain = unicodedata.normalize("NFKD", _HEAP.sub(" ", text))
-    plain = unicodedata.normalize("NFC", _MARKS.sub("", plain))
+    plain = normalized("NFKD", text)
+    plain = normalized("NFC", _MARKS.sub("", plain))
     plain = _SIGNS.sub(" ", plain.casefold().translate(_LETTERS))
     return _CJK.sub(r" \g<0> ", plain) if _CJK.search(plain) else plain
 

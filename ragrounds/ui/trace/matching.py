@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from ragrounds.text import normalized
+
 _LONGEST = 260
 """Characters of an excerpt."""
 _SENTENCE = re.compile(r"(?<=[.!?])[\"”’)]*\s+(?=[A-Z0-9(\"“])|(?<=[。！？；])|\n+")
@@ -117,7 +119,7 @@ def _folded(word: str) -> str:
     plain = word.casefold()
     if plain.isascii():
         return plain
-    return "".join(letter for letter in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(letter))
+    return "".join(letter for letter in normalized("NFKD", plain) if not unicodedata.combining(letter))
 
 
 def _stem(word: str) -> str:
