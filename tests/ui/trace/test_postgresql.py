@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.evals.compare.grid import Grid
+from ragrounds.evals.compare.grid_table import grid_table
 from ragrounds.evals.store.arenas import answer_verdicts
 from ragrounds.evals.store.attempt_notes import write_note
 from ragrounds.evals.store.database import ChangeWatch
@@ -67,3 +69,13 @@ def test_a_watch_sees_what_was_written_when_the_server_has_counted_it(other: Pag
     other.store.engine.dispose()  # a connection hands in its counts when it closes; one that is idle, after ten seconds
     assert any(watch.changed() or time.sleep(0.1) for _ in range(300))
     watch.close()
+
+
+def test_the_grid(pages: Pages, other: Pages) -> None:
+    tables = []
+    for shown in (pages, other):
+        grid = Grid(shown)
+        grid.load()
+        tables.append(grid_table(grid, ["plain", "seeker"], "cost"))
+    assert tables[0] == tables[1]
+    assert tables[0].agents[0].scored == 5
