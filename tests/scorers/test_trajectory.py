@@ -131,7 +131,7 @@ def test_the_command(command, home, tmp_path):
     (tmp_path / "way.jsonl").write_text('{"question": "*", "nodes": ["retrieve", "answer"], "mode": "exact"}\n')
     done = command("score", "vanilla_rag", "--scorer", "strict", "--trajectory", "way.jsonl")
     assert done.returncode == 0, done.stderr
-    assert "trajectory: attempts that took the expected way" in done.stdout
+    assert "trajectory, percent  attempts that took the expected way" in done.stdout
     assert "100.00" in done.stdout.partition("trajectory:")[2].splitlines()[2]
     (tmp_path / "way.jsonl").write_text('{"question": "*", "queries": ["nothing of the kind"]}\n')
     assert command("score", "vanilla_rag", "--trajectory", "way.jsonl").returncode == 0
