@@ -132,7 +132,7 @@ def test_the_command(command, home, tmp_path):
     done = command("score", "vanilla_rag", "--scorer", "strict", "--trajectory", "way.jsonl")
     assert done.returncode == 0, done.stderr
     assert "trajectory, percent  attempts that took the expected way" in done.stdout
-    assert "100.00" in done.stdout.partition("trajectory:")[2].splitlines()[2]
+    assert "100.00" in done.stdout.partition("trajectory, percent")[2].splitlines()[2]
     (tmp_path / "way.jsonl").write_text('{"question": "*", "queries": ["nothing of the kind"]}\n')
     assert command("score", "vanilla_rag", "--trajectory", "way.jsonl").returncode == 0
     shown = json.loads(command("compare", "vanilla_rag", "--scorer", "trajectory", "--json").stdout)
