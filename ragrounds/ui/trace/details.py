@@ -122,6 +122,9 @@ def _what_happened(loaded: LoadedAttempt, attempt: Attempt) -> Iterator[TextBloc
 
 def _unfinished(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     live = loaded.in_flight
+    if loaded.damage:
+        yield TextBlock(f"\n{loaded.damage}", "trouble")
+        return
     if live is None:
         yield TextBlock("\nNot run yet.", "dim")
         return

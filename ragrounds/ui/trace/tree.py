@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
+from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.summaries import PREFERRED, AttemptSummary, Pages
@@ -423,12 +424,18 @@ class LoadedAttempt:
         self.earlier: tuple[EarlierAttempt, ...] = ()
         self.sketch: tuple[TracedCall, ...] = ()
         """Its calls in order, as far as rows tell of them: without what models were sent and the texts of passages."""
+        self.damage = ""
+        """What is amiss with what the store holds of it; empty: nothing that was met."""
         self.root = _nothing(summary)
         self._events: tuple[Event, ...] = ()
         self._store = pages.store if pages is not None else None
         self._others: dict[str, TracedCall] = {}
         if stored and pages is not None:
-            self._read(pages)
+            try:
+                self._read(pages)
+            except DamagedRecord as damaged:  # the others can be looked at all the same
+                self.attempt, self.damage = None, str(damaged)
+                self.root = _nothing(summary, "damaged: ragrounds doctor --store")
 
     def _read(self, pages: Pages) -> None:
         run, id, epoch = self.summary.run, self.summary.question.id, self.summary.epoch
@@ -586,7 +593,7 @@ def _is_read(traced: TracedCall) -> bool:
     return any(part is not None for part in (traced.reply, traced.searched, traced.used))
 
 
-def _nothing(summary: AttemptSummary) -> Node:
-    row = RowText(summary.question.id, said=(("not run yet", "dim"),))
+def _nothing(summary: AttemptSummary, why: str = "not run yet") -> Node:
+    row = RowText(summary.question.id, said=((why, "dim"),))
     figures = NodeFigures(None, None, None)
     return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row, folded=row)
