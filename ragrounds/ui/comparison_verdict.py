@@ -55,7 +55,9 @@ def _said(table: ScorerTable, best: RunFigures, numbers: Mapping[str, str]) -> s
     if untested(table) or not table.pairs:
         return f"has the best figure, {value}; no test says which runs differ"
     if not below:
-        told = "no two runs differ by the tests" if not found else "no test tells it from any other"
+        whole = all(pair.p_holm is not None or pair.tests.p_always is not None for pair in table.pairs)
+        none = "no two runs differ by the tests" if whole else "no test says which runs differ"
+        told = "no test tells it from any other" if found else none
         return f"has the best figure, {value}; {told}"
     nearest = min(below.values(), key=lambda one: one.difference)
     if len(below) == len(others):

@@ -29,7 +29,7 @@ from ragrounds.evals.compare.claims import (
     resolved,
 )
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
-from ragrounds.evals.compare.figures import design, ratio_estimate
+from ragrounds.evals.compare.figures import design, outcomes_in, ratio_estimate
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
@@ -202,7 +202,7 @@ class _Assertions:
             strata,
             clusters,
             constant=condition.constant,
-            attempts=self.basis.epochs,
+            attempts=outcomes_in(described(self.scorer), self.basis.epochs),
             bounded=self._shares(condition),
             level=condition.level or 0.95,
             seed=self.seed,

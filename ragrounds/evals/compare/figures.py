@@ -121,7 +121,9 @@ def figure(
     known = [one for one in best if one is not None]
     # Scores that are not right-or-wrong have no p(1-p).
     binary = all(number in (0.0, 1.0) for number in numbers)
-    estimate = stratified_mean(numbers, strata, clusters, attempts=epochs, bounded=_bounded(scorer), seed=seed)
+    estimate = stratified_mean(
+        numbers, strata, clusters, attempts=outcomes_in(scorer, epochs), bounded=_bounded(scorer), seed=seed
+    )
     errors = [binomial_error(means[name], len(found)) for name, found in places.items()]
     return Figure(
         value=estimate.value,
@@ -133,6 +135,12 @@ def figure(
         pooled=_mean(numbers),
         best=_mean([_mean([known[i] for i in found]) for found in places.values()]) if known else None,
     )
+
+
+def outcomes_in(scorer: AnyScorer | None, epochs: int) -> int:
+    """How many outcomes, right or wrong, the mean of a question's scores is over: its epochs. Of a score that can be
+    partly right it is one value: a half in each of two epochs is not one right and one wrong."""
+    return epochs if scorer is None or scorer.accuracy else 1
 
 
 def _bounded(scorer: AnyScorer | None) -> bool:
@@ -170,7 +178,7 @@ def paired(
     ones, others = [one for _, one, _ in both], [other for _, _, other in both]
     strata_and_clusters = design([question for question, _, _ in both], scorer)
     estimate = paired_difference(
-        ones, others, *strata_and_clusters, attempts=epochs, bounded=_bounded(scorer), seed=seed
+        ones, others, *strata_and_clusters, attempts=outcomes_in(scorer, epochs), bounded=_bounded(scorer), seed=seed
     )
     binary = all(number in (0.0, 1.0) for number in (*ones, *others))
     test = None

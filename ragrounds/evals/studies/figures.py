@@ -14,7 +14,7 @@ from msgspec import Struct
 from ragrounds.contracts import AnyScorer
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.run_data import headline_scorer, scored_run
-from ragrounds.evals.compare.figures import design, figure, property_named, ratio_columns
+from ragrounds.evals.compare.figures import design, figure, outcomes_in, property_named, ratio_columns
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, is_ratio, scorer_values
 from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.stats import Estimate, combined_mean, combined_ratio, macro_error
@@ -182,7 +182,7 @@ def _sample(questions: Sequence[Question], values: QuestionValues, scorer: AnySc
         values=tuple(value for _, value in scored),
         strata=tuple(strata),
         clusters=tuple(clusters),
-        attempts=epochs,
+        attempts=epochs if is_ratio(scorer) else outcomes_in(scorer, epochs),
         bounded=scorer.unit == "percent",
         parts=tuple(values.parts[question.id] for question, _ in scored) if is_ratio(scorer) else (),
     )
