@@ -105,7 +105,8 @@ def test_everything_shown_tells_two_models_apart(store):
     console = Console(width=200, file=io.StringIO(), record=True)
     print_comparison(found, console=console, frontier=True)
     text = console.export_text()
-    assert [text.count(name) for name in ours] == [3, 3]  # accuracy, outcomes, frontier
+    # Accuracy, outcomes, frontier, and in the line above them the one with the best figure.
+    assert [text.count(name) for name in ours] == [3, 4]
     assert "direct (a:m)" in markdown(comparison_tables(found))
     drawn = svg(frontier_picture(found.tables[0].frontier, "strict", numbered(found), agent_names(found)))
     assert all("".join(ET.fromstring(drawn).itertext()).count(name) == 2 for name in ours)  # a legend, a dot's title

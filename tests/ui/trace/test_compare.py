@@ -22,7 +22,7 @@ from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
 Hunted = tuple[Path, dict[tuple[str, str], str]]
-SIZES = [(80, 24), (120, 40), (200, 60)]
+SIZES = [pytest.param((80, 24), marks=pytest.mark.slow), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
 
 
 def read_two(pages: Pages, first: int, second: int) -> tuple[HopsOfAttempt, HopsOfAttempt]:

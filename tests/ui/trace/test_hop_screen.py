@@ -17,7 +17,7 @@ from ragrounds.ui.trace.hop_screen import HopScreen
 from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
+SIZES = [pytest.param((80, 24), marks=pytest.mark.slow), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
 Hunted = tuple[Path, dict[tuple[str, str], str]]
 
 

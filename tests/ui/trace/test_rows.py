@@ -100,15 +100,18 @@ def test_calls_are_read_together_as_one_by_one(pages: Pages) -> None:
     assert next(one.reply.text for one in brief if one.reply) == "Kept in round 0: aspirin."
 
 
+LONG = "".join(f"a text that no other test packs, {n}; " for n in range(100))
+
+
 def test_what_is_damaged_is_left_out_and_the_rest_is_read() -> None:
-    body, apart = pack(Reply(text="long " * 500))
+    body, apart = pack(Reply(text=LONG))
     short, _ = pack(Reply(text="short"))
     other, _ = pack({"no": "reply"})
     records = [Packed(one, Reply) for one in (body, short, b"noise", other)]
     whole = unpack(short, Reply, lambda _: {})
     assert unpack_many(records, lambda _: {}) == [None, whole, None, None]
-    texts = {hash: msgspec.msgpack.decode(msgspec.msgpack.encode("long " * 500)) for hash in apart}
-    assert unpack_many(records, lambda _: texts)[0] == Reply(text="long " * 500)
+    texts = {hash: msgspec.msgpack.decode(msgspec.msgpack.encode(LONG)) for hash in apart}
+    assert unpack_many(records, lambda _: texts)[0] == Reply(text=LONG)
     assert unpack_many([Packed(body, Reply, whole=False)], lambda _: {}) == [Reply(text="")]
 
 
