@@ -225,10 +225,11 @@ def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settin
     Raises:
         UserError: no such run, question or epoch.
     """
+    from ragrounds.evals.judges.replies import with_replies
     from ragrounds.evals.store.traces import trace
 
     with opened_runs([reference], settings) as (store, [run]):
-        return trace(store, run, question, epoch)
+        return with_replies(store, trace(store, run, question, epoch))
 
 
 def remove_run(

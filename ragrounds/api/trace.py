@@ -267,13 +267,14 @@ def find_attempt(
     Raises:
         UserError: no such run, question or epoch.
     """
+    from ragrounds.evals.judges.replies import with_replies
     from ragrounds.evals.judges.stale import refresh_scores
     from ragrounds.evals.store.traces import trace
 
     with open_store(chosen_settings(settings, home)) as store:
         run, question = _place(store, place)
         refresh_scores(store, run)
-        return trace(store, run, question, epoch)
+        return with_replies(store, trace(store, run, question, epoch))
 
 
 def attempt_markdown(

@@ -1,8 +1,8 @@
 """Why an attempt went wrong, as far as what was recorded can tell.
 
 A cause is derived, not known: from the queries, from what they found, from the prompts that followed, and from how the
-answer was read. So each sentence says *likely*, and names what it rests on. The causes are looked at in this order, and
-the first that holds is the attempt's:
+answer was read. So :attr:`Cause.said` says *likely*, and each sentence names what it rests on. The causes are looked at
+in this order, and the first that holds is the attempt's:
 
 how it ended · how the answer was read · whether a search was made · whether gold was found · whether it reached the
 prompt of the answering call · whether the answer follows it.
@@ -72,7 +72,14 @@ class Cause(Struct, frozen=True, kw_only=True):
     hop: int | None = None
     """The hop that it points to, from 1."""
 
+    @property
+    def said(self) -> str:
+        """``likely never found: gold was never found (2 searches, 9 different passages)``: how every screen says it. A
+        word that is a fact, and explains nothing, has no *likely*."""
+        return f"{'' if self.word in _FACTS else 'likely '}{self.word}: {self.text}"
 
+
+_FACTS: frozenset[CauseWord] = frozenset(("not ended", "no score", "gold unknown", "not recorded"))
 _NOT_FOLLOWED = "the answer does not follow it"
 _DRIFTED = 0.5
 """A query has drifted when it shares at most this part of what the first one shared with the question."""
@@ -120,7 +127,7 @@ def cause_of(
         return None
     if score.answer_status in ("unreadable", "empty"):
         why = "the text is empty" if score.answer_status == "empty" else f"{score.scorer} could not read an answer"
-        return Cause(word="unreadable", text=f"likely: {why}" + (f" ({score.reason})" if score.reason else ""))
+        return Cause(word="unreadable", text=f"{why}" + (f" ({score.reason})" if score.reason else ""))
     made = hops_of(calls, gold, only_gold=True) if hops is None else hops
     found = _of_searches(attempt, calls, made, question, gold)
     if found.word == "ignored" and score.value > 0:
@@ -137,7 +144,7 @@ def _doubted(attempt: Attempt, gold: Gold, question: Question, score: Score, sco
         others = [one for one in scores if one.prediction == gold.answer and one.prediction != score.prediction]
         if wrong and others:
             read = f"{score.scorer} reads {score.prediction or 'no option'}, {others[0].scorer} reads {gold.answer}"
-            return Cause(word="misread", text=f"likely the answer is right and was misread: {read}, the gold option")
+            return Cause(word="misread", text=f"{read}, the gold option")
         return None
     wordings = gold.facts or (((gold.answer,),) if _telling(gold.answer) else ())
     if not wordings or not attempt.text.strip():
@@ -149,14 +156,13 @@ def _doubted(attempt: Attempt, gold: Gold, question: Question, score: Score, sco
         words = ", ".join(repr(one) for one in held[:3])
         return Cause(
             word="misjudged",
-            text=f"likely misjudged: {score.scorer} gives {score.value:g}, and the answer holds {words}, "
+            text=f"{score.scorer} gives {score.value:g}, and the answer holds {words}, "
             f"the words of the reference.{said}",
         )
     if not wrong and gold.facts and not any(held):
         return Cause(
             word="misjudged",
-            text=f"perhaps misjudged: {score.scorer} gives {score.value:g}, and the answer holds none of the "
-            f"required facts.{said}",
+            text=f"{score.scorer} gives {score.value:g}, and the answer holds none of the required facts.{said}",
         )
     return None
 
@@ -181,8 +187,7 @@ def _of_searches(
         got = len(golden) - len(missing)
         return Cause(
             word="found in part",
-            text=f"likely: {got} of {len(golden)} gold documents were found and shown; never found: "
-            f"{', '.join(missing[:5])}",
+            text=f"{got} of {len(golden)} gold documents were found and shown; never found: {', '.join(missing[:5])}",
             hop=reached.hop,
         )
     return reached
@@ -195,7 +200,7 @@ def _failed_search(hops: Sequence[Hop]) -> Cause | None:
     asked = f" for {failed.query!r}" if failed.query else ""
     return Cause(
         word="search failed",
-        text=f"likely: search {failed.number}{asked} failed ({failed.error}), and no other found gold",
+        text=f"search {failed.number}{asked} failed ({failed.error}), and no other found gold",
         hop=failed.number,
     )
 
@@ -210,7 +215,7 @@ def _never_found(hops: Sequence[Hop], question: Question, failed: Cause | None) 
         steps = ", ".join(str(number) for number in shared)
         return Cause(
             word="drifted",
-            text=f"likely: the queries drifted away from the question, and gold was never found in {made}; "
+            text=f"the queries drifted away from the question, and gold was never found in {made}; "
             f"words that they share with the question: {steps}",
             hop=drifting + 1,
         )
@@ -218,11 +223,11 @@ def _never_found(hops: Sequence[Hop], question: Question, failed: Cause | None) 
     if repeated:
         return Cause(
             word="repeated",
-            text=f"likely: {len(repeated)} of {made} asked what was asked before, and gold was never found",
+            text=f"{len(repeated)} of {made} asked what was asked before, and gold was never found",
             hop=repeated[0].number,
         )
     passages = sum(hop.new for hop in hops)
-    return Cause(word="never found", text=f"likely: gold was never found ({made}, {passages} different passages)")
+    return Cause(word="never found", text=f"gold was never found ({made}, {passages} different passages)")
 
 
 def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop]) -> Cause:
@@ -240,7 +245,7 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop])
             said = f"search {hop.number} found gold at rank {one.rank}"
             return Cause(
                 word="ignored",
-                text=f"likely: {said}, it stood whole in the prompt of the answer, and {_NOT_FOLLOWED}",
+                text=f"{said}, it stood whole in the prompt of the answer, and {_NOT_FOLLOWED}",
                 hop=hop.number,
             )
     if whole:
@@ -249,14 +254,14 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop])
         where = calls[place].call.node or calls[place].call.role
         return Cause(
             word="not passed on",
-            text=f"likely: {at}, {where} read it whole, and the prompt of the answer did not hold it",
+            text=f"{at}, {where} read it whole, and the prompt of the answer did not hold it",
             hop=hop.number,
         )
     cut = next(((hop, one) for hop, one in gold if one.cut_in), None)
     if cut is not None:
         return Cause(
             word="cut away",
-            text=f"likely: search {cut[0].number} found gold at rank {cut[1].rank}, and only its beginning stood in "
+            text=f"search {cut[0].number} found gold at rank {cut[1].rank}, and only its beginning stood in "
             "a prompt: the rest was cut away",
             hop=cut[0].number,
         )
@@ -267,10 +272,10 @@ def _reached(attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop])
     if note is not None:
         return Cause(
             word="cut away",
-            text=f"likely: {at}, and it was cut away before the prompt ({note.text})",
+            text=f"{at}, and it was cut away before the prompt ({note.text})",
             hop=best_hop.number,
         )
-    return Cause(word="not shown", text=f"likely: {at}, and it stands in no later prompt", hop=best_hop.number)
+    return Cause(word="not shown", text=f"{at}, and it stands in no later prompt", hop=best_hop.number)
 
 
 def words_shared(hops: Sequence[Hop], question: Question) -> list[int]:

@@ -92,6 +92,17 @@ class TracedStep(Struct, frozen=True):
     error: str
 
 
+class JudgeReply(Struct, frozen=True, kw_only=True):
+    """What a judge replied about an attempt when it was asked for a score."""
+
+    scorer: str
+    judge: str
+    """The judge's canonical text, such as ``openai:gpt-4o[temperature=0]``."""
+    model: str = ""
+    """What the server says that it is; empty: it does not say."""
+    text: str
+
+
 class Trace(Struct, frozen=True):
     """One attempt with its question, gold, scores, steps and calls."""
 
@@ -105,6 +116,8 @@ class Trace(Struct, frozen=True):
     """The attempts that this one has replaced (`ragrounds runs retry`), the first one first."""
     notes: tuple[AttemptNote, ...] = ()
     """Readers' marks and notes."""
+    judged: tuple[JudgeReply, ...] = ()
+    """What judges replied, where that was asked for (:mod:`ragrounds.evals.judges.replies`)."""
 
 
 def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:

@@ -254,7 +254,7 @@ def _answer_blocks(read: HopsOfAttempt) -> Iterator[TextBlock]:
     if not read.scores:
         yield TextBlock("not scored", "dim")
     if read.cause is not None:
-        yield TextBlock(read.cause.text, "trouble")
+        yield TextBlock(read.cause.said, "trouble")
     yield TextBlock("", "plain")
     yield TextBlock(attempt.text or "(no text)", markdown=True)
     if others:

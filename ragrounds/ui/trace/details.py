@@ -18,12 +18,14 @@ from ragrounds.evals.store.hops import Hop
 from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.records import Attempt, Call, Step
-from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, percent, tokens
+from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, tokens
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.model_details import exchange
 from ragrounds.ui.trace.row_text import call_row, fault_words
+from ragrounds.ui.trace.score_details import gold_lines, score_lines
 from ragrounds.ui.trace.search_details import found_blocks, sources
-from ragrounds.ui.trace.tree import LoadedAttempt, Node, measured, walk
+from ragrounds.ui.trace.times import measured
+from ragrounds.ui.trace.tree import LoadedAttempt, Node, walk
 
 if TYPE_CHECKING:
     from ragrounds.evals.engine.in_flight import LiveCall
@@ -85,29 +87,21 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         yield TextBlock(old.text or "(no text)", "dim", 2)
     yield from _what_happened(loaded, attempt)
     yield TextBlock("\nscores", "heading")
-    if not loaded.scores:
-        yield TextBlock("not scored", "dim")
-    for score in loaded.scores:
-        word = "no score" if score.value is None else "right" if score.value >= 1 else "wrong"
-        style = {"right": "right", "wrong": "wrong"}.get(word, "dim")
-        if score.value is not None and 0 < score.value < 1:
-            word, style = "partly", "dim"
-        read = f"read as {score.prediction!r}, gold {gold.answer!r}" if question.options else ""
-        parts = [f"{score.scorer}: {word}", percent(score.value, 1), score.answer_status, read, score.reason]
-        yield TextBlock("  ".join(part for part in parts if part), style)
+    yield from score_lines(loaded)
     yield TextBlock("\nanswer", "heading")
     yield TextBlock(attempt.text or "(no text)", markdown=True)
     yield from _arena_verdicts(loaded)
 
 
 def _what_happened(loaded: LoadedAttempt, attempt: Attempt) -> Iterator[TextBlock]:
-    """The likely cause where it is not right, and its hops, a line each."""
+    """The likely cause where it is not right, what became of gold, and its hops, a line each."""
     summary, hops = loaded.summary, loaded.hops
     cause = cause_of(
         attempt, loaded.traced, summary.question, summary.gold, loaded.scores, scorer=summary.scorer, hops=hops
     )
     if cause is not None and cause.word != "not ended":
-        yield TextBlock(cause.text, "note")
+        yield TextBlock(cause.said, "note")
+    yield from gold_lines(loaded)
     if hops:
         yield TextBlock("\nhops", "heading")
     for hop in hops[:_HOPS]:

@@ -216,7 +216,7 @@ class GridScreen(DetailActions, Screen[int | None]):
     def _show_cause(self, summary: AttemptSummary, cause: Cause) -> None:
         here = self._cell_summary()
         if here is not None and here.index == summary.index:
-            said = TextBlock(f"likely: {cause.word}, {cause.text}", "note")
+            said = TextBlock(cause.said, "note")
             blocks = self._cell_blocks(here)
             self.query_one("#cell", Pager).show([*blocks[:2], said, *blocks[2:]], keep_scroll=True)
 

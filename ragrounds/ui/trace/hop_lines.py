@@ -36,6 +36,9 @@ _CAUSE = max(map(len, CAUSES)) + 1
 _SHOWN_QUERY = 400
 """Characters of a query that a line keeps."""
 
+_SHOWN_ANSWER = 80
+"""Characters of an answer that a line keeps."""
+
 
 class HopSigns(Struct, frozen=True, kw_only=True):
     """What a line shows of a hop."""
@@ -82,13 +85,20 @@ class HopLine(Struct, frozen=True, kw_only=True):
 def hop_line(read: HopsOfAttempt) -> HopLine:
     """The line of an attempt that was read; it keeps no passage and no prompt."""
     summary = read.summary
-    answer = summary.prediction if summary.prediction and summary.outcome == "answered" else summary.outcome
+    answer = (_answer(read) if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
     return HopLine(
         hops=tuple(_signs(hop) for hop in read.hops),
-        answer=answer[:80].replace("_", " "),
+        answer=answer[:_SHOWN_ANSWER],
         cause=read.cause,
         made=read.attempt is not None,
     )
+
+
+def _answer(read: HopsOfAttempt) -> str:
+    """The option; of an answer in words its first words: what a judge said of it is no answer."""
+    if read.summary.question.options or read.attempt is None:
+        return read.summary.prediction
+    return read.attempt.text.strip()
 
 
 def _signs(hop: Hop) -> HopSigns:
@@ -123,7 +133,7 @@ class HopColumns(Struct, frozen=True):
 def hop_columns(width: int, agents: Mapping[str, str], most: int) -> HopColumns:
     """The columns of a list of `width`, whose attempts have at most so many hops."""
     agent = min(max(map(len, agents.values())), 8 if width < 100 else 14 if width < 160 else 24) if agents else 0
-    answer = 4 if width < 100 else 11
+    answer = 4 if width < 100 else 11 if width < 160 else 20
     beside = 2 + 1 + (agent + 1 if agent else 0) + answer + _CAUSE
     question = 9 if width < 100 else 18 if width < 160 else 34
     if (width - beside - question) // max(1, most) < _GENEROUS:
@@ -221,7 +231,7 @@ def _blocks(read: HopsOfAttempt, number: int) -> Iterator[TextBlock]:
         return
     yield _outcome(read)
     if read.cause is not None:
-        yield TextBlock(read.cause.text, "trouble")
+        yield TextBlock(read.cause.said, "trouble")
     if not read.hops:
         yield TextBlock("No search was made.", "dim")
         return

@@ -93,3 +93,8 @@ def own_seconds(spans: Sequence[Span], parents: Sequence[int]) -> list[float]:
             if not below[parent] and running[parent]:
                 deepest[parent] = None
     return own
+
+
+def measured(seconds: float, at: float) -> float | None:
+    """Seconds, where they were measured: what was imported has neither a time nor a duration."""
+    return seconds if seconds or at else None

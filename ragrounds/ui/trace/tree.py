@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
-from ragrounds.evals.store.summaries import PREFERRED, AttemptSummary, Pages
-from ragrounds.evals.store.traces import Trace, TracedCall, traced_call, traced_calls
+from ragrounds.evals.store.summaries import AttemptSummary, Pages
+from ragrounds.evals.store.traces import JudgeReply, Trace, TracedCall, traced_call, traced_calls
 from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import (
@@ -36,11 +35,11 @@ from ragrounds.records import (
     Gold,
     Score,
     Step,
-    outcome,
 )
 from ragrounds.ui.text import one_line, percent
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
-from ragrounds.ui.trace.times import Span, own_seconds, side_by_side, union_seconds
+from ragrounds.ui.trace.times import Span, measured, own_seconds, side_by_side, union_seconds
+from ragrounds.ui.trace.trace_summary import summary_of_trace
 
 if TYPE_CHECKING:
     from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
@@ -156,11 +155,6 @@ def event_tree(
         troubled=troubled or any(child.troubled for child in children),
     )
     return root if whole is None else _timed(root, whole)
-
-
-def measured(seconds: float, at: float) -> float | None:
-    """Seconds, where they were measured: what was imported has neither a time nor a duration."""
-    return seconds if seconds or at else None
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -488,8 +482,9 @@ class LoadedAttempt:
     @classmethod
     def of_trace(cls, trace: Trace) -> LoadedAttempt:
         """An attempt of which all was read already; judges' verdicts in arenas are not part of that."""
-        made = cls(None, _summary_of(trace))
+        made = cls(None, summary_of_trace(trace))
         made.attempt, made.scores, made.earlier = trace.attempt, trace.scores, trace.earlier
+        made.judged = trace.judged
         made._events = trace.attempt.events
         known = {id(one.call): one for step in trace.steps for one in step.calls}
         made.sketch = tuple(known.get(id(call), TracedCall(call)) for call in calls_of(made._events))
@@ -532,6 +527,16 @@ class LoadedAttempt:
             return []
         return answer_verdicts(self._store, self.summary.run.id, self.summary.question.id, self.summary.epoch)
 
+    @cached_property
+    def judged(self) -> tuple[JudgeReply, ...]:
+        """What judges replied about the answer when they were asked for its scores."""
+        if self._store is None or self.attempt is None:
+            return ()
+        from ragrounds.evals.judges.replies import judge_replies
+
+        one = self.summary
+        return judge_replies(self._store, one.run, self.attempt, one.question, one.gold, self.scores)
+
     def calls(self) -> list[tuple[Node, Call]]:
         """Every call with the node that it stands in, or is, in the order of the calls."""
         found = [(node, node.call, node.place) for node in walk(self.root) if node.call is not None]
@@ -541,31 +546,6 @@ class LoadedAttempt:
         """The key of the node of a call, by its place among the calls of the attempt; the attempt's where there is
         none."""
         return next((node.key for node in walk(self.root) if node.place == place), self.root.key)
-
-
-def _summary_of(trace: Trace) -> AttemptSummary:
-    """The row of an attempt as a list has it, by the headline of its question where that has scored it."""
-    attempt, by_scorer = trace.attempt, {score.scorer: score for score in trace.scores}
-    preferred = [*(one.scorer for one in headline_of([trace.question])), *PREFERRED]
-    score = next((by_scorer[name] for name in preferred if name in by_scorer), None)
-    used = attempt.usage
-    return AttemptSummary(
-        run=trace.run,
-        index=-1,
-        question=trace.question,
-        gold=trace.gold,
-        epoch=attempt.epoch,
-        outcome=outcome(attempt.status, score.answer_status if score else None),
-        scorer=score.scorer if score else "",
-        value=score.value if score else None,
-        prediction=score.prediction if score else "",
-        cost_uncached=attempt.cost_uncached,
-        cost_paid=attempt.cost_paid,
-        tokens=used.input + used.output if used else None,
-        calls=attempt.calls,
-        seconds=measured(attempt.seconds, attempt.at),
-        at=attempt.at,
-    )
 
 
 def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:

@@ -139,4 +139,5 @@ def test_an_attempt_lists_its_searches_and_the_likely_cause(pages: Pages) -> Non
     wrong = LoadedAttempt(pages, pages.read([10])[0])
     texts = [block.text for block in detail(wrong, wrong.root)]
     assert texts[texts.index("\nhops") + 1] == "1. “query 0” → 2, gold at 1; 1 seen, 1 not seen"
-    assert any(text.startswith("likely: ") for text in texts)
+    assert any(text.startswith("likely ") and ": " in text for text in texts)
+    assert "gold: Chapter 1, found at 1 by search 1, seen" in texts

@@ -1,0 +1,103 @@
+"""In the hunt's store: gold documents and judges' replies in a detail, cut passages, answers in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ragrounds.evals.judges.replies import with_replies
+from ragrounds.evals.store.causes import CAUSES, Cause
+from ragrounds.evals.store.hop_reading import HopReader
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.store.traces import trace
+from ragrounds.ui.trace.details import detail
+from ragrounds.ui.trace.headless import attempt_json
+from ragrounds.ui.trace.hop_lines import hop_blocks, hop_line
+from ragrounds.ui.trace.model_details import PASSAGE_ENDS, with_ends
+from ragrounds.ui.trace.tree import LoadedAttempt, walk
+
+Hunted = tuple[Path, dict[tuple[str, str], str]]
+GRADE = '{"grade": "mismatch"}'
+
+
+def planted(pages: Pages, hunted: Hunted, cause: str, growing: bool = False) -> LoadedAttempt:
+    agents = [run.agent for run in pages.runs]
+    agent, question = next(
+        place for place, one in sorted(hunted[1].items()) if one == cause and (place[0] == "search_o1") == growing
+    )
+    row = pages.row_of(agents.index(agent), question)
+    assert row is not None
+    return LoadedAttempt(pages, pages.read([row])[0])
+
+
+def texts(loaded: LoadedAttempt) -> list[str]:
+    return [block.text for block in detail(loaded, loaded.root)]
+
+
+def test_gold_that_was_never_found_stands_by_its_id(hunt_pages: Pages, hunted: Hunted) -> None:
+    loaded = planted(hunt_pages, hunted, "never retrieved")
+    (name,) = loaded.summary.gold.documents
+    assert f"gold: {name}, not found" in texts(loaded)
+
+
+def test_gold_that_was_found_stands_by_its_title_with_what_became_of_it(hunt_pages: Pages, hunted: Hunted) -> None:
+    for cause, fate in (("ignored", "seen"), ("cut away", "cut")):
+        loaded = planted(hunt_pages, hunted, cause)
+        hop, one = next((hop, one) for hop in loaded.hops for one in hop.found if one.gold)
+        assert f"gold: {one.passage.title}, found at {one.rank} by search {hop.number}, {fate}" in texts(loaded)
+
+
+def test_a_judges_reply_stands_below_its_score(hunt_pages: Pages, hunted: Hunted) -> None:
+    loaded = planted(hunt_pages, hunted, "judge's error")
+    shown = texts(loaded)
+    score = next(place for place, text in enumerate(shown) if text.startswith("equivalent: wrong"))
+    assert shown[score + 1] == "judged by openai:ward-judge[temperature=0], answered by ward-judge-1; it replied:"
+    assert shown[score + 2].endswith(GRADE)
+    one = loaded.summary
+    read = with_replies(hunt_pages.store, trace(hunt_pages.store, one.run, one.question.id))
+    assert texts(LoadedAttempt.of_trace(read))[score : score + 3] == shown[score : score + 3]
+    assert GRADE in msgspec.to_builtins(attempt_json(read), str_keys=True)["trace"]["judged"][0]["text"]
+
+
+def test_one_wording_of_a_cause_on_every_screen(hunt_pages: Pages, hunted: Hunted) -> None:
+    loaded = planted(hunt_pages, hunted, "judge's error")
+    (read,) = HopReader(hunt_pages).read([loaded.summary])
+    assert read.cause is not None
+    assert read.cause.said.startswith("likely misjudged: equivalent gives 0, and the answer holds ")
+    assert read.cause.said in texts(loaded)
+    assert read.cause.said in [block.text for block in hop_blocks(read, 0)]
+    assert all(f"{word}: why" in Cause(word=word, text="why").said for word in CAUSES)
+
+
+def test_a_line_of_hops_has_the_answers_words_and_not_the_verdict(hunt_pages: Pages, hunted: Hunted) -> None:
+    loaded = planted(hunt_pages, hunted, "judge's error")
+    (read,) = HopReader(hunt_pages).read([loaded.summary])
+    assert loaded.attempt is not None
+    assert hop_line(read).answer == loaded.attempt.text[:80]
+    assert "read as mismatch" not in hop_line(read).answer
+    assert "mismatch by equivalent" in hop_blocks(read, 0)[0].text
+
+
+@pytest.mark.parametrize("growing", [False, True])
+def test_a_cut_passage_says_where_it_ends(hunt_pages: Pages, hunted: Hunted, growing: bool) -> None:
+    loaded = planted(hunt_pages, hunted, "cut away", growing)
+    place = next(place for hop in loaded.hops for one in hop.found for place in one.cut_in)
+    node = next(node for node in walk(loaded.root) if node.place == place)
+    blocks = detail(loaded, node)
+    assert (PASSAGE_ENDS, "dim") in [(block.text, block.style) for block in blocks]
+    assert all(block.text.startswith("\n⋯") for block in blocks if "characters as before" in block.text)
+
+
+def test_where_a_cut_passage_ends_whatever_its_white_space() -> None:
+    passage = " ".join(f"word{number}" for number in range(30))
+    cut = passage[:120].replace(" ", "\n ", 2)
+    assert with_ends([(f"Read: {cut}\n\nAnd answer.", "plain")], [passage]) == [
+        (f"Read: {cut}", "plain"),
+        (PASSAGE_ENDS, "dim"),
+        ("\n\nAnd answer.", "plain"),
+    ]
+    assert with_ends([(f"Read: {passage} And answer.", "plain")], [passage]) == [
+        (f"Read: {passage} And answer.", "plain")
+    ]
