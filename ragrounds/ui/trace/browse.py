@@ -22,6 +22,7 @@ from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.snippets import Snippet
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe
+from ragrounds.ui.trace.answers import answer
 from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, heading_sort, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.compare import CompareScreen, counterpart
@@ -438,7 +439,7 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
     @work(thread=True, exclusive=True, group="list")
     def _seek(self, step: int, wrong: bool) -> None:
         row = self.attempt_list.seek(step, "wrong" if wrong else "troubled")
-        self.app.call_from_thread(self._sought, row, "wrong attempt" if wrong else "attempt with an error")
+        answer(self, self._sought, row, "wrong attempt" if wrong else "attempt with an error")
 
     def _sought(self, row: int | None, what: str) -> None:
         if row is None:
@@ -459,7 +460,7 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
             """Say how far it is; ends the work where it is not wanted any more."""
             if worker.is_cancelled:
                 raise UserError("Stopped. What was made is kept; the next search goes on.")
-            self.app.call_from_thread(self.show_position, f"{words}; Escape stops")
+            answer(self, self.show_position, f"{words}; Escape stops")
 
         try:
             self.attempt_list.complete(where, tell)
@@ -467,7 +468,7 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         except UserError as error:
             self.app.call_from_thread(self.app.notify, str(error), markup=False, severity="error")
             return
-        self.app.call_from_thread(self._arranged, order, where, sort, descending)
+        answer(self, self._arranged, order, where, sort, descending)
 
     def _arranged(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
         if order is not None and not order:

@@ -20,6 +20,7 @@ from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.aligned import SIGNS, AlignedMoves, align, move_cells, question_blocks, side_blocks
+from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import (
     WHICH,
     AttemptList,
@@ -176,12 +177,12 @@ class CompareScreen(DetailActions, Screen[int | None]):
         with self._lock:
             found = {one.index: one for one in self.pages.read([first, second])}
             read = self._reader.read([found[first], found[second]], only_gold=False)
-        self.app.call_from_thread(self._show_pair, read[0], read[1])
+        answer(self, self._show_pair, read[0], read[1])
 
     @work(thread=True, exclusive=True, group="compare")
     def _find(self, first: int, second: int) -> None:
         found = differences(self.pages, first, second) if first != second else []
-        self.app.call_from_thread(self._found, first, second, found)
+        answer(self, self._found, first, second, found)
 
     def _found(self, first: int, second: int, found: list[ScoreDifference]) -> None:
         which = self.compared.which
@@ -236,7 +237,7 @@ class CompareScreen(DetailActions, Screen[int | None]):
         return names
 
     def _show_question(self) -> None:
-        if self.pair is None:
+        if self.pair is None or not is_open(self):
             return
         blocks = question_blocks(*self.pair)
         pager = self.query_one("#question", Pager)

@@ -18,6 +18,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import FilterError, hint, parse
 from ragrounds.evals.store.summaries import UnknownFacts
 from ragrounds.ui.text import number_of, one_line
+from ragrounds.ui.trace.answers import answer
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.bars import KeyBar, KeysShown
 from ragrounds.ui.trace.completion import Suggestion, suggestions
@@ -105,11 +106,11 @@ class FilterScreen(ModalScreen[str | None]):
 
     @work(thread=True, group="values")
     def _read_values(self, field: str) -> None:
-        self.app.call_from_thread(self._values_are, field, self.attempt_list.pages.values(field))
+        answer(self, self._values_are, field, self.attempt_list.pages.values(field))
 
     def _values_are(self, field: str, found: list[tuple[str, int]]) -> None:
         self._values[field] = found
-        if self.is_mounted and found:
+        if found:
             self._typed()
 
     @on(Input.Changed)
@@ -144,12 +145,11 @@ class FilterScreen(ModalScreen[str | None]):
             words += f". {told}" if (told := hint(where)) else ""
         except UserError as error:
             words = str(error)
-        self.app.call_from_thread(self._count_is, where, words)
+        answer(self, self._count_is, where, words)
 
     def _count_is(self, where: str, words: str) -> None:
         self._counted[where] = words
-        if self.is_mounted:
-            self._say()
+        self._say()
 
     def _say(self) -> None:
         line, problem = self.query_one(Input), self._problem

@@ -13,6 +13,7 @@ from textual.screen import Screen
 
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.summaries import SortBy
+from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.live_rows import LiveRows
 from ragrounds.ui.trace.tree_view import TreeState
@@ -64,6 +65,8 @@ class FollowScreen(Screen[int | None]):
 
     def look(self) -> None:
         """Show what was written since the last look, if anything was, and what is in flight."""
+        if not is_open(self):
+            return
         if self.store_watch.changed():
             self.action_look_again()
         self.look_at_flights()
@@ -82,7 +85,7 @@ class FollowScreen(Screen[int | None]):
         attempt_list = self.attempt_list
         where, sort, descending = attempt_list.where, attempt_list.sort, attempt_list.descending
         order = attempt_list.make_order(where, sort, descending)
-        self.app.call_from_thread(self._ordered_again, order, where, sort, descending)
+        answer(self, self._ordered_again, order, where, sort, descending)
 
     def _ordered_again(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
         attempt_list, before = self.attempt_list, self.attempt_list.row
@@ -129,6 +132,8 @@ class FollowScreen(Screen[int | None]):
     @on(FlightsTold)
     def _flights_told(self, event: FlightsTold) -> None:
         self._asks = False
+        if not is_open(self):
+            return
         if event.some:
             self._flights_changed()
         if self._asks_again:

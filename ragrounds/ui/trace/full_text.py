@@ -20,6 +20,7 @@ from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.filter_fields import FIELDS
 from ragrounds.evals.store.snippets import Snippet, snippets
 from ragrounds.ui.text import one_line
+from ragrounds.ui.trace.answers import answer
 from ragrounds.ui.trace.attempt_list import AttemptList, mark, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, shown
@@ -132,17 +133,20 @@ class FullTextScreen(Screen[int | None]):
             """Say how far it is; ends the work where it is not wanted any more."""
             if worker.is_cancelled:
                 raise UserError("Stopped. What was made is kept; the next search goes on.")
-            self.app.call_from_thread(self.query_one(TopLine).tell, words)
+            answer(self, self._tell, words)
 
         try:
             self.listed.complete(as_filter(text), tell)
             order = pages.order(as_filter(text))
-            self.app.call_from_thread(self._searched, text, order, "")
+            answer(self, self._searched, text, order, "")
         except UserError as error:
-            self.app.call_from_thread(self._searched, text, array("Q"), str(error))
+            answer(self, self._searched, text, array("Q"), str(error))
+
+    def _tell(self, words: str) -> None:
+        self.query_one(TopLine).tell(words)
 
     def _searched(self, text: str, order: array[int], problem: str) -> None:
-        if text != self.text or not self.is_mounted:
+        if text != self.text:
             return
         self.listed.arrange(order, "", "asked")
         self.listed.move(0)
@@ -168,12 +172,10 @@ class FullTextScreen(Screen[int | None]):
         words = " ".join(words for _, words in terms(text))
         fields = [field for field, _ in terms(text) if field and field != "text"]
         places = snippets(pages.store, asked, words, fields)
-        self.app.call_from_thread(
-            self._looked_up, text, {one.index: found for one, found in zip(hits, places, strict=True)}
-        )
+        answer(self, self._looked_up, text, {one.index: found for one, found in zip(hits, places, strict=True)})
 
     def _looked_up(self, text: str, found: dict[int, Snippet]) -> None:
-        if text == self.text and self.is_mounted:
+        if text == self.text:
             self.found.update(found)
             self.query_one("#hits", Rows).refresh()
             self._show_hit()

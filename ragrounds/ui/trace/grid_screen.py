@@ -23,6 +23,7 @@ from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.text import UNKNOWN, duration, safe
+from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import AttemptList, mark
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.grid_cells import column_names, two_by_two_blocks
@@ -106,22 +107,19 @@ class GridScreen(DetailActions, Screen[int | None]):
         self._reader = HopReader(pages)
         self._watch = ChangeWatch(pages.store.engine)
         self._not_before = 0.0
+        self.pane = GridPane(self.view, id="grid")
+        """The pane with the grid."""
 
     def compose(self) -> ComposeResult:
         """The grid, the cell and the 2 × 2, with a line above that says what is shown."""
         yield TopLine("grid", known_views())
         with Container(id="body"):
-            yield GridPane(self.view, id="grid")
+            yield self.pane
             with Vertical(id="side"):
                 yield Pager(id="cell", title="cell")
                 yield Pager(id="pair", title="two agents")
                 yield Pager(id="patterns", title="who is right together")
         yield KeyBar()
-
-    @property
-    def pane(self) -> GridPane:
-        """The pane with the grid."""
-        return self.query_one(GridPane)
 
     def on_mount(self) -> None:
         """Read the scores, and look at the store every second from now on."""
@@ -141,17 +139,17 @@ class GridScreen(DetailActions, Screen[int | None]):
         first = not view.grid.has_statuses
         view.grid.load_scores()
         view.figures_changed()
-        self.app.call_from_thread(self._show, view.make_lines(self.pane.column), at)
+        answer(self, self._show, view.make_lines(self.pane.column), at)
         view.grid.load_statuses()
         if first:
             view.grid.load_questions()
         view.figures_changed()
         self._not_before = time.monotonic() + _PATIENCE * (time.monotonic() - began)
-        self.app.call_from_thread(self._show, view.make_lines(self.pane.column))
+        answer(self, self._show, view.make_lines(self.pane.column))
 
     @work(thread=True, exclusive=True, group="lines")
     def _arrange(self) -> None:
-        self.app.call_from_thread(self._show, self.view.make_lines(self.pane.column))
+        answer(self, self._show, self.view.make_lines(self.pane.column))
 
     def _show(self, lines: array[int], at: int | None = None) -> None:
         """Show these lines; the cursor stays on its question, or goes to the attempt at a place."""
@@ -211,7 +209,7 @@ class GridScreen(DetailActions, Screen[int | None]):
     def _find_cause(self, summary: AttemptSummary) -> None:
         found = self._reader.read([summary])
         if found and found[0].cause is not None:
-            self.app.call_from_thread(self._show_cause, summary, found[0].cause)
+            answer(self, self._show_cause, summary, found[0].cause)
 
     def _show_cause(self, summary: AttemptSummary, cause: Cause) -> None:
         here = self._cell_summary()
@@ -382,7 +380,7 @@ class GridScreen(DetailActions, Screen[int | None]):
 
     def _look(self) -> None:
         """Read the grid again where something was written, and the last time is long enough ago."""
-        if time.monotonic() >= self._not_before and self._watch.changed():
+        if is_open(self) and time.monotonic() >= self._not_before and self._watch.changed():
             self._load()
 
     def action_look_again(self) -> None:

@@ -21,6 +21,7 @@ from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt, clusters
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.text import safe
+from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import AttemptList, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.hop_lines import (
@@ -125,7 +126,7 @@ class HopScreen(DetailActions, Screen[int | None]):
 
     def look(self) -> None:
         """Show what was written since the last look, if anything was."""
-        if self._watch.changed():
+        if is_open(self) and self._watch.changed():
             self.attempt_list.forget()
             self.rows.refresh()
             self.show_hop()
@@ -135,7 +136,7 @@ class HopScreen(DetailActions, Screen[int | None]):
     def _count(self) -> None:
         most = usual_searches(self.attempt_list.pages)
         if most:
-            self.app.call_from_thread(self._counted, most)
+            answer(self, self._counted, most)
 
     def _counted(self, most: int) -> None:
         self.most, self.counted = most, True
@@ -187,11 +188,11 @@ class HopScreen(DetailActions, Screen[int | None]):
     @work(thread=True, group="hops")
     def _fill(self) -> None:
         """Read the lines that were wanted, those wanted last first: what was scrolled past can wait."""
-        while self._wanted and self.is_attached:
+        while self._wanted and is_open(self):
             part = [self._wanted.pop(index) for index in list(self._wanted)[-_AT_ONCE:] if index in self._wanted]
             with self._lock:
                 read = self._reader.read(part)
-            self.app.call_from_thread(self._read, {one.summary.index: (one.summary, hop_line(one)) for one in read})
+            answer(self, self._read, {one.summary.index: (one.summary, hop_line(one)) for one in read})
         self._filling = False
 
     def _read(self, lines: dict[int, tuple[AttemptSummary, HopLine]]) -> None:
@@ -207,7 +208,7 @@ class HopScreen(DetailActions, Screen[int | None]):
     def _read_full(self, summary: AttemptSummary) -> None:
         with self._lock:
             read = self._reader.read([summary], only_gold=False)[0]
-        self.app.call_from_thread(self._show_full, read)
+        answer(self, self._show_full, read)
 
     def _show_full(self, read: HopsOfAttempt) -> None:
         self.full[read.summary.index] = read
@@ -284,7 +285,7 @@ class HopScreen(DetailActions, Screen[int | None]):
             made.append(
                 gold_by_hop(short_names(pages.runs).get(run.id, safe(run.agent)), clusters_of(pages, run), hops)
             )
-        self.app.call_from_thread(self._show_chart, tuple(made))
+        answer(self, self._show_chart, tuple(made))
 
     def _show_chart(self, made: tuple[GoldByHop, ...]) -> None:
         self.chart = made
@@ -307,7 +308,7 @@ class HopScreen(DetailActions, Screen[int | None]):
     @work(thread=True, exclusive=True, group="list")
     def _seek(self, step: int) -> None:
         row = self.attempt_list.seek(step, "wrong")
-        self.app.call_from_thread(self._sought, row)
+        answer(self, self._sought, row)
 
     def _sought(self, row: int | None) -> None:
         if row is None:
