@@ -177,7 +177,7 @@ class Grid:
         self.runs: tuple[Run, ...] = pages.runs
         self.rows = 0
         self.has_statuses = False
-        self.scorers: tuple[str, ...] = tuple(pages.scorers)
+        self.scorers: tuple[str, ...] = (*pages.scorers, *pages.other_scorers())
         self.group_names: tuple[str, ...] = ()
         self.groups: Places | None = None
         """(rows,): places in `group_names`; ``None``: not read yet."""

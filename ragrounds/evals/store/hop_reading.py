@@ -17,6 +17,7 @@ from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, decompress, score_of
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.recorded_calls import AttemptReader
+from ragrounds.evals.store.run_rows import scorers_of
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Run, Score
@@ -69,7 +70,7 @@ class HopReader:
     ) -> dict[tuple[str, int], list[Score]]:
         table, number = schema.scores, self._numbers[run.id]
         found: dict[tuple[str, int], list[Score]] = {}
-        for scorer in _scorers_of(connection, number):
+        for scorer in scorers_of(connection, number):
             for start in range(0, len(questions), _CHUNK):
                 wanted = sa.select(table).where(table.c.run == number, table.c.scorer == scorer)
                 chunk = questions[start : start + _CHUNK]
@@ -91,17 +92,6 @@ def _with_hops(
     hops = hops_of(traced, summary.gold, only_gold)
     because = cause_of(attempt, traced, summary.question, summary.gold, scores, summary.scorer, hops)
     return HopsOfAttempt(summary=summary, attempt=attempt, calls=traced, hops=hops, scores=scores, cause=because)
-
-
-def _scorers_of(connection: sa.Connection, number: int) -> tuple[str, ...]:
-    """One step of the index a scorer: naming no scorer would pass over all scores of the run."""
-    table, names, last = schema.scores, list[str](), ""
-    while True:
-        after = sa.select(sa.func.min(table.c.scorer)).where(table.c.run == number, table.c.scorer > last)
-        last = connection.execute(after).scalar() or ""
-        if not last:
-            return tuple(names)
-        names.append(last)
 
 
 class GoldHop(Struct, frozen=True):

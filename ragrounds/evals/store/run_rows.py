@@ -84,6 +84,7 @@ class RunRows:
         questions: the name of its set of questions.
         epochs: how often each was asked.
         scorers: by preference; the first that has scored an attempt counts.
+        others: scorers of which the first counts where none of the preferred ones has scored an attempt.
         names: what names mean.
         texts: which attempts hold some words.
     """
@@ -98,6 +99,7 @@ class RunRows:
         scorers: Sequence[str],
         names: NamedRows,
         texts: TextPlaces,
+        others: Sequence[str] = (),
     ) -> None:
         self._engine, self._number, self._key, self._names, self._texts = engine, number, key, names, texts
         self._set, self._epochs = questions, epochs
@@ -108,6 +110,7 @@ class RunRows:
         )
         self.epoch: sa.ColumnElement[int] = sa.literal_column("0") if self._asked is None else self._asked.c.epoch
         self._scores = [(scorer, _S.alias()) for scorer in scorers]
+        self._others = tuple(others)
         self._joined: set[str] = set()
 
     @property
@@ -129,7 +132,14 @@ class RunRows:
         """A column of the score: of the first scorer that has scored the attempt, even where its value is missing."""
         self._joined.add("scores")
         cases = [(score.c.scorer.is_not(None), score.c[name]) for _, score in self._scores]
-        return sa.case(*cases, else_=sa.null()) if cases else sa.null()
+        left = self._left_score(name) if self._others else sa.null()
+        return sa.case(*cases, else_=left) if cases else left
+
+    def _left_score(self, name: str) -> Column:
+        """A column of the first of the other scorers. Not joined: it is looked up for the few attempts that need it."""
+        score = _S.alias()
+        found = sa.select(score.c[name]).where(self._same(score), score.c.scorer.in_(self._others))
+        return found.order_by(score.c.scorer).limit(1).correlate_except(score).scalar_subquery()
 
     def outcome(self) -> Column:
         """The outcome, as :func:`ragrounds.records.outcome` decides it; a test compares both."""
@@ -274,3 +284,15 @@ _SCORED: dict[str, Callable[[sa.ColumnElement[float]], Where]] = {
 
 def _tables(column: Column) -> Iterable[object]:
     return {found.table for found in sa.sql.visitors.iterate(column) if isinstance(found, sa.Column)}
+
+
+def scorers_of(connection: sa.Connection, number: int) -> tuple[str, ...]:
+    """The scorers that have scored something in a run, by name."""
+    names, last = list[str](), ""
+    # One step of the index a scorer: naming none would pass over all scores of the run.
+    while True:
+        after = sa.select(sa.func.min(_S.c.scorer)).where(_S.c.run == number, _S.c.scorer > last)
+        last = connection.execute(after).scalar() or ""
+        if not last:
+            return tuple(names)
+        names.append(last)

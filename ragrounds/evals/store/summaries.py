@@ -28,7 +28,7 @@ from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.filter_fields import FACTS, GOLD
 from ragrounds.evals.store.index_backlog import missing
 from ragrounds.evals.store.row_names import RowNames, TextHits
-from ragrounds.evals.store.run_rows import TROUBLED, Column, RunRows
+from ragrounds.evals.store.run_rows import TROUBLED, Column, RunRows, scorers_of
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Gold, Question, Run, Score
 
@@ -151,7 +151,8 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
 
 
 PREFERRED = ("strict", "facts", "mirage", "robust")
-"""Scorers whose score the list shows: the first that an attempt has."""
+"""Scorers whose score the list shows: the first that an attempt has; where it has none of them, the first of any other
+that it has, by name."""
 _CHUNK = 400
 _Q, _S = schema.questions, schema.scores
 
@@ -350,20 +351,22 @@ class Pages:
         number = self._numbers[self.runs.index(summary.run)]
         found: list[Score] = []
         with self.connect() as connection:
-            # One step of the index a scorer: naming no scorer would pass over all scores of the run.
-            last = ""
-            while True:
-                after = sa.select(sa.func.min(_S.c.scorer)).where(_S.c.run == number, _S.c.scorer > last)
-                last = connection.execute(after).scalar() or ""
-                if not last:
-                    return tuple(found)
+            for scorer in scorers_of(connection, number):
                 statement = sa.select(_S).where(
                     _S.c.run == number,
-                    _S.c.scorer == last,
+                    _S.c.scorer == scorer,
                     _S.c.question_id == summary.question.id,
                     _S.c.epoch == summary.epoch,
                 )
                 found += [score_of(summary.run, row) for row in connection.execute(statement)]
+        return tuple(found)
+
+    def other_scorers(self) -> tuple[str, ...]:
+        """The scorers, by name, that are not preferred and have scored something: they count where no preferred one has
+        scored an attempt."""
+        with self.connect() as connection:
+            found = {scorer for number in self._numbers for scorer in scorers_of(connection, number)}
+        return tuple(sorted(found.difference(self.scorers)))
 
     def connect(self) -> sa.Connection:
         """A connection of which every read sees what is committed by then."""
@@ -375,13 +378,11 @@ class Pages:
     def _rows(self, connection: sa.Connection, number: int, texts: TextHits | None = None) -> RunRows:
         """The rows of a run as SQL; scorers that have scored nothing in it are left out."""
         run, key = self.runs[number], self._numbers[number]
-        there = [
-            scorer
-            for scorer in self.scorers
-            if connection.execute(sa.select(_S.c.run).where(_S.c.run == key, _S.c.scorer == scorer).limit(1)).first()
-        ]
-        engine = self.store.engine
-        return RunRows(engine, number, key, run.questions, run.epochs, there, self.names, texts or self._hits())
+        known = scorers_of(connection, key)
+        there = [scorer for scorer in self.scorers if scorer in known]
+        others = sorted(set(known).difference(there))
+        engine, texts = self.store.engine, texts or self._hits()
+        return RunRows(engine, number, key, run.questions, run.epochs, there, self.names, texts, others)
 
     def _sort_key(self, rows: RunRows, number: int, sort: SortBy) -> Column | None:
         if sort == "asked":

@@ -28,6 +28,7 @@ from ragrounds.ui.trace.note_screen import MARK_SIGNS, NoteScreen
 from ragrounds.ui.trace.themes import DARK as DARK
 from ragrounds.ui.trace.themes import LIGHT as LIGHT
 from ragrounds.ui.trace.themes import THEMES
+from ragrounds.ui.trace.view_actions import ViewActions
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.widgets import Pager, Rows
 
@@ -83,9 +84,14 @@ class TraceApp(App[None]):
 
     def action_view(self, name: str) -> None:
         """Show the same attempts in another view."""
+        place: int | None = None
         while len(self.screen_stack) > 1 and not isinstance(self.screen, BrowseScreen):
+            if place is None and isinstance(self.screen, ViewActions):
+                place = self.screen.place_here()
             self.pop_screen()
         browse = self.screen
+        if isinstance(browse, BrowseScreen):
+            browse.open_place(place)
         if isinstance(browse, BrowseScreen) and name != "attempts":
             opened = browse.compare_screen() if name == "compare" else self.view_screen(name)
             if opened is not None:
@@ -96,7 +102,15 @@ class TraceApp(App[None]):
         from ragrounds.ui.trace.grid_screen import GridScreen
         from ragrounds.ui.trace.hop_screen import HopScreen
 
-        return HopScreen(self.attempt_list) if name == "hops" else GridScreen(self.attempt_list)
+        browse = self.screen
+        notes = browse.notes if isinstance(browse, BrowseScreen) else None
+        return HopScreen(self.attempt_list, notes) if name == "hops" else GridScreen(self.attempt_list)
+
+    def action_filter(self) -> None:
+        """Open the filter line over the screen that is shown."""
+        browse = self.screen_stack[0]
+        if isinstance(browse, BrowseScreen):
+            browse.action_filter()
 
     def action_help(self) -> None:
         """Show the keys of this screen."""

@@ -38,6 +38,7 @@ from ragrounds.ui.trace.note_screen import note_blocks, note_signs
 from ragrounds.ui.trace.reader_notes import ReaderNotes
 from ragrounds.ui.trace.tree import MEASURES, NodeFigures
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
+from ragrounds.ui.trace.view_actions import ViewActions
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
@@ -219,7 +220,8 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         """Say above the panes where the cursor is, what is listed and by which scorer, or what is being done."""
         line, attempt_list, total = self.query_one(TopLine), self.attempt_list, len(self.attempt_list)
         if doing:
-            line.tell(doing)
+            for shown in {line, *self.app.screen.query(TopLine)}:
+                shown.tell(doing)
             return
         current = attempt_list.current
         every = len(attempt_list.pages)
@@ -467,16 +469,26 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
             order = self.attempt_list.make_order(where, sort, descending)
         except UserError as error:
             self.app.call_from_thread(self.app.notify, str(error), markup=False, severity="error")
+            self.app.call_from_thread(self._shown_anew)
             return
         answer(self, self._arranged, order, where, sort, descending)
 
     def _arranged(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
         if order is not None and not order:
             self.app.notify("No attempt is left by this filter; it was not applied.", markup=False)
+            self._shown_anew()
             return
         self.attempt_list.arrange(order, where, sort, descending)
         self.list_changed()
         self.open()
+        self._shown_anew()
+
+    def _shown_anew(self) -> None:
+        """Say again what is listed, here and in a view above."""
+        self.show_position()
+        for above in self.app.screen_stack:
+            if isinstance(above, ViewActions):
+                above.relisted()
 
     def action_sort(self) -> None:
         """Choose what to sort by; the order that is there already is turned round."""
@@ -540,8 +552,12 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
             row = self.attempt_list.row_of(index) or 0
         self.attempt_list.move(row)
         self.list_changed()
-        self.open()
         state = self.tree_state
+        if state is None or state.loaded.summary.index != index:
+            self.open()
+            state = self.tree_state
+        else:
+            self.notes_changed()  # as it was left
         if call is not None and state is not None and state.go_to(state.loaded.node_of(call)):
             self.tree_changed()
             self.tree_pane.focus()

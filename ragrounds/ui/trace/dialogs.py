@@ -120,7 +120,8 @@ class HelpScreen(ModalScreen[None]):
             under = [key for key in rows if topic(key.id) == name]
             lines += [TextBlock(name, "heading")] if under else []
             lines += [TextBlock(f"{fit(key.keys, 16)} {fit(key.description, 32)} {key.id}") for key in under]
-        examples = [one for one in EXAMPLES if wanted in " ".join(("filter", *one)).casefold()]
+        filters = any(key.id == "filter" for key in self.known)
+        examples = [one for one in EXAMPLES if filters and wanted in " ".join(("filter", *one)).casefold()]
         lines += [TextBlock("filters by example (f)", "heading")] if examples else []
         for where, about in examples:
             lines += [TextBlock(where, "key"), TextBlock(about, "dim", indent=4)]

@@ -5,6 +5,10 @@ Nothing is listed anew until Enter; what cannot be understood is said while it i
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from textual import events, on, work
@@ -13,9 +17,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
+from textual.worker import get_current_worker
 
 from ragrounds.errors import UserError
-from ragrounds.evals.store.attempt_filter import FilterError, hint, parse
+from ragrounds.evals.store.attempt_filter import LONGEST, FilterError, hint, parse
 from ragrounds.evals.store.summaries import UnknownFacts
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.answers import answer
@@ -25,6 +30,11 @@ from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.widgets import Pager, Rows, type_early
+
+_AT_ONCE = 300
+"""Characters that are looked at with every letter; a longer text when no more comes."""
+_PAUSE = 0.05
+"""Seconds after the last letter."""
 
 
 def unknown_words(unknown: UnknownFacts) -> str:
@@ -74,6 +84,8 @@ class FilterScreen(ModalScreen[str | None]):
         self._values: dict[str, list[tuple[str, int]]] = {}
         self._moved = False
         self._problem: FilterError | None = None
+        self._looked_at: str | None = None
+        """The text that `offered` and `_problem` are about."""
         self._counted: dict[str, str] = {}
         """Expression → how many attempts it chooses, or what is wrong with it, in words."""
 
@@ -116,24 +128,43 @@ class FilterScreen(ModalScreen[str | None]):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
+        if len(event.value) <= _AT_ONCE:
+            self._typed()
+        else:
+            self._looked_at = None
+            self.query_one("#said", Pager).show([TextBlock("…", "strong")])
+            self._typed_soon()
+
+    @work(exclusive=True, group="typed")
+    async def _typed_soon(self) -> None:
+        """A long text that comes letter by letter is looked at when no more comes."""
+        await asyncio.sleep(_PAUSE)
         self._typed()
 
     def _typed(self) -> None:
         line = self.query_one(Input)
-        self._moved, self._problem = False, None
-        self.offered = suggestions(line.value, line.cursor_position, self.memory.filters, self.values)
-        rows = self.query_one("#offered", Rows)
-        rows.show(len(self.offered), 0)
+        self._moved, self._problem, self._looked_at = False, None, line.value
+        # First what needs no store: the length and the words.
         try:
             parse(line.value)
         except FilterError as error:
             self._problem = error
+        fits = len(line.value) <= LONGEST
+        self.offered = suggestions(line.value, line.cursor_position, self.memory.filters, self.values) if fits else []
+        rows = self.query_one("#offered", Rows)
+        rows.show(len(self.offered), 0)
         self._say()
         if self._problem is None and line.value not in self._counted:
             self._count(line.value)
+        else:
+            self.workers.cancel_group(self, "count")
 
     @work(thread=True, exclusive=True, group="count")
     def _count(self, where: str) -> None:
+        worker = get_current_worker()
+        time.sleep(_PAUSE)
+        if worker.is_cancelled:
+            return  # more was typed meanwhile
         pages = self.attempt_list.pages
         try:
             found = len(pages.order(where)) if where.strip() else len(pages)
@@ -187,8 +218,24 @@ class FilterScreen(ModalScreen[str | None]):
         event.stop()
         self.action_take()
 
+    def _in_turn(self, action: Callable[[], None]) -> None:
+        """Do it when the letters typed before the key stand in the line."""
+
+        def then() -> None:
+            """Do it, with what is said and offered being about the text as it stands."""
+            line = self.query_one(Input)
+            if self._looked_at != line.value:
+                self._typed()
+            action()
+
+        # A key that comes before all others overtakes letters that wait for the screen or for the line.
+        self.call_later(lambda: self.query_one(Input).call_later(then))
+
     def action_move(self, by: int) -> None:
         """Go through what is offered."""
+        self._in_turn(partial(self._move, by))
+
+    def _move(self, by: int) -> None:
         rows = self.query_one("#offered", Rows)
         if not self._moved and by > 0 and not self.query_one(Input).value:
             self._moved = True
@@ -199,6 +246,9 @@ class FilterScreen(ModalScreen[str | None]):
 
     def action_take(self) -> None:
         """Put what is offered into the line."""
+        self._in_turn(self._take)
+
+    def _take(self) -> None:
         rows, line = self.query_one("#offered", Rows), self.query_one(Input)
         if rows.row < len(self.offered):
             one = self.offered[rows.row]
@@ -207,10 +257,13 @@ class FilterScreen(ModalScreen[str | None]):
 
     def action_apply(self) -> None:
         """List what the expression chooses; after going through what is offered, take that first."""
+        self._in_turn(self._apply)
+
+    def _apply(self) -> None:
         line = self.query_one(Input)
         if self._moved and self.offered:
             self._moved = False
-            self.action_take()
+            self._take()
             return
         if self._problem is not None:
             self._say()

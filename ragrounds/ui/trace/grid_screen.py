@@ -32,6 +32,7 @@ from ragrounds.ui.trace.grid_view import WHICH_WORDS, GridView
 from ragrounds.ui.trace.layout import TextBlock, narrow_dollars
 from ragrounds.ui.trace.menu import MenuLine, MenuScreen, letters
 from ragrounds.ui.trace.pick import PickScreen
+from ragrounds.ui.trace.view_actions import ViewActions
 from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
@@ -42,7 +43,7 @@ _PATIENCE = 5
 _PATTERNS = 12
 
 
-class GridScreen(DetailActions, Screen[int | None]):
+class GridScreen(ViewActions, DetailActions, Screen[int | None]):
     """Questions × agents over the runs of an :class:`AttemptList`. It ends with the place of the attempt to open."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide"), (160, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
@@ -80,6 +81,7 @@ class GridScreen(DetailActions, Screen[int | None]):
         ),
         Binding("r", "look_again", "Read the store again", id="grid.reload", show=False),
         Binding("escape", "leave", "Back", id="grid.back"),
+        *ViewActions.BINDINGS,
         *DetailActions.BINDINGS,
     ]
     KEYS_SHOWN: ClassVar[KeysShown] = {
@@ -92,6 +94,7 @@ class GridScreen(DetailActions, Screen[int | None]):
             ("grid.pin", "pin agent"),
             ("grid.agents", "agents"),
             ("grid.back", "back"),
+            ("filter", "filter"),
             ("grid.reverse", "turn round"),
             ("grid.fold", "fold all"),
             ("theme", "theme"),
@@ -287,8 +290,27 @@ class GridScreen(DetailActions, Screen[int | None]):
         self.dismiss(place)
 
     def action_leave(self) -> None:
-        """Go back to where one was."""
-        self.dismiss(None)
+        """Go back, to the attempt under the cursor."""
+        self.dismiss(self.place_here())
+
+    def place_here(self) -> int | None:
+        """The place of the attempt of the cell under the cursor, where the list shows it."""
+        view, current = self.view, self.attempt_list.current
+        place = view.place(self.pane.row, self.pane.column)
+        if place is None or self.attempt_list.row_of(place) is None:
+            return None
+        # A cell stands for all epochs: of these the list's own is kept.
+        same = current is not None and view.grid.row_of(current.index) == view.grid.row_of(place)
+        return current.index if current is not None and same else place
+
+    def relisted(self) -> None:
+        """Show the list again: its filter or its order has changed."""
+        view = self.view
+        view.listed = self.attempt_list.order
+        if view.listed is None and view.sort == "listed":
+            view.sort = "disagreement"
+        if len(view.grid.means):
+            self._arrange()
 
     def action_mark(self) -> None:
         """Mark the cell under the cursor, or no longer."""

@@ -24,6 +24,7 @@ from ragrounds.ui.text import safe
 from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import AttemptList, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
+from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.hop_lines import (
     LEGEND,
     NARROW_LEGEND,
@@ -35,6 +36,10 @@ from ragrounds.ui.trace.hop_lines import (
     hop_line,
 )
 from ragrounds.ui.trace.layout import Cells, TextBlock
+from ragrounds.ui.trace.mark_actions import MarkActions
+from ragrounds.ui.trace.note_screen import note_signs
+from ragrounds.ui.trace.reader_notes import ReaderNotes
+from ragrounds.ui.trace.view_actions import ViewActions
 from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
 
@@ -48,7 +53,7 @@ _FULL = 16
 """Attempts kept in full."""
 
 
-class HopScreen(DetailActions, Screen[int | None]):
+class HopScreen(ViewActions, MarkActions, DetailActions, Screen[int | None]):
     """The hops of the attempts of a list. Dismissed with the place of the row that is to be opened; `chosen_place` is
     then the place of the search under the cursor among the attempt's calls."""
 
@@ -67,6 +72,8 @@ class HopScreen(DetailActions, Screen[int | None]):
         Binding("W", "seek_wrong(-1)", "Wrong one before", id="hops.wrong_before", show=False),
         Binding("b", "chart", "Gold found by search, as bars", id="hops.chart"),
         Binding("escape", "back", "Back", id="hops.back"),
+        *ViewActions.BINDINGS,
+        *MarkActions.BINDINGS,
         *DetailActions.BINDINGS,
     ]
 
@@ -77,12 +84,17 @@ class HopScreen(DetailActions, Screen[int | None]):
             ("hops.wrong", "next wrong"),
             ("hops.chart", "gold by search"),
             ("hops.back", "back"),
+            ("filter", "filter"),
+            ("mark", "mark"),
+            ("note", "note"),
         ),
+        "find-text": (("submit", "mark"), ("find.leave", "leave")),
     }
 
-    def __init__(self, attempt_list: AttemptList) -> None:
+    def __init__(self, attempt_list: AttemptList, notes: ReaderNotes | None = None) -> None:
         super().__init__()
         self.attempt_list = attempt_list
+        self.notes = ReaderNotes(attempt_list.pages, "reader") if notes is None else notes
         self.agents = short_names(attempt_list.pages.runs)
         self.hop = 0
         """The hop under the cursor, from 0."""
@@ -110,6 +122,7 @@ class HopScreen(DetailActions, Screen[int | None]):
         yield Rows(self._row, id="hops", title="hops", head=self._heading)
         yield Static(id="legend", markup=False)
         yield Pager(id="hop", title="this search")
+        yield FindBar()
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -239,7 +252,22 @@ class HopScreen(DetailActions, Screen[int | None]):
         description = safe(shown.description())
         place = f"{shown.row + 1 if total else 0:,} of {total:,}"
         agent = safe(current.run.agent) if current else ""
-        self.query_one(TopLine).tell(place, description, agent)
+        signs = note_signs(self.notes.of(current)) if current else ""
+        self.query_one(TopLine).tell(place, signs, description, agent)
+
+    def notes_changed(self) -> None:
+        """Show the marks and the notes by now."""
+        self.show_position()
+
+    def relisted(self) -> None:
+        """Show the list again: its filter or its order has changed."""
+        self.rows.show(len(self.attempt_list), self.attempt_list.row)
+        self.show_hop()
+
+    def place_here(self) -> int | None:
+        """The place of the attempt under the cursor among the pages."""
+        current = self.attempt_list.current
+        return current.index if current else None
 
     @on(Rows.Moved, "#hops")
     def _moved(self, event: Rows.Moved) -> None:
@@ -320,8 +348,7 @@ class HopScreen(DetailActions, Screen[int | None]):
 
     def action_back(self) -> None:
         """Go back, to the attempt under the cursor."""
-        current = self.attempt_list.current
-        self.dismiss(current.index if current else None)
+        self.dismiss(self.place_here())
 
     def detail_text(self) -> str:
         """The hop in full, as it was recorded."""

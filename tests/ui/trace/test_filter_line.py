@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -15,6 +16,7 @@ from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.filter_screen import FilterScreen, unknown_words
 from ragrounds.ui.trace.full_text import as_filter, terms
+from ragrounds.ui.trace.view_actions import ViewActions
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from tests.ui.trace.seeing import matches, press, screen, settle
 
@@ -127,6 +129,84 @@ async def test_a_mistake_is_said_under_its_place_and_not_listed(pilot: Pilot[Non
     assert "Did you mean 'hops'" in lines[at + 2]
     await press(pilot, "enter")
     assert isinstance(pilot.app.screen, FilterScreen)
+
+
+async def test_enter_takes_what_was_typed_in_the_same_breath(pilot: Pilot[None]) -> None:
+    """Keys as a terminal gives them: all at once, before any of them is worked off."""
+    app = pilot.app
+    for key in ["f", *"wrong", "enter"]:
+        app.post_message(events.Key(key, key if len(key) == 1 else None))
+    await settle(pilot)
+    await settle(pilot)
+    assert browse(pilot).attempt_list.where == "wrong"
+
+
+async def test_a_text_that_is_too_long_is_said_at_once_and_asks_the_store_nothing(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await press(pilot, "f", "w")
+    monkeypatch.setattr(Pages, "order", lambda *_: pytest.fail("the store was asked"))
+    monkeypatch.setattr(Pages, "values", lambda *_: pytest.fail("the store was asked"))
+    pilot.app.screen.query_one(Input).value = "agent:" + "a" * 5_000
+    await pilot.pause()
+    await settle(pilot)
+    assert "The filter has 5,006 characters; at most 4,000 can be read." in screen(pilot.app)
+    await press(pilot, "enter")
+    assert isinstance(pilot.app.screen, FilterScreen)
+
+
+async def test_a_changed_text_has_no_old_count(pilot: Pilot[None]) -> None:
+    await press(pilot, "f", *"wrong")
+    assert "4 of 12 attempts" in screen(pilot.app)
+    pilot.app.screen.query_one(Input).value = "wrong " * 100
+    await pilot.pause()
+    assert "of 12 attempts" not in screen(pilot.app)
+    await settle(pilot)
+    await settle(pilot)
+    assert "4 of 12 attempts" in screen(pilot.app)
+
+
+@pytest.mark.parametrize("view", ["2", "3"])
+async def test_the_filter_of_another_view_holds_in_all(pilot: Pilot[None], view: str) -> None:
+    rows = browse(pilot).attempt_list
+    await press(pilot, view, "f", *"wrong", "enter")
+    assert not isinstance(pilot.app.screen, FilterScreen | BrowseScreen)
+    assert rows.where == "wrong"
+    assert "wrong" in screen(pilot.app).splitlines()[0]
+    assert "filters by example" not in screen(pilot.app)
+    await press(pilot, "f", *"x", "enter")
+    assert rows.where == "wrong", "a filter that leaves nothing is not applied"
+    await press(pilot, "1")
+    assert len(browse(pilot).attempt_list) == 4
+
+
+async def test_hops_mark_and_annotate_the_attempt_under_the_cursor(pilot: Pilot[None]) -> None:
+    await press(pilot, "2", "down", "asterisk", "s", "a", *"fa", "ctrl+s")
+    assert "★✎" in screen(pilot.app).splitlines()[0]
+    await press(pilot, "1")
+    assert "reader ★ star" in screen(pilot.app)
+    assert browse(pilot).attempt_list.row == 1
+
+
+@pytest.mark.parametrize("back", ["1", "escape"])
+@pytest.mark.parametrize("view", ["2", "3"])
+async def test_the_cursor_goes_with_the_reader(pilot: Pilot[None], view: str, back: str) -> None:
+    await press(pilot, "down", "down", view)
+    here = pilot.app.screen
+    assert isinstance(here, ViewActions)
+    assert here.place_here() == 2, "it begins where the list was"
+    await press(pilot, "home", "down")
+    place = here.place_here()
+    assert place not in (None, 2)
+    await press(pilot, back)
+    shown, state = browse(pilot).attempt_list.current, browse(pilot).tree_state
+    assert shown is not None
+    assert state is not None
+    assert shown.index == place == state.loaded.summary.index
+    await press(pilot, "3" if view == "2" else "2")
+    now = pilot.app.screen
+    assert isinstance(now, ViewActions)
+    assert now.place_here() == place
 
 
 async def test_what_is_offered_is_taken_and_used_filters_come_back(pilot: Pilot[None]) -> None:

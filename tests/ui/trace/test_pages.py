@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ragrounds.evals.compare.grid import Grid
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
@@ -27,6 +28,21 @@ def test_every_question_has_a_row_in_the_order_asked(pages: Pages) -> None:
     assert [one.outcome for one in rows[:6]] == ["answered", "answered", "abstained", "failed", "answered", "not_run"]
     assert rows[5].calls is None
     assert rows[5].value is None
+
+
+def test_a_scorer_that_is_not_preferred_counts_where_no_preferred_one_has_scored(store: Store) -> None:
+    plain, seeker = store.runs()
+    store.add_scores(plain, [score(0, False, scorer="equivalent"), score(5, False, scorer="equivalent")])
+    store.add_scores(seeker, [score(2, True, scorer="judged"), score(2, False, scorer="equivalent")])
+    pages = Pages(store, store.runs())
+    shown = {(one.index, one.scorer, one.value) for one in pages.read([0, 5, 8, 9])}
+    assert shown == {(0, "strict", 1.0), (5, "equivalent", 0.0), (8, "equivalent", 0.0), (9, "", None)}
+    assert pages.seek("wrong", 4, 1) == 5
+    assert 8 in pages.order("wrong")
+    assert pages.other_scorers() == ("equivalent", "judged")
+    grid = Grid(pages)
+    grid.load_scores()
+    assert grid.used_scorers() == {"strict": 8, "equivalent": 2}
 
 
 def test_rows_come_in_the_order_they_are_asked_for_and_those_beyond_the_end_do_not(pages: Pages) -> None:
