@@ -1,7 +1,8 @@
 """What judges replied about one attempt, read again from the recorded calls: no model is asked.
 
 The questions that a way of judging puts to its judge are made again, and the calls are looked up by their keys. So a
-reply to another wording of the prompt (an earlier version's) is not found, and neither is one of ragas' judges.
+reply to another wording of the prompt (an earlier version's) is not found, and neither is one of ragas' judges: then
+the judges of the run are named alone.
 """
 
 from __future__ import annotations
@@ -73,13 +74,17 @@ def judge_replies(
     made: list[JudgeReply] = []
     for name, scorer in judged:
         method = methods.get(scorer.judging)
-        if not isinstance(method, LabelMethod):
-            continue
-        for judge in judges:
-            made += [
-                JudgeReply(scorer=name, judge=judge, model=reply.model, text=reply.text)
-                for reply in _replies(store, method, judge, attempt, question, gold)
-            ]
+        told: dict[str, list[Reply]] = {}
+        if isinstance(method, LabelMethod):
+            found = {judge: _replies(store, method, judge, attempt, question, gold) for judge in judges}
+            told = {judge: replies for judge, replies in found.items() if replies is not None}
+        made += [
+            JudgeReply(scorer=name, judge=judge, model=one.model, text=one.text)
+            for judge, replies in told.items()
+            for one in replies
+        ]
+        if judges and not told:
+            made.append(JudgeReply(scorer=name, judge=" or ".join(judges), text="", told=False))
     return tuple(made)
 
 
@@ -91,8 +96,10 @@ def with_replies(store: Store, trace: Trace) -> Trace:
 
 def _replies(
     store: Store, method: LabelMethod, judge: str, attempt: Attempt, question: Question, gold: Gold
-) -> list[Reply]:
+) -> list[Reply] | None:
+    """Empty: nothing needed to be asked. ``None``: not this judge was asked, or in other words."""
     recorded = RecordedReplies(store)
-    with suppress(StopRun):  # another judge was asked, or in other words
+    with suppress(StopRun):
         finished(LabelJudge(method).judge(attempt, question, gold, AbsentModel(judge), recorded, PromptFolder()))
-    return recorded.replies
+        return recorded.replies
+    return recorded.replies or None

@@ -101,6 +101,8 @@ class JudgeReply(Struct, frozen=True, kw_only=True):
     model: str = ""
     """What the server says that it is; empty: it does not say."""
     text: str
+    told: bool = True
+    """Whether the reply was found; if not, `judge` names every judge of the run, and `text` is empty."""
 
 
 class Trace(Struct, frozen=True):

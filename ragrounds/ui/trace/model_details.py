@@ -65,7 +65,8 @@ def _new_parts(turn: PromptTurn) -> list[tuple[str, str]]:
         if part.new:
             made.append((part.text, "plain"))
         elif part.text.strip():
-            made.append((f"\n⋯ {number_of(len(part.text), 'character')} as before", "dim"))
+            line = f"⋯ {number_of(len(part.text), 'character')} as before"
+            made.append((f"\n{line}" if made else line, "dim"))
     return made
 
 

@@ -51,7 +51,9 @@ def score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     for score in loaded.scores:
         yield _score_line(loaded, score)
         for said in loaded.judged:
-            if said.scorer == score.scorer:
+            if said.scorer == score.scorer and not said.told:
+                yield TextBlock(f"judged by {said.judge}; its reply cannot be told from the others'", "dim", 2)
+            elif said.scorer == score.scorer:
                 other = f", answered by {said.model}" if said.model and said.model not in said.judge else ""
                 yield TextBlock(f"judged by {said.judge}{other}; it replied:", "dim", 2)
                 yield TextBlock(said.text.strip() or "(no text)", "note", 4)

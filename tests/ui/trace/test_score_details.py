@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from ragrounds.evals.judges.replies import with_replies
+from ragrounds.evals.judges.replies import judge_replies, with_replies
 from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.summaries import Pages
@@ -61,6 +63,18 @@ def test_a_judges_reply_stands_below_its_score(hunt_pages: Pages, hunted: Hunted
     assert GRADE in msgspec.to_builtins(attempt_json(read), str_keys=True)["trace"]["judged"][0]["text"]
 
 
+def test_where_the_reply_cannot_be_told_the_judge_stands_alone(hunt_pages: Pages, hunted: Hunted) -> None:
+    loaded = planted(hunt_pages, hunted, "judge's error")
+    assert loaded.attempt is not None
+    one, other = loaded.summary, replace(loaded.attempt, text="Another answer, which no judge has read.")
+    said = judge_replies(hunt_pages.store, one.run, other, one.question, one.gold, loaded.scores)
+    assert [(each.judge, each.told) for each in said] == [("openai:ward-judge[temperature=0]", False)]
+    loaded.judged = said
+    assert "judged by openai:ward-judge[temperature=0]; its reply cannot be told from the others'" in texts(loaded)
+    empty = replace(other, text="")
+    assert judge_replies(hunt_pages.store, one.run, empty, one.question, one.gold, loaded.scores) == ()
+
+
 def test_one_wording_of_a_cause_on_every_screen(hunt_pages: Pages, hunted: Hunted) -> None:
     loaded = planted(hunt_pages, hunted, "judge's error")
     (read,) = HopReader(hunt_pages).read([loaded.summary])
@@ -87,7 +101,11 @@ def test_a_cut_passage_says_where_it_ends(hunt_pages: Pages, hunted: Hunted, gro
     node = next(node for node in walk(loaded.root) if node.place == place)
     blocks = detail(loaded, node)
     assert (PASSAGE_ENDS, "dim") in [(block.text, block.style) for block in blocks]
-    assert all(block.text.startswith("\n⋯") for block in blocks if "characters as before" in block.text)
+    for before, block in itertools.pairwise(blocks):
+        if (
+            "characters as before" in block.text
+        ):  # a blank line sets it off from a text, and from a heading nothing does
+            assert block.text.startswith("⋯" if before.style == "heading" else "\n⋯")
 
 
 def test_where_a_cut_passage_ends_whatever_its_white_space() -> None:
