@@ -116,9 +116,6 @@ def grid(
         listed = pages.order(wanted) if wanted else None
         found = Grid(pages)
         found.load()
-        preferred = [name for name in asked.scorers if name in found.used_scorers()]
-        if preferred:
-            found.take_scorer(preferred[0])
         names = column_names(pages.runs, kept_names(pages.store.engine))
         table = grid_table(found, names, chosen, ascending=ascending, listed=listed, limit=limit)
         return QuestionGrid(table=table)

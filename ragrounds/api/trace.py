@@ -361,7 +361,7 @@ def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -
         # The score is the headline's, as in tables; the first question says whose card it is.
         first = [row.question for row in Pages(store, runs).read([0])]
         headlines = [one.scorer for one in headline_of(first)]
-        yield Pages(store, runs, tuple(dict.fromkeys((*query.scorers, *headlines, *PREFERRED))))
+        yield Pages(store, runs, tuple(dict.fromkeys((*query.scorers, *headlines, *PREFERRED))), query.scorers)
 
 
 def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:

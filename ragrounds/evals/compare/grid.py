@@ -40,6 +40,8 @@ GRID_SORTS: Mapping[GridSort, str] = {
 """How the questions of a grid may be sorted, with its words."""
 WhichRows = Literal["all", "differ", "first", "second", "both", "neither"]
 """All questions; of two agents those on which they differ, that one alone, both, or none of them has right."""
+Untested = Literal["", "reading", "many", "fractional"]
+"""Why two agents have no exact test: clusters are not read yet, too many pairs, scores that are neither 0 nor 1."""
 
 SEVERITY = (
     "not_run",
@@ -101,8 +103,8 @@ class TwoByTwo(Struct, frozen=True, kw_only=True):
     difference: float | None
     """Mean score of the second minus that of the first, on these questions."""
     p: float | None
-    """McNemar's exact test, two-sided, one question of each cluster; ``None``: some score is neither 0 nor 1, or what
-    clusters there are is not known yet."""
+    """McNemar's exact test, two-sided, one question of each cluster; ``None``: not tested, as
+    :meth:`Grid.untested` says."""
     p_holm: float | None
     """The same, corrected for all pairs of the grid; ``None``: not tested."""
     pairs: int
@@ -219,7 +221,7 @@ class Grid:
         self.scored = np.stack([(~np.isnan(one.values)).sum(axis=1).astype(np.uint8) for one in columns], axis=1)
         self.fractional = tuple(bool(((one.values > 0) & (one.values < 1)).any()) for one in columns)
         self._by = np.stack([column.scorers.min(axis=1) for column in columns], axis=1)
-        self.take_scorer(self.scorer or next(iter(self.used_scorers()), ""))
+        self.take_scorer(self.scorer or self._first_scorer())
         self._ended()
 
     def load_statuses(self) -> None:
@@ -319,6 +321,11 @@ class Grid:
         used = np.bincount(self._by[self._by != _NO_SCORER], minlength=len(self.scorers))
         named = {name: int(count) for name, count in zip(self.scorers, used, strict=True) if count}
         return dict(sorted(named.items(), key=lambda one: -one[1]))
+
+    def _first_scorer(self) -> str:
+        """The first that was asked for and has scored a cell, else the most frequent; empty: nothing is scored."""
+        used = self.used_scorers()
+        return next((name for name in (*self.pages.asked, *used) if name in used), "")
 
     def take_scorer(self, scorer: str) -> None:
         """Make means, the 2 × 2 and patterns by this scorer: scores of two scorers are never averaged or compared."""
@@ -520,6 +527,15 @@ class Grid:
             p_holm=tested[1] if tested else None,
             pairs=len(self._tested()),
         )
+
+    def untested(self, first: int, second: int) -> Untested:
+        """Why two columns have no exact test; empty: they have one, or share no question."""
+        if self._clusters is None:
+            return "reading"
+        if len(self.runs) * (len(self.runs) - 1) // 2 > MOST_PAIRS:
+            return "many"
+        values = self._compared[self._sides(first, second)[2]][:, [first, second]]
+        return "fractional" if ((values != 0) & (values != 1)).any() else ""
 
     def patterns(self, most: int) -> list[GridPattern]:
         """Who is right together, the most frequent first, at most so many."""

@@ -160,10 +160,14 @@ _Q, _S = schema.questions, schema.scores
 class Pages:
     """The rows of some runs of one store, numbered from 0 over all of them."""
 
-    def __init__(self, store: Store, runs: Sequence[Run], scorers: Sequence[str] = PREFERRED) -> None:
+    def __init__(
+        self, store: Store, runs: Sequence[Run], scorers: Sequence[str] = PREFERRED, asked: Sequence[str] = ()
+    ) -> None:
         self.store = store
         self.runs = tuple(runs)
         self.scorers = tuple(scorers)
+        self.asked = tuple(asked)
+        """The scorers of these that a user named, by preference."""
         self._numbers = [store.number(run) for run in runs]
         sizes = [run.count * run.epochs for run in runs]
         self._starts = [0, *itertools.accumulate(sizes)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +11,8 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.color import Color
 
-from ragrounds.evals.compare.grid import GridCell, TwoByTwo
+from ragrounds.evals.compare.grid import GridCell, TwoByTwo, Untested
+from ragrounds.evals.compare.pairs import MOST_PAIRS
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, p_value, percent, points, safe
 from ragrounds.ui.trace.attempt_list import outcome_sign
@@ -26,6 +28,12 @@ _FIGURE = 7
 """Columns of the figure by which the grid is sorted."""
 HEATS = 5
 """Steps of colour from a score of 0 to one of 1."""
+
+_UNTESTED: dict[Untested, str] = {
+    "reading": "Exact test: reading the questions …",
+    "many": f"No exact test: of more than {MOST_PAIRS} pairs none is tested.",
+    "fractional": "No exact test: some scores are neither 0 nor 1.",
+}
 
 
 class GridWidths(Struct, frozen=True):
@@ -71,8 +79,23 @@ def column_names(runs: Sequence[Run], names: Mapping[str, str]) -> list[str]:
         alike = [other for name, other in zip(bases, parts, strict=True) if name == base]
         telling = [part for part in own if not all(part in other for other in alike)]
         found.append(base if many[base] == 1 else " ".join((base, *telling)))
-    again = Counter(found)
-    return [one_line(name if again[name] == 1 else f"{place} {name}", 60) for place, name in enumerate(found, 1)]
+    # Where several are left alike, their runs' ids tell them apart.
+    again, ids = Counter(found), dict[str, list[str]]()
+    for name, run in zip(found, runs, strict=True):
+        ids.setdefault(name, []).append(run.id)
+    return [
+        one_line(name if again[name] == 1 else f"{name} {_telling(run.id, ids[name])}", 60)
+        for name, run in zip(found, runs, strict=True)
+    ]
+
+
+def _telling(id: str, alike: Sequence[str]) -> str:
+    """The first letters of an id, without its words that all of them begin with, that no other has; at least four."""
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
+    common = "".join(letters[0] for letters in same)
+    start = max(common.rfind("-"), common.rfind("_")) + 1
+    begun = [id[start:end] for end in range(start + 4, len(id)) if id[end - 1] != "-"]
+    return next((part for part in begun if sum(one[start:].startswith(part) for one in alike) == 1), id[start:])
 
 
 def _parameters(text: str) -> list[str]:
@@ -169,7 +192,9 @@ def letters(ground: Color) -> Color:
     return max((Color(0, 0, 0), Color(255, 255, 255)), key=lambda letter: contrast(letter, ground))
 
 
-def two_by_two_blocks(pair: TwoByTwo, names: Sequence[str], unit: str, scorer: str) -> list[TextBlock]:
+def two_by_two_blocks(
+    pair: TwoByTwo, names: Sequence[str], unit: str, scorer: str, untested: Untested, ids: Sequence[str]
+) -> list[TextBlock]:
     """The 2 × 2 of two agents, with its test in words.
 
     Args:
@@ -177,12 +202,15 @@ def two_by_two_blocks(pair: TwoByTwo, names: Sequence[str], unit: str, scorer: s
         names: of all columns.
         unit: of the score: ``percent`` or another.
         scorer: of the grid.
+        untested: why there is no test, where there is none.
+        ids: of all columns' runs where their agents' names do not tell them apart, else empty.
     """
     first, second = f"{pair.first + 1} {names[pair.first]}", f"{pair.second + 1} {names[pair.second]}"
     size = max(7, *(len(f"{number:,}") for number in (pair.both, pair.first_only, pair.second_only, pair.neither)))
     one, other = f"{pair.first + 1}", f"{pair.second + 1}"
     blocks = [
         TextBlock(f"{first}  ×  {second}", "heading"),
+        *(TextBlock(f"{at + 1}: run {safe(ids[at])}", "dim") for at in (pair.first, pair.second) if ids[at]),
         TextBlock(f"{'':9}{fit(f'{other} right', size + 2, right=True)}{fit(f'{other} wrong', size + 3, right=True)}"),
         TextBlock(f"{one} right  {pair.both:>{size + 2},}{pair.first_only:>{size + 3},}"),
         TextBlock(f"{one} wrong  {pair.second_only:>{size + 2},}{pair.neither:>{size + 3},}"),
@@ -193,8 +221,8 @@ def two_by_two_blocks(pair: TwoByTwo, names: Sequence[str], unit: str, scorer: s
     if pair.p is not None:
         corrected = "" if pair.pairs < 2 else f"; Holm over {pair.pairs} pairs: p {p_value(pair.p_holm)}"
         blocks.append(TextBlock(f"McNemar exact: p {p_value(pair.p)}{corrected}"))
-    elif pair.n:
-        blocks.append(TextBlock("No exact test: some scores are neither 0 nor 1.", "dim"))
+    elif pair.n and untested:
+        blocks.append(TextBlock(_UNTESTED[untested], "dim"))
     left = f"; {pair.left_out:,} left out: not both have a score by it" if pair.left_out else ""
     blocks.append(TextBlock(f"{number_of(pair.n, 'question')} by {scorer or 'no scorer'}{left}", "dim"))
     return blocks

@@ -179,8 +179,9 @@ class GridScreen(ViewActions, DetailActions, Screen[int | None]):
         if len(view.all_names) < 2:
             pair.show([TextBlock("One agent: there is nothing to compare.", "dim")])
         elif view.grid.rows and len(view.grid.means):
-            found = view.grid.two_by_two(*view.pair(pane.column))
-            pair.show(two_by_two_blocks(found, view.all_names, view.unit, view.grid.scorer))
+            two = view.pair(pane.column)
+            found, untested = view.grid.two_by_two(*two), view.grid.untested(*two)
+            pair.show(two_by_two_blocks(found, view.all_names, view.unit, view.grid.scorer, untested, view.ids))
             self.query_one("#patterns", Pager).show(self._pattern_blocks())
 
     def _subtitle(self) -> None:
@@ -247,6 +248,7 @@ class GridScreen(ViewActions, DetailActions, Screen[int | None]):
         return [
             TextBlock(f"{sign}{summary.outcome.replace('_', ' ')}, score {score}{of}", style),
             TextBlock(f"{column + 1} {view.all_names[column]}", "key"),
+            *([TextBlock(f"run {safe(view.ids[column])}", "dim")] if view.ids[column] else []),
             *([TextBlock(", ".join(fact for fact in facts if fact))] if any(facts) else []),
             *([TextBlock(", ".join(costs), "dim")] if ran else []),
             TextBlock(""),

@@ -6,6 +6,7 @@ Lines are questions, or headings of groups with their means. Questions are read 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -44,6 +45,9 @@ class GridView:
     def __init__(self, grid: Grid, names: Sequence[str], listed: array[int] | None) -> None:
         self.grid = grid
         self.all_names = tuple(names)
+        again = Counter(run.agent for run in grid.runs)
+        self.ids = tuple(run.id if again[run.agent] > 1 else "" for run in grid.runs)
+        """By column: the run's id, where another run has the same agent; else empty."""
         self.listed = listed
         """Places of the attempts that the list of attempts holds, in its order; ``None``: all of them."""
         self.shown: list[int] = list(range(len(names)))

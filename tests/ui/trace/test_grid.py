@@ -13,9 +13,10 @@ from textual.color import Color
 from textual.pilot import Pilot
 from textual.theme import Theme
 
-from ragrounds.evals.compare.grid import GridCell
+from ragrounds.evals.compare.grid import Grid, GridCell
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
+from ragrounds.records import Gold
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.compare import CompareScreen
@@ -25,7 +26,7 @@ from ragrounds.ui.trace.grid_screen import GridScreen
 from ragrounds.ui.trace.menu import MenuScreen
 from ragrounds.ui.trace.pick import PickScreen
 from ragrounds.ui.trace.themes import LEAST_CONTRAST, THEMES, contrast
-from tests.ui.trace.making import attempt, bare_run, make_run, score
+from tests.ui.trace.making import attempt, bare_run, make_run, question, score
 from tests.ui.trace.seeing import press, screen, settle
 
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -175,6 +176,62 @@ async def test_many_agents_scroll_sideways(tmp_path: Path) -> None:
             assert "agents " in str(grid(pilot).pane.border_subtitle)
 
 
+@pytest.mark.parametrize("asked", ["strict", "equivalent"])
+async def test_the_grid_is_headed_by_the_scorer_that_was_asked_for(store: Store, asked: str) -> None:
+    run = next(run for run in store.runs() if run.agent == "plain")
+    store.add_scores(run, [score(0, True, scorer="equivalent")])
+    other = "equivalent" if asked == "strict" else "strict"
+    for pages in (Pages(store, store.runs(), (asked, other)), Pages(store, store.runs(), (asked, other), (asked,))):
+        found = Grid(pages)
+        found.load_scores()
+        assert found.scorer == ("strict" if not pages.asked else asked)
+    app = TraceApp(pages, view="grid")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.pause()
+        await settle(pilot)
+        assert f"by {asked}" in screen(app)
+
+
+async def test_until_questions_are_read_two_agents_have_no_test_yet(pages: Pages) -> None:
+    app = TraceApp(pages)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        found = Grid(pages)
+        found.load_scores()
+        assert found.untested(0, 1) == "reading"
+        await press(pilot, "3")
+        grid(pilot).view.grid = found
+        grid(pilot)._moved()
+        await pilot.pause()
+        assert "reading the questions" in screen(app)
+        assert "neither 0 nor 1" not in screen(app)
+        found.load_questions()
+        assert found.untested(0, 1) == ""
+        grid(pilot)._moved()
+        await pilot.pause()
+        assert "McNemar exact" in screen(app)
+
+
+async def test_two_runs_of_one_agent_are_told_apart_by_their_ids(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        for letters in ("one1", "two2"):
+            asked = [question(number) for number in range(2)]
+            bare = bare_run("direct", asked)
+            run = msgspec.structs.replace(bare, id=f"direct-{letters}", fingerprint=letters * 16)
+            store.add_run(run, asked, {one.id: Gold(question_id=one.id, answer="A") for one in asked})
+            store.add_attempts(run, [attempt(run, 0, [])], [score(0, letters == "one1")])
+        app = TraceApp(Pages(store, store.runs()), view="grid")
+        async with app.run_test(size=(120, 40)) as pilot:
+            await settle(pilot)
+            await pilot.pause()
+            await settle(pilot)
+            shown = screen(app)
+            assert "1 1 direct" not in shown
+            for words in ("1: run direct-", "2: run direct-", "│run direct-", "direct one1", "direct two2"):
+                assert words in shown
+
+
 def cell(**more: object) -> GridCell:
     made: dict[str, object] = {
         "value": 0.0, "right": 0, "scored": 1, "epochs": 1, "fractional": False, "outcome": "answered", "cost": None
@@ -218,7 +275,8 @@ def test_names_keep_what_tells_agents_apart() -> None:
     runs = [msgspec.structs.replace(bare_run(agent, ()), id=str(place)) for place, agent in enumerate(agents)]
     names = column_names(runs, {"3": "No search"})
     assert names == ["direct", "vanilla_rag top_k=4", "vanilla_rag top_k=8", "No search"]
-    assert column_names([runs[0], runs[0]], {}) == ["1 direct", "2 direct"]
+    again = [msgspec.structs.replace(runs[0], id=id) for id in ("direct-1a2b3c", "direct-1a2f00", "direct-9")]
+    assert column_names(again, {}) == ["direct 1a2b", "direct 1a2f", "direct 9"]
     for width in (6, 7, 9, 12, 15):
         cut = headings(names, width)
         assert len(set(cut)) == len(cut)
