@@ -23,7 +23,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import LONGEST, FilterError, hint, parse
 from ragrounds.evals.store.summaries import UnknownFacts
 from ragrounds.ui.text import number_of, one_line
-from ragrounds.ui.trace.answers import answer
+from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.bars import KeyBar, KeysShown
 from ragrounds.ui.trace.completion import Suggestion, suggestions
@@ -223,13 +223,15 @@ class FilterScreen(ModalScreen[str | None]):
 
         def then() -> None:
             """Do it, with what is said and offered being about the text as it stands."""
+            if not is_open(self):
+                return
             line = self.query_one(Input)
             if self._looked_at != line.value:
                 self._typed()
             action()
 
         # A key that comes before all others overtakes letters that wait for the screen or for the line.
-        self.call_later(lambda: self.query_one(Input).call_later(then))
+        self.call_later(lambda: is_open(self) and self.query_one(Input).call_later(then))
 
     def action_move(self, by: int) -> None:
         """Go through what is offered."""
