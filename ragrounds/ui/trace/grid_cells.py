@@ -210,7 +210,6 @@ def two_by_two_blocks(
     one, other = f"{pair.first + 1}", f"{pair.second + 1}"
     blocks = [
         TextBlock(f"{first}  ×  {second}", "heading"),
-        *(TextBlock(f"{at + 1}: run {safe(ids[at])}", "dim") for at in (pair.first, pair.second) if ids[at]),
         TextBlock(f"{'':9}{fit(f'{other} right', size + 2, right=True)}{fit(f'{other} wrong', size + 3, right=True)}"),
         TextBlock(f"{one} right  {pair.both:>{size + 2},}{pair.first_only:>{size + 3},}"),
         TextBlock(f"{one} wrong  {pair.second_only:>{size + 2},}{pair.neither:>{size + 3},}"),
@@ -225,6 +224,8 @@ def two_by_two_blocks(
         blocks.append(TextBlock(_UNTESTED[untested], "dim"))
     left = f"; {pair.left_out:,} left out: not both have a score by it" if pair.left_out else ""
     blocks.append(TextBlock(f"{number_of(pair.n, 'question')} by {scorer or 'no scorer'}{left}", "dim"))
+    told = ", ".join(f"{at + 1} {safe(ids[at])}" for at in (pair.first, pair.second) if ids[at])
+    blocks += [TextBlock(f"runs {told}", "dim")] if told else []
     return blocks
 
 

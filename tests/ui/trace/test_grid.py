@@ -228,7 +228,7 @@ async def test_two_runs_of_one_agent_are_told_apart_by_their_ids(tmp_path: Path)
             await settle(pilot)
             shown = screen(app)
             assert "1 1 direct" not in shown
-            for words in ("1: run direct-", "2: run direct-", "│run direct-", "direct one1", "direct two2"):
+            for words in ("runs 1 direct-", ", 2 direct-", "│run direct-", "direct one1", "direct two2"):
                 assert words in shown
 
 
