@@ -32,7 +32,7 @@ from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
 _AT_ONCE = 300
-"""Characters that are looked at with every letter; a longer text when no more comes."""
+"""Characters that are looked at with every letter; a longer text now and then."""
 _PAUSE = 0.05
 """Seconds after the last letter."""
 
@@ -86,6 +86,7 @@ class FilterScreen(ModalScreen[str | None]):
         self._problem: FilterError | None = None
         self._looked_at: str | None = None
         """The text that `offered` and `_problem` are about."""
+        self._waits = False
         self._counted: dict[str, str] = {}
         """Expression → how many attempts it chooses, or what is wrong with it, in words."""
 
@@ -132,13 +133,17 @@ class FilterScreen(ModalScreen[str | None]):
             self._typed()
         else:
             self._looked_at = None
-            self.query_one("#said", Pager).show([TextBlock("…", "strong")])
-            self._typed_soon()
+            if not self._waits:
+                self._waits = True
+                if self._problem is None:
+                    self.query_one("#said", Pager).show([TextBlock("…", "strong")])
+                self._typed_soon()
 
-    @work(exclusive=True, group="typed")
+    @work(group="typed")
     async def _typed_soon(self) -> None:
-        """A long text that comes letter by letter is looked at when no more comes."""
-        await asyncio.sleep(_PAUSE)
+        """A long text that comes letter by letter is not looked at with each of them."""
+        await asyncio.sleep(4 * _PAUSE)
+        self._waits = False
         self._typed()
 
     def _typed(self) -> None:
