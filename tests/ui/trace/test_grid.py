@@ -68,7 +68,7 @@ async def test_the_grid_has_every_question_and_agent(viewer: Open, size: tuple[i
         assert all(len(line) <= size[0] for line in shown.splitlines())
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [SIZES[1], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[::2])])
 async def test_every_key(viewer: Open, size: tuple[int, int]) -> None:
     async with viewer(*size) as pilot:
         screen_ = grid(pilot)
