@@ -116,7 +116,13 @@ def plan_retry(store: Store, run: Run, choice: RetryChoice) -> RetryPlan:
     seen = [one for one in made if one.status in FINAL and (one.question_id, one.epoch) not in attempts] or made
     costs = [one.cost_uncached for one in seen if one.cost_uncached is not None]
     cost = project(costs, len(attempts)) if costs and len(costs) == len(seen) else None
-    return RetryPlan(run=run.id, attempts=attempts, by=dict(sorted(by.items())), there=dict(there), cost=cost)
+    return RetryPlan(
+        run=run.id,
+        attempts=attempts,
+        by=dict(sorted(by.items())),
+        there=dict(sorted(there.items(), key=lambda one: (-one[1], one[0]))),
+        cost=cost,
+    )
 
 
 def made_again(store: Store, run: Run, plan: RetryPlan) -> tuple[dict[str, int], list[float | None]]:
