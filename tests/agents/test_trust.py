@@ -88,6 +88,7 @@ def test_code_that_everybody_can_write_and_a_yes_for_all(command: Cli, theirs: P
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 2)])
+@pytest.mark.slow
 def test_a_terminal_is_asked(theirs: Path, home: Path, tmp_path: Path, answer: str, code: int) -> None:
     _others(theirs)
     ours, its = pty.openpty()

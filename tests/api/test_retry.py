@@ -172,6 +172,7 @@ def test_what_is_paid_is_what_the_server_was_paid_for(home: Path, server: Script
     assert rr.runs().to_pandas()["cost_paid"].sum() == pytest.approx(server.calls * PRICE)
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_a_retry_leaves_the_rest_to_be_made(
     command: Cli, home: Path, server: Scripted, options: list[str]
 ) -> None:
@@ -258,6 +259,7 @@ def test_other_agents_that_share_a_call_keep_the_first_reply(command: Cli, home:
     assert server.calls == LIMIT + 3
 
 
+@pytest.mark.slow
 def test_a_retry_may_fail_again_and_be_made_again(
     command: Cli, home: Path, options: list[str], server: Scripted
 ) -> None:
@@ -347,6 +349,7 @@ def test_the_library_does_the_same(home: Path, server: Scripted) -> None:
     assert (rr.runs().to_pandas()["retried"] == 5).all()
 
 
+@pytest.mark.slow
 def test_a_run_whose_command_names_code_makes_them_by_its_own_command(
     command: Cli, home: Path, server: Scripted
 ) -> None:

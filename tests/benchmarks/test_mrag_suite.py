@@ -86,6 +86,7 @@ def server() -> Iterator[Scripted]:
     made.close()
 
 
+@pytest.mark.slow
 def test_the_suite_runs_over_what_is_registered_and_names_the_rest(
     registered: Path, command: Cli, server: Scripted, tmp_path: Path
 ) -> None:

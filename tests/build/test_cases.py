@@ -201,6 +201,7 @@ def test_a_sheet_with_ratings_is_not_overwritten(command: Cli, tmp_path: Path) -
     assert "holds other files" in refused.stderr
 
 
+@pytest.mark.slow
 def test_the_budget_ends_it_and_the_same_command_goes_on(command: Cli, tmp_path: Path) -> None:
     write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
     out = tmp_path / "rare"

@@ -153,6 +153,7 @@ def test_refused_and_failed_items(command: Cli, tmp_path: Path) -> None:
     assert any("checked by the model that wrote them" in note for note in card["made"]["notes"])
 
 
+@pytest.mark.slow
 def test_fresh_asks_everything_anew_and_what_is_broken_off_only_once(command: Cli, tmp_path: Path) -> None:
     questions = drawn_reports("sample", 3, 0)
     fates = ("kept", "none", "broken follows")

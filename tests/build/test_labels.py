@@ -139,6 +139,7 @@ def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
     assert {(row["id"], f"labeller-{row['detail'].split()[1].rstrip(',')}") for row in recorded} == replies
 
 
+@pytest.mark.slow
 def test_the_sets_of_the_labels_are_added_and_replayed(
     command: Cli, source: Source, server: Running, tmp_path: Path
 ) -> None:
@@ -163,6 +164,7 @@ def test_the_sets_of_the_labels_are_added_and_replayed(
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.slow
 def test_several_passages_in_a_call_keep_their_labels(
     command: Cli, home: Path, server: Running, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_the_example_is_recorded_replayed_and_fails_as_the_page_says(
     pytester: pytest.Pytester, model: ThreadingHTTPServer
 ) -> None:

@@ -56,6 +56,7 @@ def test_judging_ends_after_so_many_failures_and_goes_on(command, grader, two, d
     assert command("judge", "thin", *options, "--judge", "openai:x", "--fail-after", "lots").returncode == 2
 
 
+@pytest.mark.slow
 def test_an_arena_ends_after_so_many_failures_keeps_what_was_paid_and_goes_on(command, grader, two, down, refused):
     play = ("arena", "play", "thin", "full", "--schedule", "full", "--axis", "usefulness", "--resamples", "100")
     play += ("--judge", "openai:grader-down", "--base-url", grader.url, "--concurrency", "1")

@@ -90,6 +90,7 @@ def test_a_closed_port_is_named_in_one_line(command: Cli, home: Path, inside_a_l
     assert "no running event loop" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_server_that_answers_for_a_while_and_then_hangs(command: Cli, home: Path) -> None:
     options = ["--agent", "direct", "--limit", "12", "--concurrency", "4", "--timeout", "0.5", "--model", MODEL]
     with openai_server("--hang-after", "6") as server:

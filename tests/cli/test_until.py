@@ -18,6 +18,7 @@ RUN = ["run", "--agent", "direct", "--agent", "vanilla_rag[top_k=8]", "--concurr
 CLAIM = "separated(direct, vanilla_rag) @ 80%"
 
 
+@pytest.mark.slow
 def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     done = command(*RUN, "--until", CLAIM, "--json", "--display", "plain")
     assert done.returncode == 0, done.stderr

@@ -94,6 +94,7 @@ def test_what_an_agent_says_counts_before_the_defaults() -> None:
     assert Limits(seconds=90).words() == "90 s"
 
 
+@pytest.mark.slow
 async def test_a_loop_ends_at_the_default_cap_of_calls(store: Store, looping: str) -> None:
     asked, golds = questions(1)
     one = planned(store, looping, asked, golds, ScriptedModel(say=lambda request: Reply(text="on", usage=Usage(1, 1))))

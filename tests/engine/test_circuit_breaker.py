@@ -66,6 +66,7 @@ async def test_one_broken_agent_among_good_ones_is_found(store: Store) -> None:
     assert len({frozenset(store.done(one.run)) for one in [*good, broken]}) == 1
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_late_is_found_by_the_last_attempts(store: Store) -> None:
     asked, golds = questions(500)
     model = ScriptedModel()

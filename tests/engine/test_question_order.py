@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ class SourceSearcher(ScriptedSearcher):
         return [type(found[0])(id=report, document=report, title=report, text=f"{report}: " + report * 300, corpus="t")]
 
 
+@pytest.mark.slow
 async def test_a_prefix_cache_finds_more_and_results_are_the_same(tmp_path: Path) -> None:
     pairs = [question(i, cluster=f"report{i % 40}", text=f"Question {i} about report{i % 40}") for i in range(160)]
     random.Random(0).shuffle(pairs)

@@ -237,6 +237,7 @@ def test_what_ends_one_worker_for_good_ends_the_run_in_one_line(start: Start) ->
     assert asked <= 6
 
 
+@pytest.mark.slow
 def test_more_workers_than_attempts_in_flight_are_refused(start: Start, server: Running) -> None:
     process = start(server, "--concurrency", "1")
     _, said = process.communicate(timeout=60)

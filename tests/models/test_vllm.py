@@ -299,6 +299,7 @@ def test_a_server_that_dies_in_the_middle_of_a_run_is_one_line(vllm: Seen, cli: 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_joins_a_server_that_is_there(vllm: Seen, cli: Cli) -> None:
     with openai_server() as server:
         done = cli(*run_line("--base-url", server.url)[3:])

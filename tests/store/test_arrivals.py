@@ -38,6 +38,7 @@ def files(home: Path) -> list[Path]:
     return sorted((home / "arrivals").rglob("*@*"))
 
 
+@pytest.mark.slow
 def test_killed_between_arrival_and_commit(command: Cli, home: Path, tmp_path: Path) -> None:
     with openai_server() as server:
         options = ["run", "--agent", "direct", "--limit", "5", "--concurrency", "5", "--display", "none"]
@@ -140,6 +141,7 @@ def test_a_record_that_was_cut_ends_the_file(tmp_path: Path) -> None:
     assert left(tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_other_stores_other_machines_and_the_living_are_left_alone(tmp_path: Path) -> None:
     written(tmp_path, "another store")
     assert left(tmp_path, "store") == set()

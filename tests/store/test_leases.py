@@ -88,6 +88,7 @@ def test_an_owner_elsewhere_lives_while_it_counts(store: Store, monkeypatch: pyt
         assert lease.reached() == ""
 
 
+@pytest.mark.slow
 def test_a_silent_owner_elsewhere_is_taken_over_and_told_when_it_wakes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def told(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("ragrounds: ")]
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_from_another_folder_without_its_command(
     benchmark: Path, home: Path, tmp_path: Path, command: Cli
 ) -> None:

@@ -99,6 +99,7 @@ def test_arena_stops_and_judged_calls_are_read(store):
     assert len(stopped) == 2
 
 
+@pytest.mark.slow
 def test_garbage_collection_finds_nothing_to_take(store):
     found = collect_garbage(store.engine, FINAL, hours=0)
     assert (found.calls.count, found.texts.count, found.questions.count) == (0, 0, 0)
@@ -140,6 +141,7 @@ def test_by_command(cli, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_of_code_that_does_something_else_now_is_not_resumed(cli, tmp_path):
     """Strategies have prompts of their own for extraction since: the run would be another. It says what changed, and
     stays as it is."""

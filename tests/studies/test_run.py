@@ -76,6 +76,7 @@ def cell(made: rr.StudyResult, row: str, column: str):
     return next(one for one in made.table.cells if (one.row, one.column) == (row, column))
 
 
+@pytest.mark.slow
 def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path: Path) -> None:
     made = carried_out(file, server, tmp_path)
     assert server.calls == 48  # two models, two strategies, 12 questions; the 9 of the second column are among them
@@ -111,6 +112,7 @@ def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path
     assert made.to_pandas().shape == (16, 20)
 
 
+@pytest.mark.slow
 def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Path) -> None:
     from ragrounds.ui.study_tables import study_csv, study_latex, study_markdown
 
@@ -141,6 +143,7 @@ def test_a_row_alone_then_the_rest(file: Path, server: Scripted, tmp_path: Path)
     assert cell(rest, "A, 8", "first").state == "to do"
 
 
+@pytest.mark.slow
 def test_a_budget_is_for_all_cells(file: Path, server: Scripted, tmp_path: Path) -> None:
     few = carried_out(file, server, tmp_path, max_total_tokens=12 * 1100, concurrency=1)
     assert "--max-total-tokens" in few.ended

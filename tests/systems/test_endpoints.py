@@ -284,6 +284,7 @@ def test_calls_at_once_are_bounded(tmp_path, command):
     assert "Unclosed" not in done.stderr
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_asks_nobody_again_and_a_replay_asks_nobody_at_all(tmp_path, home, command):
     resumed: list[bool] = []
 

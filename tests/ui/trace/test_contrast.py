@@ -13,6 +13,8 @@ from ragrounds.ui.trace.themes import DARK, LEAST_CONTRAST, LIGHT, THEMES, contr
 from ragrounds.ui.trace.widgets import STYLES, Rows
 from tests.ui.trace.seeing import press, settle
 
+pytestmark = pytest.mark.slow
+
 WALK: tuple[tuple[str, ...], ...] = (
     ("down", "down"),
     ("tab", "down"),

@@ -20,6 +20,8 @@ from ragrounds.ui.trace.view_actions import ViewActions
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from tests.ui.trace.seeing import matches, press, screen, settle
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def pilot(pages: Pages) -> AsyncIterator[Pilot[None]]:

@@ -29,6 +29,8 @@ from ragrounds.ui.trace.themes import LEAST_CONTRAST, THEMES, contrast
 from tests.ui.trace.making import attempt, bare_run, make_run, question, score
 from tests.ui.trace.seeing import press, screen, settle
 
+pytestmark = pytest.mark.slow
+
 SIZES = ((80, 24), (120, 40), (200, 60))
 Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]
 

@@ -17,6 +17,8 @@ from ragrounds.ui.trace.hop_screen import HopScreen
 from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
+pytestmark = pytest.mark.slow
+
 SIZES = [pytest.param((80, 24), marks=pytest.mark.slow), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
 Hunted = tuple[Path, dict[tuple[str, str], str]]
 

@@ -59,6 +59,7 @@ def one_of_each(pages: Pages, planted: dict[tuple[str, str], str]) -> dict[str, 
     return places
 
 
+@pytest.mark.slow
 async def test_one_key_names_each_cause_on_the_smallest_terminal(
     hunt_pages: Pages, hunted: tuple[Path, dict[tuple[str, str], str]]
 ) -> None:

@@ -14,6 +14,8 @@ from ragrounds.ui.trace.widgets import Lines, Pager, Rows
 from tests.ui.trace.making import make_run, question
 from tests.ui.trace.seeing import press, screen, settle
 
+pytestmark = pytest.mark.slow
+
 SIZES = ((80, 24), (120, 40), (200, 60))
 
 
