@@ -13,6 +13,8 @@ from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from tests.ui.trace.seeing import press, screen, settle
 
+pytestmark = pytest.mark.slow
+
 WORDS = {
     "never retrieved": "never found",
     "cut away": "cut away",
@@ -59,7 +61,6 @@ def one_of_each(pages: Pages, planted: dict[tuple[str, str], str]) -> dict[str, 
     return places
 
 
-@pytest.mark.slow
 async def test_one_key_names_each_cause_on_the_smallest_terminal(
     hunt_pages: Pages, hunted: tuple[Path, dict[tuple[str, str], str]]
 ) -> None:

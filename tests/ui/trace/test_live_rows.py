@@ -22,6 +22,8 @@ from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, questions
 from tests.ui.trace.seeing import press, screen, settle
 
+pytestmark = pytest.mark.slow
+
 COUNT = 4
 
 

@@ -22,6 +22,8 @@ from tests.servers.postgresql import database
 from tests.store.test_attempt_filter import COMPILED
 from tests.ui.trace.making import fill, score
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory, postgresql_server: str) -> Iterator[Pages]:
