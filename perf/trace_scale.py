@@ -202,7 +202,7 @@ def opening(folder: Path, keys: Sequence[str] = ()) -> None:
 
 def measure(folder: Path, repeat: int) -> dict[str, object]:
     """All figures of a store."""
-    from ragrounds.evals.compare.grid import Grid
+    from ragrounds.evals.compare.grid import AgentGrid
     from ragrounds.evals.store.summaries import Pages
 
     opening(folder)  # imports and style sheets are not what is compared
@@ -215,7 +215,7 @@ def measure(folder: Path, repeat: int) -> dict[str, object]:
         pages, numbers = Pages(store, runs), [store.number(run) for run in runs]
 
         def grid() -> None:
-            one = Grid(pages)
+            one = AgentGrid(pages)
             one.load_scores()
             one.load_statuses()
 

@@ -103,7 +103,7 @@ def grid(
     """
     from msgspec.structs import replace
 
-    from ragrounds.evals.compare.grid import Grid
+    from ragrounds.evals.compare.grid import AgentGrid
     from ragrounds.evals.compare.grid_table import grid_table
     from ragrounds.evals.store.shown_names import kept_names
     from ragrounds.ui.trace.grid_cells import column_names
@@ -114,7 +114,7 @@ def grid(
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
         wanted = listed_where(asked, pages)
         listed = pages.order(wanted) if wanted else None
-        found = Grid(pages)
+        found = AgentGrid(pages)
         found.load()
         names = column_names(pages.runs, kept_names(pages.store.engine))
         table = grid_table(found, names, chosen, ascending=ascending, listed=listed, limit=limit)

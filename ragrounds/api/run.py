@@ -447,7 +447,7 @@ class _Replay:
 
     def _show(self, spent: BudgetStop) -> None:
         """Give the counts what a display shows beside them."""
-        from ragrounds.evals.engine.live_feed import Watcher
+        from ragrounds.evals.engine.live_feed import LiveWatcher
         from ragrounds.evals.store.shown_names import kept_names
 
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
@@ -456,7 +456,7 @@ class _Replay:
         if self._execution.engine == "local" and (self._execution.workers or 1) == 1:
             counts.journal = lambda: (journal.made, journal.reused)
         else:  # workers tell of their attempts in flight, and of their calls at the end
-            counts.in_flight = Watcher(self._settings.home).attempts
+            counts.in_flight = LiveWatcher(self._settings.home).attempts
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the

@@ -81,9 +81,9 @@ def live_attempts(*, home: str | Path | None = None, settings: Settings | None =
     Args:
         home, settings: the folder of the store, and all settings; ``None``: the user's.
     """
-    from ragrounds.evals.engine.live_feed import Watcher
+    from ragrounds.evals.engine.live_feed import LiveWatcher
 
-    return Watcher(chosen_settings(settings, home).home).attempts()
+    return LiveWatcher(chosen_settings(settings, home).home).attempts()
 
 
 def list_attempts(

@@ -9,7 +9,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, grouped
-from ragrounds.cli.output import exit_by, print_json, say, tell, write_picture
+from ragrounds.cli.output import exit_by, one_format, print_json, say, tell, write_picture
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,11 +46,7 @@ class FormOptions(Options, frozen=True, kw_only=True):
         Raises:
             UserError: several were.
         """
-        forms = {"--json": self.as_json, "--csv": self.as_csv, "--latex": self.as_latex, "--markdown": self.as_markdown}
-        chosen = [name for name, given in forms.items() if given]
-        if len(chosen) > 1:
-            raise UserError(f"{' and '.join(chosen)} were given; choose one format for standard output.")
-        return chosen[0] if chosen else ""
+        return one_format(self.as_json, self.as_csv, self.as_latex, self.as_markdown)
 
 
 @app.command("compare")

@@ -103,3 +103,16 @@ def write_picture(path: Path, picture: str, about: str) -> None:
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}.") from error
     say(f"{path}: {about}")
+
+
+def one_format(as_json: bool, as_csv: bool, as_latex: bool, as_markdown: bool) -> str:
+    """The one option for the format of standard output that was given; empty: none.
+
+    Raises:
+        UserError: several were.
+    """
+    given = {"--json": as_json, "--csv": as_csv, "--latex": as_latex, "--markdown": as_markdown}
+    names = [name for name, wanted in given.items() if wanted]
+    if len(names) > 1:
+        raise UserError(f"{' and '.join(names)} were given; choose one format for standard output.")
+    return names[0] if names else ""

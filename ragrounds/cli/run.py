@@ -73,7 +73,7 @@ class WhatOptions(Options, frozen=True, kw_only=True):
         return {**named, "agents": self.agent or (), "questions": self.question or ()}
 
 
-class ModelOptions(Options, frozen=True, kw_only=True):
+class AnsweringOptions(Options, frozen=True, kw_only=True):
     """The model and its server."""
 
     base_url: Annotated[
@@ -177,7 +177,7 @@ class HowOptions(Options, frozen=True, kw_only=True):
 @grouped
 def run_command(
     what: WhatOptions,
-    model: ModelOptions,
+    model: AnsweringOptions,
     how: HowOptions,
     own: OwnSystemOptions,
     budget: BudgetOptions,

@@ -10,7 +10,7 @@ import typer
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode, server_changed
-from ragrounds.cli.output import print_json, say, tell
+from ragrounds.cli.output import one_format, print_json, say, tell
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -66,11 +66,7 @@ class FormatOptions(Options, frozen=True, kw_only=True):
         Raises:
             UserError: several were.
         """
-        given = {"--json": self.as_json, "--csv": self.as_csv, "--latex": self.as_latex, "--markdown": self.as_markdown}
-        names = [name for name, wanted in given.items() if wanted]
-        if len(names) > 1:
-            raise UserError(f"{' and '.join(names)} were given; choose one format for standard output.")
-        return names[0] if names else ""
+        return one_format(self.as_json, self.as_csv, self.as_latex, self.as_markdown)
 
 
 @study.command("run")

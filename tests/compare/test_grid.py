@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.grid import Grid
+from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from tests.compare.making import add_run, questions
@@ -29,8 +29,8 @@ def store(tmp_path: Path):
         yield made
 
 
-def grid_of(store: Store, *, scorers: tuple[str, ...] = ("strict",)) -> Grid:
-    grid = Grid(Pages(store, store.runs(), scorers))
+def grid_of(store: Store, *, scorers: tuple[str, ...] = ("strict",)) -> AgentGrid:
+    grid = AgentGrid(Pages(store, store.runs(), scorers))
     grid.load()
     return grid
 
@@ -58,7 +58,7 @@ def test_each_cell_is_the_row_of_the_list(store: Store) -> None:
 
 
 def test_what_is_shown_before_statuses_are_read(store: Store) -> None:
-    grid = Grid(Pages(store, store.runs(), ("strict",)))
+    grid = AgentGrid(Pages(store, store.runs(), ("strict",)))
     grid.load_scores()
     assert grid.cell(2, 1).value == 0
     assert grid.cell(3, 2).outcome == "not_run"

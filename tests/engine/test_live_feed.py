@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
-from ragrounds.evals.engine.live_feed import Watcher, live_feed
+from ragrounds.evals.engine.live_feed import LiveWatcher, live_feed
 from ragrounds.evals.store.store import Store
 from ragrounds.processes import this_machine
 from ragrounds.records import Called, Entered, Left
@@ -37,7 +37,7 @@ async def test_what_is_in_flight_is_seen_with_its_steps_and_its_call(store: Stor
     one = planned(store, "vanilla_rag[top_k=2]", asked, golds, model)
     going = asyncio.ensure_future(replayed(store, [one], asked, golds))
     await _until_asked(model, 3)
-    watcher = Watcher(store.home)
+    watcher = LiveWatcher(store.home)
     told = await asyncio.to_thread(watcher.attempts)
     assert told == IN_FLIGHT.attempts()
     assert {live.question_id for live in told} == set(golds)
@@ -89,7 +89,7 @@ def test_nobody_without_the_token_is_told_anything(tmp_path: Path) -> None:
                 asking.sendall(garbage)
                 asking.shutdown(socket.SHUT_WR)
                 assert asking.recv(100) == b""
-        assert Watcher(tmp_path).attempts() == ()
+        assert LiveWatcher(tmp_path).attempts() == ()
     assert not list((tmp_path / "live").iterdir())
 
 
@@ -110,7 +110,7 @@ def test_whatever_answers_in_place_of_a_dead_process_is_not_believed(tmp_path: P
         (folder / "2-b.json").write_text("{broken")
 
         async def _ask() -> tuple[LiveAttempt, ...]:
-            asking = asyncio.ensure_future(asyncio.to_thread(Watcher(tmp_path).attempts))
+            asking = asyncio.ensure_future(asyncio.to_thread(LiveWatcher(tmp_path).attempts))
             connection, _ = await asyncio.to_thread(server.accept)
             with connection:
                 connection.sendall(said)
@@ -128,7 +128,7 @@ def test_the_file_of_a_dead_process_is_removed_and_one_of_another_machine_is_lef
     for file, machine in ((dead, this_machine()), (other, "elsewhere")):
         file.write_text(json.dumps({"port": port, "token": "t", "pid": 1, "machine": machine}))
         os.utime(file, (time.time() - 60,) * 2)
-    assert Watcher(tmp_path).attempts() == ()
+    assert LiveWatcher(tmp_path).attempts() == ()
     assert [file.name for file in folder.iterdir()] == [other.name]
 
 
@@ -143,7 +143,7 @@ def test_blocks_that_overlap_share_one_feed(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written_the_attempts_are_made_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "live").write_text("a file in the way")
     with live_feed(tmp_path):
-        assert Watcher(tmp_path).attempts() == ()
+        assert LiveWatcher(tmp_path).attempts() == ()
 
 
 _SOURCE = """
@@ -170,7 +170,7 @@ def test_another_process_is_watched_and_its_end_by_a_kill_leaves_nothing_wrong(t
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
-        watcher = Watcher(tmp_path)
+        watcher = LiveWatcher(tmp_path)
         (live,) = watcher.attempts()
         assert (live.run, live.node, live.steps) == ("r", "search", 2)
         assert [(call.actor, call.what) for call in live.doing] == [("bm25", "oedema")]

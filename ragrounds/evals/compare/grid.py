@@ -70,7 +70,7 @@ Places = npt.NDArray[np.int64]
 _Q, _A, _S = schema.questions, schema.attempts, schema.scores
 
 
-class GridCell(Struct, frozen=True, kw_only=True):
+class AgentGridCell(Struct, frozen=True, kw_only=True):
     """What one agent made of one question."""
 
     value: float | None
@@ -104,7 +104,7 @@ class TwoByTwo(Struct, frozen=True, kw_only=True):
     """Mean score of the second minus that of the first, on these questions."""
     p: float | None
     """McNemar's exact test, two-sided, one question of each cluster; ``None``: not tested, as
-    :meth:`Grid.untested` says."""
+    :meth:`AgentGrid.untested` says."""
     p_holm: float | None
     """The same, corrected for all pairs of the grid; ``None``: not tested."""
     pairs: int
@@ -167,7 +167,7 @@ class _Column:
         return np.where(made.any(axis=1), sums, np.nan)
 
 
-class Grid:
+class AgentGrid:
     """Every question that some run of the pages was asked, with a column for each run.
 
     Rows are numbered as the questions were asked, those of the first run's set first. Nothing is read until one of the
@@ -355,10 +355,10 @@ class Grid:
         """The group of a question; empty where groups are not read yet."""
         return "" if self.groups is None else self.group_names[int(self.groups[row])]
 
-    def cell(self, row: int, column: int) -> GridCell:
+    def cell(self, row: int, column: int) -> AgentGridCell:
         """What the agent of a column made of the question of a row."""
         mean, cost = float(self.means[row, column]), float(self._costs[row, column])
-        return GridCell(
+        return AgentGridCell(
             value=None if np.isnan(mean) else mean,
             right=int(self.right[row, column]),
             scored=int(self.scored[row, column]),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.compare.grid import Grid, GridCell, GridGroup, GridSort, TwoByTwo
+from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell, GridGroup, GridSort, TwoByTwo
 from ragrounds.evals.compare.pairs import MOST_PAIRS
 
 
@@ -34,7 +34,7 @@ class GridQuestion(Struct, frozen=True, kw_only=True):
     disagreement: float | None
     """Four times the variance of the agents' scores: 0 all alike, 1 half of them right and half wrong; ``None``: fewer
     than two have a score."""
-    cells: tuple[GridCell, ...]
+    cells: tuple[AgentGridCell, ...]
 
 
 class GridTable(Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class GridTable(Struct, frozen=True, kw_only=True):
 
 
 def grid_table(
-    grid: Grid,
+    grid: AgentGrid,
     names: Sequence[str],
     sort: GridSort = "disagreement",
     *,
@@ -66,7 +66,7 @@ def grid_table(
     """The records of a loaded grid.
 
     Args:
-        grid: with all that :meth:`Grid.load` reads.
+        grid: with all that :meth:`AgentGrid.load` reads.
         names: a short name for each column.
         sort: how the questions are sorted.
         ascending: the smallest disagreement, cost or score first; by default disagreement and cost are highest first,

@@ -153,7 +153,7 @@ class _Feed:
             self._answering.release()
 
 
-class Watcher:
+class LiveWatcher:
     """Asks all processes of this machine that make attempts in a home what is in flight. One that does not answer is
     left out; a file that a dead one has left behind is removed.
 

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.color import Color
 
-from ragrounds.evals.compare.grid import GridCell, TwoByTwo, Untested
+from ragrounds.evals.compare.grid import AgentGridCell, TwoByTwo, Untested
 from ragrounds.evals.compare.pairs import MOST_PAIRS
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, p_value, percent, points, safe
@@ -144,7 +144,7 @@ def score_text(value: float) -> str:
     return "1" if text == "1.00" else "0" if text == "0.00" else text.removeprefix("0")
 
 
-def cell_text(cell: GridCell) -> str:
+def cell_text(cell: AgentGridCell) -> str:
     """A cell without colour: the sign of the list of attempts, a share of epochs, or a score."""
     sign = outcome_sign(cell.outcome)
     if cell.outcome == "not_run":
@@ -160,7 +160,7 @@ def cell_text(cell: GridCell) -> str:
     return sign or ("✗" if value <= 0 else score_text(value))
 
 
-def cell_style(cell: GridCell) -> str:
+def cell_style(cell: AgentGridCell) -> str:
     """The style of a cell: ``heat-0`` … ``heat-4`` by its score, ``heat-trouble``, or ``dim`` where there is none."""
     if cell.outcome == "not_run":
         return "dim"

@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.screen import Screen
 
-from ragrounds.evals.compare.grid import GRID_SORTS, Grid, GridSort, WhichRows
+from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort, WhichRows
 from ragrounds.evals.store.causes import Cause
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.hop_reading import HopReader
@@ -106,7 +106,7 @@ class GridScreen(ViewActions, DetailActions, Screen[int | None]):
         self.attempt_list = attempt_list
         pages = attempt_list.pages
         names = column_names(pages.runs, kept_names(pages.store.engine))
-        self.view = GridView(Grid(pages), names, attempt_list.order)
+        self.view = GridView(AgentGrid(pages), names, attempt_list.order)
         self._reader = HopReader(pages)
         self._watch = ChangeWatch(pages.store.engine)
         self._not_before = 0.0

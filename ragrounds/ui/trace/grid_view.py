@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.compare.grid import Grid, GridGroup, GridPattern, GridSort, Numbers, Places, WhichRows
+from ragrounds.evals.compare.grid import AgentGrid, GridGroup, GridPattern, GridSort, Numbers, Places, WhichRows
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, safe
@@ -42,7 +42,7 @@ class GridLine(Struct, frozen=True):
 class GridView:
     """A grid with an order, a cursor's surroundings, and marks."""
 
-    def __init__(self, grid: Grid, names: Sequence[str], listed: array[int] | None) -> None:
+    def __init__(self, grid: AgentGrid, names: Sequence[str], listed: array[int] | None) -> None:
         self.grid = grid
         self.all_names = tuple(names)
         again = Counter(run.agent for run in grid.runs)

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from ragrounds.evals.engine.in_flight import LiveAttempt
-from ragrounds.evals.engine.live_feed import Watcher
+from ragrounds.evals.engine.live_feed import LiveWatcher
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.records import Event
 from ragrounds.ui.progress.lines import doing_words
@@ -54,7 +54,7 @@ class LiveRows:
 
     def __init__(self, pages: Pages, source: LiveSource | None = None, clock: Callable[[], float] = time.time) -> None:
         self._pages, self._clock = pages, clock
-        self._source: LiveSource = source or Watcher(pages.store.home)
+        self._source: LiveSource = source or LiveWatcher(pages.store.home)
         self._runs = {run.id for run in pages.runs}
         self._flying: dict[Key, LiveAttempt] = {}
         self._ended: dict[Key, tuple[LiveAttempt, float]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 from textual import events, on
@@ -16,6 +16,8 @@ from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.bars import KeyBar, KeysShown
 from ragrounds.ui.trace.layout import Cells, fit
 from ragrounds.ui.trace.widgets import Rows
+
+ResultT = TypeVar("ResultT")
 
 
 class MenuLine(Struct, frozen=True):
@@ -42,41 +44,55 @@ def letters(names: Sequence[str], taken: str) -> list[str]:
     return given
 
 
-class MenuScreen(ModalScreen[str | None]):
-    """Chooses one line; ``None``: none was chosen."""
+class BoxScreen(ModalScreen[ResultT]):
+    """Lines in a box over a screen, and the keys below. Escape leaves it: then it gives ``None``."""
 
     DEFAULT_CSS = """
-    MenuScreen {
+    BoxScreen {
         align: center middle;
         & > Vertical { width: 62; max-width: 96%; height: auto; max-height: 90%; border: round $accent;
                        background: $surface; }
         & Rows { height: auto; background: $surface; border: none; padding: 0 1; &:focus { border: none; } }
     }
     """
+
+    def __init__(self, title: str, count: int, at: int = 0) -> None:
+        super().__init__()
+        self._box_title, self._count, self._at = title, count, at
+
+    def compose(self) -> ComposeResult:
+        """The lines in a box, and the keys below."""
+        with Vertical() as box:
+            box.border_title = self._box_title
+            yield Rows(self._row, id="lines", title="")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Begin on the line that was asked for."""
+        rows = self.query_one(Rows)
+        rows.styles.height = min(self._count, max(3, self.app.size.height - 6))
+        rows.show(self._count, self._at)
+        rows.focus()
+
+    def _row(self, row: int, width: int) -> Cells:
+        raise NotImplementedError
+
+    def action_leave(self) -> None:
+        """Close the box; nothing changes."""
+        self.dismiss(None)
+
+
+class MenuScreen(BoxScreen[str | None]):
+    """Chooses one line; ``None``: none was chosen."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "Leave", id="menu.leave"),
     ]
     KEYS_SHOWN: ClassVar[KeysShown] = {"": (("rows.open", "choose"), ("menu.leave", "leave"))}
 
     def __init__(self, title: str, lines: Sequence[MenuLine], at: int = 0) -> None:
-        super().__init__()
-        self.menu_title = title
+        super().__init__(title, len(lines), at)
         self.menu_lines = tuple(lines)
-        self._at = at
-
-    def compose(self) -> ComposeResult:
-        """The lines in a box, and the keys below."""
-        with Vertical() as box:
-            box.border_title = self.menu_title
-            yield Rows(self._row, id="menu", title="")
-        yield KeyBar()
-
-    def on_mount(self) -> None:
-        """Begin on the line that is chosen now."""
-        rows = self.query_one(Rows)
-        rows.styles.height = min(len(self.menu_lines), max(3, self.app.size.height - 6))
-        rows.show(len(self.menu_lines), self._at)
-        rows.focus()
 
     def _row(self, row: int, width: int) -> Cells:
         line = self.menu_lines[row]
@@ -101,7 +117,3 @@ class MenuScreen(ModalScreen[str | None]):
                 event.stop()
                 self.dismiss(line.value)
                 return
-
-    def action_leave(self) -> None:
-        """Close the menu; nothing changes."""
-        self.dismiss(None)

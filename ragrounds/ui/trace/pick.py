@@ -6,28 +6,18 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from ragrounds.ui.text import one_line
-from ragrounds.ui.trace.bars import KeyBar, KeysShown
+from ragrounds.ui.trace.bars import KeysShown
 from ragrounds.ui.trace.layout import Cells, fit
+from ragrounds.ui.trace.menu import BoxScreen
 from ragrounds.ui.trace.widgets import Rows
 
 
-class PickScreen(ModalScreen[tuple[int, ...] | None]):
+class PickScreen(BoxScreen[tuple[int, ...] | None]):
     """Lines to tick. It ends with the places of those that are ticked, or with ``None`` where it was left."""
 
-    DEFAULT_CSS = """
-    PickScreen {
-        align: center middle;
-        & > Vertical { width: 62; max-width: 96%; height: auto; max-height: 90%; border: round $accent;
-                       background: $surface; }
-        & Rows { height: auto; background: $surface; border: none; padding: 0 1; &:focus { border: none; } }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "tick", "Tick, or no longer", id="pick.tick"),
         Binding("a", "tick_all", "Tick all, or none", id="pick.all"),
@@ -39,22 +29,8 @@ class PickScreen(ModalScreen[tuple[int, ...] | None]):
     }
 
     def __init__(self, title: str, lines: Sequence[str], chosen: Collection[int]) -> None:
-        super().__init__()
-        self.pick_title, self.lines, self.chosen = title, tuple(lines), set(chosen)
-
-    def compose(self) -> ComposeResult:
-        """The lines in a box, and the keys below."""
-        with Vertical() as box:
-            box.border_title = self.pick_title
-            yield Rows(self._row, id="pick", title="")
-        yield KeyBar()
-
-    def on_mount(self) -> None:
-        """Begin on the first line."""
-        rows = self.query_one(Rows)
-        rows.styles.height = min(len(self.lines), max(3, self.app.size.height - 6))
-        rows.show(len(self.lines), 0)
-        rows.focus()
+        super().__init__(title, len(lines))
+        self.lines, self.chosen = tuple(lines), set(chosen)
 
     def _row(self, row: int, width: int) -> Cells:
         sign = "[x] " if row in self.chosen else "[ ] "
@@ -79,7 +55,3 @@ class PickScreen(ModalScreen[tuple[int, ...] | None]):
     def action_take(self) -> None:
         """End with what is ticked."""
         self.dismiss(tuple(sorted(self.chosen)))
-
-    def action_leave(self) -> None:
-        """End without a choice."""
-        self.dismiss(None)

@@ -13,7 +13,7 @@ from textual.color import Color
 from textual.pilot import Pilot
 from textual.theme import Theme
 
-from ragrounds.evals.compare.grid import Grid, GridCell
+from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Gold
@@ -184,7 +184,7 @@ async def test_the_grid_is_headed_by_the_scorer_that_was_asked_for(store: Store,
     store.add_scores(run, [score(0, True, scorer="equivalent")])
     other = "equivalent" if asked == "strict" else "strict"
     for pages in (Pages(store, store.runs(), (asked, other)), Pages(store, store.runs(), (asked, other), (asked,))):
-        found = Grid(pages)
+        found = AgentGrid(pages)
         found.load_scores()
         assert found.scorer == ("strict" if not pages.asked else asked)
     app = TraceApp(pages, view="grid")
@@ -199,7 +199,7 @@ async def test_until_questions_are_read_two_agents_have_no_test_yet(pages: Pages
     app = TraceApp(pages)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        found = Grid(pages)
+        found = AgentGrid(pages)
         found.load_scores()
         assert found.untested(0, 1) == "reading"
         await press(pilot, "3")
@@ -234,11 +234,11 @@ async def test_two_runs_of_one_agent_are_told_apart_by_their_ids(tmp_path: Path)
                 assert words in shown
 
 
-def cell(**more: object) -> GridCell:
+def cell(**more: object) -> AgentGridCell:
     made: dict[str, object] = {
         "value": 0.0, "right": 0, "scored": 1, "epochs": 1, "fractional": False, "outcome": "answered", "cost": None
     }  # fmt: skip
-    return msgspec.convert({**made, **more}, GridCell)
+    return msgspec.convert({**made, **more}, AgentGridCell)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def cell(**more: object) -> GridCell:
         (cell(value=1 / 3, right=1, scored=3, epochs=3, outcome="capped"), "1/3^", "heat-2"),
     ],
 )
-def test_cells_can_be_read_without_colour(made: GridCell, text: str, style: str) -> None:
+def test_cells_can_be_read_without_colour(made: AgentGridCell, text: str, style: str) -> None:
     assert (cell_text(made), cell_style(made)) == (text, style)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.compare.grid import Grid
+from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
@@ -40,7 +40,7 @@ def test_a_scorer_that_is_not_preferred_counts_where_no_preferred_one_has_scored
     assert pages.seek("wrong", 4, 1) == 5
     assert 8 in pages.order("wrong")
     assert pages.other_scorers() == ("equivalent", "judged")
-    grid = Grid(pages)
+    grid = AgentGrid(pages)
     grid.load_scores()
     assert grid.used_scorers() == {"strict": 8, "equivalent": 2}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.compare.grid import Grid
+from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.compare.grid_table import grid_table
 from ragrounds.evals.store.arenas import answer_verdicts
 from ragrounds.evals.store.attempt_notes import write_note
@@ -76,7 +76,7 @@ def test_a_watch_sees_what_was_written_when_the_server_has_counted_it(other: Pag
 def test_the_grid(pages: Pages, other: Pages) -> None:
     tables = []
     for shown in (pages, other):
-        grid = Grid(shown)
+        grid = AgentGrid(shown)
         grid.load()
         tables.append(grid_table(grid, ["plain", "seeker"], "cost"))
     assert tables[0] == tables[1]
