@@ -134,7 +134,7 @@ def test_claims_are_checked_and_the_tables_are_in_the_summary(action: Action, tm
     lines = done.summary.splitlines()
     assert lines[0] == "## ragrounds"
     assert "| accuracy(vanilla\\_rag) &gt;= 20% @ 95% | holds | 0." in done.summary
-    assert any(line.startswith("| 2 | vanilla\\_rag\\[top\\_k=8\\] | ") for line in lines)
+    assert any(line.startswith("| 2 | vanilla\\_rag\\[top\\_k=8\\] | ") for line in lines), lines
     # A second step of the same job: the runs are there. A claim that fails fails the step, after the report is made.
     failing = action(
         install="", claims="accuracy(direct) > 99% @ 95%", runs="direct\nvanilla_rag[top_k=8]", artifact=""

@@ -154,7 +154,7 @@ def test_it_follows_a_run_of_another_process(terminal: Terminal, tmp_path: Path)
         terminal.command("trace", "later")
         terminal.see("1 of 5", "Not run yet.")
         store.add_attempts(run, [attempt(run, 0, step(0, "thinking"))], [score(0, True)])
-        terminal.see("1 of 5", "thinking", "strict: right")
+        terminal.see("1 of 5", "thinking", "quiz/000 A ✓")
     terminal.type("q")
     terminal.prompt()
 
