@@ -1,6 +1,7 @@
 """`ragrounds export` as a user gives it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_a_new_file_is_a_new_command(cli, tmp_path):
     )
     assert cli("run", "--display", "none", "--limit", "2", "--agent", "direct").returncode == 0
     listed = cli("export", "--help", PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
-    assert "Ids of runs, a line each." in listed.stdout
+    assert re.search(r"^  ids +Ids of runs, a line each$", listed.stdout, re.MULTILINE)
     made = cli("export", "ids", "direct", "--out", str(tmp_path / "ids.txt"), PYTHONPATH=f"{Path.cwd()}:{tmp_path}")
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "ids.txt").read_text().startswith("direct-")

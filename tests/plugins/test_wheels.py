@@ -103,7 +103,7 @@ def test_scorer_agent_and_retriever_in_tables_and_json(beside: Ragrounds) -> Non
     for name in RUNS:
         assert f"  {name} " in table
     table = beside("compare", *RUNS, "--scorer", "brevity").stdout
-    assert "brevity: words of the answer, words, lower is better" in table
+    assert "brevity, words, lower is better  words of the answer" in table
     tables: dict[str, Any] = {
         one["scorer"]: one for one in json.loads(beside("compare", *RUNS, "--json").stdout)["tables"]
     }
@@ -191,13 +191,14 @@ def test_the_same_six_by_import_path(folder: tuple[Ragrounds, Path]) -> None:
     assert "brevity" not in ragrounds("compare", *agents[:2]).stdout
     for path in ("brevity:BREVITY", "./brevity.py:BREVITY"):
         assert "brevity (words)" in ragrounds("score", *agents[:2], "--scorer", path).stdout
-        assert "brevity: words of the answer, words, lower is better" in (
+        assert "brevity, words, lower is better  words of the answer" in (
             ragrounds("compare", *agents[:2], "--scorer", path).stdout
         )
     (place / "brevity.py").rename(place / "away.py")  # the words of the scorer stand in the store
     assert "brevity (words)" in ragrounds("compare", *agents[:2]).stdout
     assert (
-        "brevity: words of the answer, words, lower" in ragrounds("compare", *agents[:2], "--scorer", "brevity").stdout
+        "brevity, words, lower is better  words of the answer"
+        in ragrounds("compare", *agents[:2], "--scorer", "brevity").stdout
     )
     (place / "away.py").rename(place / "brevity.py")
 
