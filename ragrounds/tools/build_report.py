@@ -1,0 +1,154 @@
+"""What became of every file and row that an index was built from.
+
+Nothing is left out in silence: a file that was not read stands here with the reason. What was read whole and without a
+remark is only counted, so that a report of millions of rows stays small.
+
+| outcome | what it says | searchable |
+|---|---|---|
+| ``read`` | read; with a reason: something worth knowing, such as a guessed encoding | yes |
+| ``cut`` | read in part: the rest was too much, or could not be read | yes |
+| ``duplicate`` | read; its text is the same as another's, and both are searched | yes |
+| ``empty`` | nothing but white space | no |
+| ``unsupported`` | a kind of file that is not read | no |
+| ``skipped`` | it should have been read and could not be: broken, encrypted, pictures without text | no |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+import msgspec
+
+from ragrounds.text import safe
+
+Outcome = Literal["skipped", "cut", "unsupported", "empty", "duplicate", "read"]
+"""The worst first: in this order they are shown."""
+
+_MOST_LISTED = 10_000
+"""Entries that are kept one by one; of more only the number is known."""
+_MOST_LINES = 20
+
+
+class BuildEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file or a row about which there is something to say."""
+
+    path: str
+    outcome: Outcome
+    reason: str = ""
+    """The same words for everything that has the same fault, so that it is counted together."""
+    detail: str = ""
+    """What is true of this file alone: a number of pages, a name, what a library said."""
+    row: int = 0
+    """From 1; 0: the file as a whole."""
+
+    def __str__(self) -> str:
+        place = f"line {self.row} of {self.path}" if self.row else self.path
+        return f"{place}: {self.reason}{f' ({self.detail})' if self.detail else ''}"
+
+
+class BuildReport(msgspec.Struct, kw_only=True):
+    """Outcomes of all files of a folder, and of all rows of JSON Lines."""
+
+    files: dict[str, int] = {}
+    """Outcome → how many files."""
+    rows: dict[str, int] = {}
+    """Outcome → how many rows of JSON Lines."""
+    entries: list[BuildEntry] = []
+    """What is not plainly ``read``, in the order in which it was met."""
+    unlisted: int = 0
+    """Entries that were too many to be kept."""
+
+    def add(self, path: str, outcome: Outcome, reason: str = "", *, detail: str = "", row: int = 0) -> None:
+        """Count a file, or the row of a file; one with a reason, or not plainly read, is listed too."""
+        counts = self.rows if row else self.files
+        counts[outcome] = counts.get(outcome, 0) + 1
+        if outcome != "read" or reason:
+            if len(self.entries) < _MOST_LISTED:
+                self.entries.append(BuildEntry(path, outcome, reason, detail, row))
+            else:
+                self.unlisted += 1
+
+    def add_entries(self, entries: Iterable[BuildEntry]) -> None:
+        """Add what another report, or a listing of a folder, says."""
+        for one in entries:
+            self.add(one.path, one.outcome, one.reason, detail=one.detail, row=one.row)
+
+    @property
+    def clean(self) -> bool:
+        """Whether all was read, and there is nothing to say of any of it."""
+        return not self.entries and not self.unlisted
+
+    def of(self, path: str) -> list[BuildEntry]:
+        """What is said of one file; nothing, where it was plainly read."""
+        return [one for one in self.entries if one.path == path]
+
+    def counted(self) -> str:
+        """All counts in one line: ``4,950 files read, 12 skipped, 30 unsupported``."""
+        parts = []
+        for noun, counts in (("file", self.files), ("row", self.rows)):
+            first = True
+            for outcome in reversed(get_args(Outcome)):
+                if number := counts.get(outcome, 0):
+                    unit = f" {noun if number == 1 else f'{noun}s'}" if first else ""
+                    parts.append(f"{number:,}{unit} {outcome}")
+                    first = False
+        return ", ".join(parts) or "nothing was found"
+
+    def lines(self, width: int = 100, most: int = _MOST_LINES) -> list[str]:
+        """The report as it is printed: the counts, then what is wrong, the worst first and each reason once.
+
+        Args:
+            width: columns that the names of files may take before they are counted instead; one is always shown.
+            most: reasons that are shown.
+
+        Returns:
+            At most `most` + 2 lines, safe to print: names and reasons come from files.
+        """
+        groups: dict[tuple[Outcome, str], list[BuildEntry]] = {}
+        for one in self.entries:
+            groups.setdefault((one.outcome, one.reason), []).append(one)
+        order = get_args(Outcome)
+        ranked = sorted(groups.items(), key=lambda group: (order.index(group[0][0]), -len(group[1])))
+        told = [self.counted()]
+        told += [_group_line(*key, found, width) for key, found in ranked[:most]]
+        left = sum(len(found) for _, found in ranked[most:]) + self.unlisted
+        if left:
+            told.append(f"and {left:,} more")
+        return told
+
+    def to_json(self) -> bytes:
+        """As it is kept beside an index."""
+        return msgspec.json.encode(self)
+
+    @staticmethod
+    def from_json(data: bytes) -> BuildReport:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            msgspec.MsgspecError: it is no report.
+        """
+        return msgspec.json.decode(data, type=BuildReport)
+
+
+def _group_line(outcome: Outcome, reason: str, found: list[BuildEntry], width: int) -> str:
+    start = f"{outcome:<12}{len(found):>6,}  {_flat(reason, 160)}: " if reason else f"{outcome:<12}{len(found):>6,}  "
+    room = max(width - len(start), 0)
+    names: list[str] = []
+    for one in found:
+        place = f"line {one.row:,} of {_flat(one.path, 80)}" if one.row else _flat(one.path, 80)
+        name = f"{place} ({_flat(one.detail, 80)})" if one.detail else place
+        more = len(f" and {len(found) - len(names) - 1:,} more")
+        if names and len(", ".join([*names, name])) + more > room:
+            break
+        names.append(name)
+    left = len(found) - len(names)
+    return f"{start}{', '.join(names)}{f' and {left:,} more' if left else ''}"
+
+
+def _flat(text: str, longest: int) -> str:
+    """One safe line; what is too long loses its middle, since the end of a path tells most."""
+    flat = safe(text).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
+    if len(flat) <= longest:
+        return flat
+    return f"{flat[: longest // 3]}…{flat[-(longest - longest // 3 - 1) :]}"

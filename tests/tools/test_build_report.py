@@ -1,0 +1,85 @@
+"""The report of a build: counts first, the worst next, each reason once, and never a line per file."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragrounds.tools import build_report
+from ragrounds.tools.build_report import BuildEntry, BuildReport
+
+
+def of_a_large_folder() -> BuildReport:
+    report = BuildReport()
+    for number in range(4900):
+        report.add(f"notes/{number}.txt", "read")
+    for number in range(60):
+        report.add(f"slides/{number}.pptx", "unsupported", ".pptx files are not read")
+    for number in range(30):
+        report.add(f"scans/{number}.pdf", "skipped", "its pages are pictures without text", detail=f"{number} pages")
+    for number in range(10):
+        report.add(f"empty/{number}.txt", "empty", "nothing but white space")
+    return report
+
+
+def test_counts_come_first_then_the_worst_each_reason_once() -> None:
+    told = of_a_large_folder().lines()
+    assert told[0] == "4,900 files read, 10 empty, 60 unsupported, 30 skipped"
+    assert [line.split()[:2] for line in told[1:]] == [["skipped", "30"], ["unsupported", "60"], ["empty", "10"]]
+    assert told[1].endswith("scans/0.pdf (0 pages) and 29 more")
+    assert all(len(line) <= 100 for line in told)
+
+
+def test_what_is_plainly_read_is_counted_and_not_listed() -> None:
+    report = BuildReport()
+    report.add("a.txt", "read")
+    assert report.clean
+    assert report.of("a.txt") == []
+    report.add("b.txt", "read", "taken for cp1252")
+    assert not report.clean
+    assert report.lines() == ["2 files read", "read             1  taken for cp1252: b.txt"]
+
+
+def test_rows_are_counted_apart_from_files() -> None:
+    report = BuildReport(rows={"read": 1_000_000})
+    report.add("c.jsonl", "skipped", "it has no id", row=7)
+    report.add("notes.md", "unsupported", ".md files are no JSON Lines")
+    assert report.counted() == "1 file unsupported, 1,000,000 rows read, 1 skipped"
+    assert "line 7 of c.jsonl" in report.lines()[1]
+    assert str(report.entries[0]) == "line 7 of c.jsonl: it has no id"
+
+
+def test_it_is_kept_as_json_and_read_back() -> None:
+    report = of_a_large_folder()
+    assert BuildReport.from_json(report.to_json()) == report
+    assert BuildReport.from_json(b"{}") == BuildReport()
+    assert BuildReport().files is not BuildReport().files
+
+
+def test_one_report_takes_in_another() -> None:
+    report = BuildReport()
+    report.add_entries([BuildEntry("x.pdf", "skipped", "encrypted"), BuildEntry("y.txt", "cut", "too long")])
+    assert (report.files, len(report.entries)) == ({"skipped": 1, "cut": 1}, 2)
+
+
+def test_more_than_can_be_listed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_report, "_MOST_LISTED", 3)
+    report = of_a_large_folder()
+    assert (len(report.entries), report.unlisted, report.files["unsupported"]) == (3, 97, 60)
+    assert report.lines()[-1] == "and 97 more"
+
+
+def test_reasons_beyond_a_screen_are_counted() -> None:
+    report = BuildReport()
+    for number in range(40):
+        report.add(f"{number}.pdf", "skipped", f"fault {number}")
+    told = report.lines()
+    assert len(told) == 22
+    assert told[-1] == "and 20 more"
+
+
+def test_names_from_files_do_nothing_to_a_terminal() -> None:
+    report = BuildReport()
+    report.add("a\nb\x1b[31m\u202e.txt", "skipped", "a\x07bell", detail="\x9b")
+    (line,) = report.lines()[1:]
+    assert line.isprintable()
+    assert "a<U+000A>b<U+001B>[31m<U+202E>.txt" in line
