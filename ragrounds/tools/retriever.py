@@ -28,6 +28,7 @@ from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.merged import MergedSearcher
+from ragrounds.tools.push import PushWay
 
 _ROOM = "ragrounds.tools"
 _MERGING = "ragrounds.tools.merged"
@@ -93,6 +94,10 @@ class Retriever:
     """The module of that extra whose absence is noticed before anything is opened."""
     further_names: Callable[[], Names[str]] = tuple
     """More names that open it, such as those of cards."""
+    caution: str = ""
+    """What a user should know before it is relied on: ``not tried on a real server``."""
+    push: PushWay | None = None
+    """How passages of an index of ours are brought to it; ``None``: they are not."""
 
     def check(self, spec: Spec) -> None:
         """Refuse parameters that the retriever does not have.
@@ -123,7 +128,7 @@ class Retriever:
             }
             for one in self.parameters
         ]
-        words = {key: getattr(self, key) for key in ("name", "summary", "example", "index", "cost", "extra")}
+        words = {key: getattr(self, key) for key in ("name", "summary", "example", "index", "cost", "extra", "caution")}
         return {**words, "missing": self.missing(), "package": self.package, "parameters": parameters}
 
     @property
@@ -135,7 +140,7 @@ class Retriever:
 def _lacks(made: Retriever) -> str:
     if not all(isinstance(one, RetrieverParameter) for one in made.parameters):
         return "its parameters are not all of the class RetrieverParameter."
-    texts = ("summary", "example", "index", "cost", "extra", "library")
+    texts = ("summary", "example", "index", "cost", "extra", "library", "caution")
     return fields_amiss(made, texts, functions=("open", "further_names"))
 
 

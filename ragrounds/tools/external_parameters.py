@@ -1,0 +1,257 @@
+"""The parameters that every retriever over an external index takes (:mod:`ragrounds.tools.external_index`): fields,
+addresses, keys, and what makes vectors of queries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from ragrounds.addresses import check_address
+from ragrounds.errors import UserError, nearest
+from ragrounds.specs import Spec, Value, parse
+from ragrounds.text import safe
+from ragrounds.tools.cards import card_encoding, cards, encoding_of
+from ragrounds.tools.embedders import Encoding, Metric
+from ragrounds.tools.retriever import RetrieverParameter
+
+Mode = Literal["vector", "text", "hybrid"]
+Record = Mapping[str, object]
+P = TypeVar("P", bound="ExternalParameters")
+
+
+class FieldMap(msgspec.Struct, frozen=True, kw_only=True):
+    """Which fields of an engine's records hold what. A dotted name reaches into fields that are objects:
+    ``metadata.title``."""
+
+    id: str = "id"
+    text: str = "text"
+    title: str = "title"
+    document: str = "document"
+    vector: str = "vector"
+
+
+def field_of(record: Record, name: str) -> object:
+    """The value of a field: of that very name, or, where there is none, along its dots; ``None``: there is none."""
+    if name in record:
+        return record[name]
+    value: object = record
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return None
+        value = value[part]
+    return value
+
+
+def text_of(record: Record, name: str) -> str:
+    """A field as text; ``""`` where the record has none."""
+    value = field_of(record, name) if name else None
+    return "" if value is None else value if isinstance(value, str) else str(value)
+
+
+class ExternalParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every external engine takes. An adapter adds its own in a subclass, with :data:`WORDS` of theirs."""
+
+    url: str = ""
+    url_env: str = ""
+    key_env: str = ""
+    id: str = "id"
+    text: str = "text"
+    title: str = "title"
+    document: str = "document"
+    vector: str = "vector"
+    mode: Mode = "vector"
+    embed: str = ""
+    metric: Literal["", "cosine", "ip", "l2"] = ""
+    filter: str = ""
+    version: str = ""
+    connections: int = 4
+    timeout: float = 30.0
+
+    @property
+    def fields(self) -> FieldMap:
+        """The field map."""
+        return FieldMap(id=self.id, text=self.text, title=self.title, document=self.document, vector=self.vector)
+
+
+WORDS: Mapping[str, str] = {
+    "url": "address of the server, without a password",
+    "url_env": "environment variable that holds the address, where a password stands in it",
+    "key_env": "environment variable that holds the key",
+    "id": "field of a passage's id",
+    "text": "field of its text",
+    "title": "field of its title; need not be there",
+    "document": "field of its document's id; need not be there",
+    "vector": "field of its vector",
+    "mode": "vector, text, or hybrid (both, fused)",
+    "embed": "what makes vectors of queries: a card, a Hugging Face id, a folder, openai:MODEL, dense[model=…]",
+    "metric": "cosine, ip or l2; by default that of the embedding model",
+    "filter": "what restricts the search, in the engine's own language",
+    "version": "names the version of the corpus in place of a digest of what the engine holds",
+    "connections": "calls at a time",
+    "timeout": "seconds for one call",
+}
+
+
+def external_parameters(kind: type[ExternalParameters], **words: str) -> tuple[RetrieverParameter, ...]:
+    """The parameters of an adapter's spec, as `ragrounds retrievers show` lists them. `words`: those of its own fields,
+    and in place of the usual ones."""
+    said = {**WORDS, **words}
+    return tuple(
+        RetrieverParameter(field.name, said[field.name], field.default if field.default != "" else None)
+        for field in msgspec.structs.fields(kind)
+    )
+
+
+def read_parameters(spec: Spec, kind: type[P], *, searching: bool = True) -> P:
+    """Read the parameters of a spec. Only where it is opened for `searching` it has to say what makes vectors.
+
+    Raises:
+        UserError: one that is not known (names the nearest), a value of another kind, or a password in the address.
+    """
+    known = kind.__struct_fields__
+    for key in spec.parameters:
+        if key not in known:
+            raise UserError(f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    texts = {field.name for field in msgspec.structs.fields(kind) if field.type is str}
+    plain: dict[str, object] = {key: _plain(value, key in texts) for key, value in spec.parameters.items()}
+    try:
+        given = msgspec.convert(plain, kind)
+    except msgspec.ValidationError as problem:
+        raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
+    if given.url and given.url_env:
+        raise UserError(f"{spec.name} was given url and url_env: expected one of them.")
+    check_url(given.url, spec.name)
+    for name in ("url_env", "key_env"):
+        _check_variable(getattr(given, name), name, spec.name)
+    if given.connections < 1 or not given.timeout > 0:
+        raise UserError(f"Cannot use {str(spec)!r}: connections is 1 or more, timeout more than 0 seconds.")
+    if searching and given.mode != "text" and not given.embed:
+        raise UserError(
+            f"{spec.name}[mode={given.mode}] needs what makes vectors of queries: {spec.name}[embed=MODEL], the model "
+            "that made the vectors of the index. Or search by words: mode=text."
+        )
+    return given
+
+
+def _plain(value: Value, text: bool) -> object:
+    if isinstance(value, bool) and text:
+        return str(value).lower()
+    return str(value) if isinstance(value, Spec) or (text and not isinstance(value, str)) else value
+
+
+def _check_variable(name: str, parameter: str, retriever: str) -> None:
+    if name and not name.replace("_", "a").isalnum():
+        # Whoever gives the key itself here reads no half of it in the error.
+        raise UserError(
+            f"{retriever}[{parameter}=…] takes the name of an environment variable, such as "
+            f"{parameter}=MY_{parameter[:3].upper()}. What was given is no name. "
+            "The key or address itself never stands in a spec."
+        )
+
+
+def check_url(url: str, retriever: str) -> None:
+    """Refuse an address with a password or a key; a user's name may stand in it.
+
+    Raises:
+        UserError: something in it is, or looks like, a password or key.
+    """
+    if not url:
+        return
+    parts = urlsplit(url)
+    instead = (
+        f"put the whole address into an environment variable and give its name, {retriever}[url_env=NAME], or the key "
+        f"alone: key_env=NAME"
+    )
+    if parts.password:
+        raise UserError(
+            f"The address of {retriever} was given with a password. Leave it out: {instead}. A spec stands in tables, "
+            "stores and reports."
+        )
+    host = parts.netloc.rpartition("@")[2]
+    check_address(urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment)), instead)
+
+
+def address_of(given: ExternalParameters, retriever: str, default: str = "") -> str:
+    """The address to reach the server at: `url`, or what the variable `url_env` holds, or `default`.
+
+    Raises:
+        UserError: there is none.
+    """
+    if given.url_env:
+        return _held(given.url_env, "url_env", retriever)
+    if not (given.url or default):
+        raise UserError(f"{retriever} needs the address of its server: {retriever}[url=…] or url_env=NAME.")
+    return given.url or default
+
+
+def key_of(given: ExternalParameters, retriever: str) -> str:
+    """The key that the variable `key_env` holds; empty: the spec names none.
+
+    Raises:
+        UserError: the variable is not set.
+    """
+    return _held(given.key_env, "key_env", retriever) if given.key_env else ""
+
+
+def _held(name: str, parameter: str, retriever: str) -> str:
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise UserError(f"{retriever}[{parameter}={name}] names an environment variable that is not set: set {name}.")
+    return value
+
+
+def secrets_in(*texts: str) -> list[str]:
+    """What must never be shown of some keys and addresses: themselves, and the password in an address."""
+    found = [text for text in texts if text]
+    for text in texts:
+        if "://" in text and (password := urlsplit(text).password):
+            found.append(password)
+    return found
+
+
+def query_encoding(given: ExternalParameters) -> Encoding:
+    """How queries become vectors: the encoding that `embed` names, with the metric of the spec where it says one.
+
+    Raises:
+        UserError: it names no embedder.
+    """
+    spec = parse(given.embed) if "[" in given.embed else Spec(given.embed)
+    if spec.name == "dense":
+        found = encoding_of(spec)[0]
+    elif spec.name in cards():
+        found = encoding_of(spec, card_encoding(spec))[0]
+    else:
+        found = encoding_of(Spec("dense", {"model": spec.name, **spec.parameters}))[0]
+    metric: Metric = given.metric or found.metric
+    return msgspec.structs.replace(found, metric=metric)
+
+
+def check_fields(fields: FieldMap, known: Sequence[str], retriever: str, *, vector: bool, text: bool = True) -> None:
+    """Refuse a field map whose fields the engine has not. Title and document may be missing under their usual names.
+
+    Args:
+        fields: The field map.
+        known: The engine's fields; of a dotted name the first part is enough. Empty: nothing is checked.
+        retriever: For the error.
+        vector: Whether the vector's field is needed.
+        text: Whether the text's field is needed.
+
+    Raises:
+        UserError: one is not there; lists those that are.
+    """
+    if not known:
+        return
+    here = set(known)
+    usual = FieldMap()
+    for purpose in ("id", *(["text"] if text else []), "title", "document", *(["vector"] if vector else [])):
+        name: str = getattr(fields, purpose)
+        optional = purpose in ("title", "document") and name in ("", getattr(usual, purpose))
+        if name not in here and name.split(".")[0] not in here and not optional:
+            listed = ", ".join(sorted(safe(one, 60) for one in here)[:40])
+            raise UserError(
+                f"{retriever} has no field {name!r} for {purpose}=….{nearest(name, here)} Its fields are {listed}."
+            )

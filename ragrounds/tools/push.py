@@ -1,0 +1,67 @@
+"""What it takes to bring the passages of an index of ours into somebody else's (``ragrounds index push``).
+
+An adapter says how by the field ``push`` of its :class:`~ragrounds.tools.retriever.Retriever`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.specs import Spec
+
+
+class PushRow(NamedTuple):
+    """A passage on its way."""
+
+    id: str
+    document: str
+    title: str
+    text: str
+    vector: npt.NDArray[np.float32] | None
+    """Shape (dimensions,); ``None``: words alone are pushed."""
+
+
+class PushTarget(Protocol):
+    """Where passages are pushed to, with blocking calls. Every call may be made again after it failed."""
+
+    def begin(self, dimensions: int, metric: Literal["ip", "cosine", "l2"]) -> int:
+        """Make the table, collection or index where it is not there, with the fields of the spec's field map, and give
+        the number of passages that it holds.
+
+        Args:
+            dimensions: Of the vectors; 0: words alone are pushed.
+            metric: By which the vectors will be searched.
+
+        Raises:
+            UserError: what is there has other fields or dimensions; or words alone cannot be pushed.
+        """
+
+    def put(self, rows: Sequence[PushRow]) -> None:
+        """Insert passages, in place of those with the same id."""
+
+    def end(self) -> int:
+        """Make everything searchable, build what speeds the search up, and give the number of passages that are held
+        now."""
+
+    def fault(self, error: Exception) -> str:
+        """As :meth:`ragrounds.tools.external_index.ExternalEngine.fault`."""
+
+    def close(self) -> None:
+        """Give back the connections."""
+
+
+@dataclass(frozen=True)
+class PushWay:
+    """How an adapter takes passages."""
+
+    open: Callable[[Spec, str], PushTarget]
+    """Opens the target that a spec of the adapter names, with the parameters that searching takes; the text is the
+    name of our index, for the table or collection where the spec names none."""
+    searched: Callable[[Spec, str], Spec]
+    """The spec that searches what was pushed, of the spec and the name that `open` was given."""
+    address: str = "url"
+    """The parameter that ``ADAPTER:ADDRESS`` gives."""
