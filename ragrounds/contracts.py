@@ -121,6 +121,18 @@ class Used(Struct, frozen=True):
     """``None``: the server did not say."""
     hosted: bool
     """By the provider; else by a server that the user named."""
+    requests: int = 0
+    """To a search provider, which is paid by the request; 0: vectors, which are paid by the token."""
+    each: float | None = None
+    """Dollars of such a request by the provider's list, or as the retriever's spec says; ``None``: not known."""
+
+
+class SearchNote(Struct, frozen=True):
+    """What a search has to say beside its passages: its query was cut to the provider's limit, or was refused."""
+
+    what: str
+    """Kind of the note, in one word: ``query_cut``, ``search_refused``."""
+    text: str
 
 
 class SearchResult(Struct, frozen=True):
@@ -131,6 +143,10 @@ class SearchResult(Struct, frozen=True):
     """What it may have to be paid for."""
     withheld: int = 0
     """Passages that a leak guard left out before the last of these."""
+    notes: tuple[SearchNote, ...] = ()
+    """What else is to be known of it; every attempt that gets this result notes it."""
+    searched: str = ""
+    """When a live corpus was searched: UTC, ISO 8601, to the second. Empty: the corpus has a version."""
 
 
 @runtime_checkable

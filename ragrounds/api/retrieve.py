@@ -436,10 +436,10 @@ def _search_all(
 
 def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
     """What embedders on servers were sent for the searches, which are not journaled: all of it was paid."""
-    from ragrounds.models.prices import embedding_price
+    from ragrounds.models.prices import used_price
 
     prices = user_prices(settings)
-    costs = [embedding_price(one.model, one.tokens, prices, hosted=one.hosted) for one in used]
+    costs = [used_price(one, prices) for one in used]
     tokens = [one.tokens for one in used]
     return {
         "search_calls": len(used),

@@ -6,16 +6,15 @@ failed call ends its attempt. :class:`ragrounds.errors.StopRun` ends the run, as
 
 from __future__ import annotations
 
-import asyncio
 import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from ragrounds.pacing import SLEEPING
 from ragrounds.records import Fault
 
 if TYPE_CHECKING:
@@ -121,16 +120,7 @@ def _first(patterns: tuple[re.Pattern[str], ...], said: str) -> int | None:
     return None
 
 
-Sleep = Callable[[float], Awaitable[None]]
-
-
-async def _sleep(seconds: float) -> None:
-    await asyncio.sleep(seconds)
-
-
-sleeping: ContextVar[Sleep] = ContextVar("sleeping", default=_sleep)
-"""Waits some seconds, in the attempt that is running. Whoever runs many attempts sets it, so that one that waits for
-``Retry-After`` makes room for another."""
+sleeping = SLEEPING
 
 
 T = TypeVar("T")

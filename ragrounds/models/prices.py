@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ragrounds.contracts import Used
 from ragrounds.errors import UserError
 from ragrounds.records import Usage
 from ragrounds.text import parse_toml
@@ -30,12 +31,15 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Dollars for an hour of one GPU, in place of prices for tokens: charged while the server is busy."""
     gpus: int | None = None
     """GPUs of the server (default: those the model is spread over)."""
+    request: float | None = None
+    """Dollars for one request to a search provider, in place of the others."""
 
     def __post_init__(self) -> None:
         tokens = (self.input, self.output)
-        if (self.gpu_hour is None) == (tokens == (None, None)) or (self.gpu_hour is None and None in tokens):
-            raise ValueError("expected `input` and `output`, or `gpu_hour`")
-        for name in ("input", "output", "cached", "reasoning", "batch", "gpu_hour", "gpus"):
+        ways = (tokens != (None, None), self.gpu_hour is not None, self.request is not None)
+        if sum(ways) != 1 or (ways[0] and None in tokens):
+            raise ValueError("expected `input` and `output`, or `gpu_hour`, or `request`")
+        for name in ("input", "output", "cached", "reasoning", "batch", "gpu_hour", "gpus", "request"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"`{name}` is {value}; expected a number from 0")
@@ -75,6 +79,9 @@ def read_prices(path: Path) -> Mapping[str, Price]:
         ["vllm:Qwen/Qwen3-8B"]
         gpu_hour = 2.50
 
+        ["search:tavily"]
+        request = 0.005
+
     Raises:
         UserError: the file does not have this form.
     """
@@ -85,7 +92,8 @@ def read_prices(path: Path) -> Mapping[str, Price]:
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise UserError(
             f'{path}: {error}. Expected one table a model: ["provider:model"] with input and output (perhaps cached, '
-            "reasoning) in dollars per million tokens, or gpu_hour (perhaps gpus) in dollars."
+            "reasoning) in dollars per million tokens, or gpu_hour (perhaps gpus) in dollars; a search provider's "
+            "has request, in dollars."
         ) from error
 
 
@@ -123,6 +131,20 @@ def embedding_price(
         return None
     provider, _, name = model.partition(":")
     return listed_price(provider, name, usage)
+
+
+def used_price(used: Used, prices: Mapping[str, Price]) -> float | None:
+    """Dollars of what a search used: vectors from a server, or requests to a search provider; ``None``: not known.
+
+    Args:
+        used: what the search reported.
+        prices: the user's own, which come before any list; a provider's is named ``search:tavily`` and says `request`.
+    """
+    if not used.requests:
+        return embedding_price(used.model, used.tokens, prices, hosted=used.hosted)
+    said = prices.get(used.model)
+    each = used.each if said is None or said.request is None else said.request
+    return None if each is None else used.requests * each
 
 
 def listed_window(provider: str, model: str) -> int | None:

@@ -22,6 +22,8 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
+from ragrounds.pacing import set_share as set_share
+from ragrounds.pacing import share as share
 
 if TYPE_CHECKING:
     import aiolimiter
@@ -186,7 +188,6 @@ class Traffic:
 
 _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Traffic]] = WeakKeyDictionary()
 _reported: dict[str, tuple[ServerTraffic, ...]] = {}
-_share = [1.0]
 
 
 def traffic_of(place: str) -> Traffic:
@@ -224,13 +225,3 @@ def flows() -> list[ServerTraffic]:
 def report_flows(process: str, flows: tuple[ServerTraffic, ...]) -> None:
     """Record the traffic of another process that works for this one; empty when it has ended."""
     _reported[process] = flows
-
-
-def share() -> float:
-    """The share of every limit a minute that this process may use, 0 to 1."""
-    return _share[0]
-
-
-def set_share(part: float) -> None:
-    """Use this share of every limit a minute from now on, as several processes ask the same servers."""
-    _share[0] = part

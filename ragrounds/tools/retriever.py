@@ -98,6 +98,8 @@ class Retriever:
     """What a user should know before it is relied on: ``not tried on a real server``."""
     push: PushWay | None = None
     """How passages of an index of ours are brought to it; ``None``: they are not."""
+    own_corpus: bool = False
+    """It searches something of its own, such as the web: no --corpus is needed, and `corpora.names` may be empty."""
 
     def check(self, spec: Spec) -> None:
         """Refuse parameters that the retriever does not have.
@@ -183,13 +185,28 @@ def find_retriever(name: str) -> Retriever:
     return found
 
 
+def needs_corpus(spec: Spec) -> bool:
+    """Whether a retriever needs a corpus to be named: not one that searches something of its own, nor one that is made
+    of such alone (``rrf[a=pubmed,b=europe_pmc]``).
+
+    Raises:
+        UserError: an unknown retriever.
+    """
+    if find_retriever(spec.name).own_corpus:
+        return False
+    shipped = RETRIEVERS.shipped()
+    named = [one if isinstance(one, Spec) else Spec(str(one)) for one in spec.parameters.values()]
+    members = [one for one in named if one.name in shipped]
+    return not members or any(needs_corpus(one) for one in members)
+
+
 def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: Progress | None = None) -> Searcher:
     """Open a retriever over a corpus; what it needs on disk is built once and kept under ``home/indexes``.
 
     Args:
         retriever: A spec such as ``bm25``, ``bm25[k1=1.2,b=0.75,analyser=plain]`` or ``rrf[a=bm25,b=medcpt]``.
         corpus: ``sample``, a source to read such as ``beir:PATH``, or the name of an index built before; several are
-            joined with ``+``.
+            joined with ``+``; empty for a retriever that needs none (:func:`needs_corpus`).
         home: Where ragrounds keeps its files.
         progress: Called with how far the building is, where something has to be built.
 

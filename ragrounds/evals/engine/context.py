@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -40,7 +41,7 @@ from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
 from ragrounds.evals.engine.thread_bridge import ThreadBridge
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
-from ragrounds.models.prices import Price, embedding_price
+from ragrounds.models.prices import Price, used_price
 from ragrounds.models.reply_parts import believed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import (
@@ -57,6 +58,7 @@ from ragrounds.specs import Value, parse
 from ragrounds.tools.embedders import USED
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
+from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES
 
 R = TypeVar("R", bound=Reply)
 W = TypeVar("W")
@@ -275,7 +277,8 @@ class AttemptContext(AttemptLog):
             """Search, and collect what it used."""
             guarded = GuardedSearcher(searcher, guard) if guard.documents or guard.question else None
             asked = guarded or searcher
-            with USED.collecting() as used:
+            searched = datetime.now(UTC).isoformat(timespec="seconds") if LIVE in searcher.corpus else ""
+            with USED.collecting() as used, SEARCH_NOTES.collecting() as notes:
                 try:
                     if mean and isinstance(asked, MeanSearcher):
                         passages = await asked.search_mean(mean, k)
@@ -283,7 +286,8 @@ class AttemptContext(AttemptLog):
                         passages = await asked.search(query.text, k)
                 except GaveUp as problem:
                     raise CallFailed(problem.kind, str(problem)) from problem
-            return SearchResult(tuple(passages), tuple(used), guarded.withheld if guarded else 0)
+            withheld = guarded.withheld if guarded else 0
+            return SearchResult(tuple(passages), tuple(used), withheld, tuple(notes), searched)
 
         try:
             with self.begun():
@@ -314,6 +318,8 @@ class AttemptContext(AttemptLog):
         )
         if result.withheld:
             self.note("withheld", f"the leak guard left {result.withheld} passages out of what was found")
+        for note in result.notes:
+            self.note(note.what, note.text)
         self._passages.update({passage.id: passage for passage in result.passages})
         return result.passages
 
@@ -378,7 +384,7 @@ class AttemptContext(AttemptLog):
         """Dollars of a search; ``None``: not known."""
         total: float | None = 0.0
         for used in result.used:
-            price = embedding_price(used.model, used.tokens, self.prices, hosted=used.hosted)
+            price = used_price(used, self.prices)
             total = None if total is None or price is None else total + price
         return total
 

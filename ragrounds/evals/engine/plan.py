@@ -48,7 +48,7 @@ from ragrounds.records import Asked, Run
 from ragrounds.specs import Value, parse
 from ragrounds.tools.collection_builder import Progress
 from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
-from ragrounds.tools.retriever import open_searcher, searcher_codes
+from ragrounds.tools.retriever import needs_corpus, open_searcher, searcher_codes
 from ragrounds.version import __version__
 
 FIRST_VERSION = "0.1.0"
@@ -276,8 +276,8 @@ def _open_searcher(
     opened: dict[tuple[str, str], Searcher],
     progress: Progress | None,
 ) -> Searcher:
-    place = agent.card.corpus or recipe.corpus
-    if place is None:
+    place = agent.card.corpus or recipe.corpus or ""
+    if not place and needs_corpus(parse(agent.card.retriever)):
         raise UserError(
             f"The agent {agent.spec!r} searches, but no corpus was given. Name one with --corpus, such as "
             "beir:FOLDER, or `ragrounds index build` one."

@@ -378,7 +378,7 @@ class StoreJournal:
                 rows.append((schema.recalls, {**key, "response": body}))
             return rows
 
-        if entry.kind == "search":  # nobody pays for it
+        if entry.kind == "search" and not getattr(response, "used", None):  # nobody pays for it
             return self._store.writer.put(_prepare)
         self._arrivals.note(entry.key, entry.payer, at, seconds, response)
         committing = self._committing[entry.key] = self._store.writer.put(_prepare)

@@ -23,7 +23,7 @@ from ragrounds.evals.store.codec import compress, decompress
 from ragrounds.evals.store.database import exclusive_transaction, writing_failed
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import VLLM, read_options
-from ragrounds.models.prices import Price, embedding_price, listed_price
+from ragrounds.models.prices import Price, listed_price, used_price
 from ragrounds.records import Run, Usage
 from ragrounds.specs import Spec, parse
 
@@ -77,8 +77,8 @@ class PriceBook(Struct, frozen=True, kw_only=True):
         return 0.0 if provider == "baseline" else listed_price(provider, model, usage)
 
     def of_vectors(self, used: Used) -> float | None:
-        """Dollars of vectors that a server made; ``None``: not known."""
-        return embedding_price(used.model, used.tokens, {**self.listed, **self.said}, hosted=used.hosted)
+        """Dollars of vectors that a server made, or of requests to a search provider; ``None``: not known."""
+        return used_price(used, {**self.listed, **self.said})
 
 
 class RepricedModel(Struct, frozen=True, kw_only=True):

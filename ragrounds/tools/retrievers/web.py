@@ -109,4 +109,5 @@ WEB = Retriever(
     cost="a request to the provider, and one for each page",
     extra="web",
     library="httpx",
+    own_corpus=True,
 )
