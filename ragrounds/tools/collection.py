@@ -1,6 +1,8 @@
 """A collection: the passages of one corpus, stored and versioned, with the search engines built over them.
 
-``home/indexes/NAME/`` holds
+``home/indexes/NAME/`` holds generations (:mod:`ragrounds.tools.generations`): folders of which ``current.json`` names
+the one that is searched. Before there were generations the folder itself was the only one; such an index is read as it
+is. A generation's folder holds
 
 * ``passages.bin`` — the records one after another, MessagePack ``[id, document, title, text]``;
 * ``offsets.u64`` — where each record ends, native 64-bit;
@@ -17,10 +19,14 @@ were read from, and another chunker gives another version."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import mmap
+import os
 import re
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -28,7 +34,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.errors import UserError, unknown
+from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.records import Passage
 
 G = TypeVar("G", bound=np.generic)
@@ -51,12 +57,15 @@ class PassageWriter:
         self.count = count
         self.size = size
         self.chain = chain
-        self._records = _open_at(folder / "passages.bin", size)
-        self._offsets = _open_at(folder / "offsets.u64", count * 8)
+        self._records = open_at(folder / "passages.bin", size)
+        self._offsets = open_at(folder / "offsets.u64", count * 8)
 
     def add(self, passage: Passage) -> None:
         """Append a passage, its end and its part of the content hash; on the disk after :meth:`flush`."""
-        record = _encode((passage.id, passage.document, passage.title, passage.text))
+        self.add_record(record_of(passage))
+
+    def add_record(self, record: bytes) -> None:
+        """:meth:`add` for a passage as another collection stores it."""
         self._records.write(record)
         self.size += len(record)
         self._offsets.write(self.size.to_bytes(8, "little"))
@@ -76,15 +85,19 @@ class PassageWriter:
         self._offsets.close()
 
 
+def record_of(passage: Passage) -> bytes:
+    """A passage as it is stored."""
+    return _encode((passage.id, passage.document, passage.title, passage.text))
+
+
 def sync(file: BinaryIO) -> None:
     """Flush a file to the disk itself, not only to the system."""
-    import os
-
     file.flush()
     os.fsync(file.fileno())
 
 
-def _open_at(path: Path, size: int) -> BinaryIO:
+def open_at(path: Path, size: int) -> BinaryIO:
+    """Open a file to append after its first `size` bytes; what follows them is cut off."""
     path.touch()
     file = path.open("r+b")
     file.truncate(size)  # what an interrupted build left after the last good position is written again
@@ -116,8 +129,12 @@ class PassageStore:
 
     def raw(self, position: int) -> tuple[str, str, str, str]:
         """Id, document id, title and text of the passage at a position (from 0)."""
+        return _decode(self.record(position))
+
+    def record(self, position: int) -> bytes:
+        """The passage at a position as it is stored."""
         start = int(self._ends[position - 1]) if position else 0
-        return _decode(self._records[start : int(self._ends[position])])
+        return self._records[start : int(self._ends[position])]
 
     def passage(self, position: int, corpus: str) -> Passage:
         """The passage at a position, unranked."""
@@ -175,16 +192,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds since the epoch."""
     code: str = ""
     """Digest of the code that read and cut the documents; empty: not known, before version 0.2.0."""
+    origins: tuple[str, ...] = ()
+    """What was read, as ``family:PATH``: that of the build, then those that were added; empty: not known."""
 
 
 class Collection:
-    """A whole collection, open for reading."""
+    """A whole collection, open for reading. While it is open nobody removes it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
+        weakref.finalize(self, os.close, _in_use(folder))
         self.corpus = f"{self.manifest.name}@{self.manifest.version}"  # as passages and runs carry them
         self.store = PassageStore(folder, self.manifest.passages)
+
+    def earlier(self) -> list[Collection]:
+        """The other generations of the same index, newest first: what was computed for their passages can be taken
+        over."""
+        folders = [folder for folder in generation_folders(index_of(self.folder)) if is_current(folder)]
+        return [Collection(folder) for folder in reversed(folders) if folder != self.folder]
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, in its own order; empty where there is no such document."""
@@ -220,19 +246,125 @@ def collection_names(home: Path) -> list[str]:
 
 def collection_sizes(home: Path) -> dict[str, int]:
     """``NAME@VERSION``, as passages and runs carry it → passages, of every whole collection."""
-    manifests = [read_manifest(folder) for name in collection_names(home) if is_current(folder := indexes(home) / name)]
+    folders = [folder for name in collection_names(home) for folder in generation_folders(indexes(home) / name)]
+    manifests = [read_manifest(folder) for folder in folders if is_current(folder)]
     return {f"{manifest.name}@{manifest.version}": manifest.passages for manifest in manifests}
 
 
 def open_named(name: str, home: Path) -> Collection:
-    """Open the collection of that name.
+    """Open the collection of that name: its current generation, or with ``NAME@VERSION`` the one of that version.
 
     Raises:
         UserError: there is none, or its building was interrupted.
     """
-    if name not in collection_names(home):
-        raise unknown("index", name, [*collection_names(home), "sample"], "ragrounds index ls")
-    return Collection(indexes(home) / name)
+    stem, at, version = name.rpartition("@")
+    known = collection_names(home)
+    if name in known:
+        return _opened(indexes(home) / name, "")
+    if at and stem in known:
+        return _opened(indexes(home) / stem, version)
+    raise unknown("index", name, [*known, "sample"], "ragrounds index ls")
+
+
+def _opened(root: Path, version: str) -> Collection:
+    """A generation of an index; a newer one may appear, and an old one go, while it is looked for."""
+    for _ in range(3):
+        folder = generation_of(root, version) if version else current_generation(root)
+        with suppress(FileNotFoundError):
+            return Collection(folder)
+    raise UserError(f"The index {root.name!r} is being removed by another process.")
+
+
+POINTER = "current.json"
+
+
+class CurrentGeneration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which generation of an index is searched: ``current.json``."""
+
+    generation: int
+
+
+def generation_folder(root: Path, number: int) -> Path:
+    """Where a generation of an index is kept; 0 is the index of a former layout."""
+    return root / "generations" / f"{number:04}" if number else root
+
+
+def current_number(root: Path) -> int | None:
+    """The generation of an index that is searched; ``None``: none is whole.
+
+    Raises:
+        UserError: what names it cannot be read.
+    """
+    path = root / POINTER
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=CurrentGeneration).generation
+    except FileNotFoundError:
+        return 0 if (root / "manifest.json").is_file() else None
+    except (msgspec.MsgspecError, RecursionError) as problem:
+        raise UserError(
+            f'Cannot read {str(path)!r}: {problem}. Write {{"generation": NUMBER}} into it, a folder under '
+            f"{str(root / 'generations')!r}, or remove the index and build it again."
+        ) from None
+
+
+def current_generation(root: Path) -> Path:
+    """The folder of an index that is searched; the index's own, where nothing is whole yet."""
+    number = current_number(root)
+    return generation_folder(root, number or 0)
+
+
+def generation_numbers(root: Path) -> list[int]:
+    """All generations of an index whose passages are whole, oldest first."""
+    found = [0] if (root / "manifest.json").is_file() else []
+    for entry in sorted((root / "generations").glob("[0-9]*")):
+        if entry.name.isdigit() and (entry / "manifest.json").is_file():
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def generation_folders(root: Path) -> list[Path]:
+    """The folders of :func:`generation_numbers`."""
+    return [generation_folder(root, number) for number in generation_numbers(root)]
+
+
+def generation_of(root: Path, version: str) -> Path:
+    """The generation of an index that has a version.
+
+    Raises:
+        UserError: none has; names those that there are.
+    """
+    versions = {read_manifest(folder).version: folder for folder in generation_folders(root) if is_current(folder)}
+    if version not in versions:
+        raise UserError(
+            f"The index {root.name!r} has no version {version!r}.{nearest(version, versions)} "
+            f"It has {', '.join(versions) or 'none'}: `ragrounds index show {root.name}`."
+        )
+    return versions[version]
+
+
+def index_of(folder: Path) -> Path:
+    """The folder of the index that a generation is of."""
+    return folder.parent.parent if folder.parent.name == "generations" else folder
+
+
+def _in_use(folder: Path) -> int:
+    """Hold a collection against its removal; the system lets go when the file descriptor or the process ends."""
+    held = os.open(folder / "manifest.json", os.O_RDONLY)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return held
+
+
+def is_used(folder: Path) -> bool:
+    """Whether some process has a collection open."""
+    with (folder / "manifest.json").open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return False
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -242,17 +374,18 @@ def read_manifest(folder: Path) -> Manifest:
         UserError: it is half-built, or was written by another version of this package.
     """
     path = folder / "manifest.json"
+    name = index_of(folder).name
     if not path.is_file():
         raise UserError(
-            f"The index {folder.name!r} is half-built: its building was interrupted. Give the same `ragrounds index "
-            f"build {folder.name} …` again to resume, or `ragrounds index rm {folder.name}`."
+            f"The index {name!r} is half-built: its building was interrupted. Give the same `ragrounds index "
+            f"build {name} …` again to resume, or `ragrounds index rm {name}`."
         )
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise UserError(f"Cannot read {str(path)!r}: {problem}. Remove the index and build it again.") from None
     if manifest.format != FORMAT:
-        raise UserError(f"The index {folder.name!r} has format {manifest.format}, expected {FORMAT}: build it again.")
+        raise UserError(f"The index {name!r} has format {manifest.format}, expected {FORMAT}: build it again.")
     return manifest
 
 
@@ -267,10 +400,19 @@ def is_current(folder: Path) -> bool:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a small file so that it is either there in full or not there at all."""
-    import os
-
     beside = path.with_name(path.name + ".part")
     with beside.open("wb") as file:
         file.write(content)
         sync(file)
     os.replace(beside, path)  # noqa: PTH105 - Path.replace does the same; this names the guarantee
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """What was renamed in a folder is so on the disk, too, where the file system lets folders be flushed."""
+    with suppress(OSError):
+        held = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(held)
+        finally:
+            os.close(held)

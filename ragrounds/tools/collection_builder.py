@@ -1,8 +1,9 @@
 """Builds a collection from a stream of passages. A build that was killed resumes, and memory does not grow with the
 corpus's text.
 
-Every :data:`STRIDE` documents the position is written down. Of each passage
-only a 64-bit hash of its id stays in memory, to find ids given twice (54 million passages: 430 MB).
+Every :data:`STRIDE` documents the position is written down. Of each document only a 64-bit hash of its id stays in
+memory, to find ids given twice (54 million: 430 MB). Where an earlier generation is there, files and documents that
+stayed as they were are taken over from it (:mod:`ragrounds.tools.document_ledger`).
 """
 
 from __future__ import annotations
@@ -12,17 +13,18 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from ragrounds.digests import code_digest, code_unless_first, text_digest
 from ragrounds.errors import StopRun, UserError
+from ragrounds.records import Passage
 from ragrounds.text import file_name
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.collection import (
@@ -35,12 +37,15 @@ from ragrounds.tools.collection import (
     indexes,
     is_current,
     open_named,
-    sync,
+    record_of,
     write_whole,
 )
 from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
+from ragrounds.tools.document_ledger import FileEntry, Ledger, LedgerWriter, document_hash, look, write_files
 
 STRIDE = 20_000
+_TOLD = 512
+"""Documents after which progress is told."""
 _READERS = "ragrounds.tools.documents"
 _CHUNKERS = "ragrounds.tools.chunkers"
 
@@ -99,6 +104,19 @@ def _store(origin: CorpusSource, stamp: str, home: Path, progress: Progress | No
     return folder
 
 
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What became of the documents of a collection, against the generation before."""
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    removed: int = 0
+
+    def having(self, **counts: int) -> Changes:
+        """With these added to what was counted."""
+        return msgspec.structs.replace(self, **{name: getattr(self, name) + more for name, more in counts.items()})
+
+
 class _Place(msgspec.Struct, frozen=True):
     """Where a build stood when it was last written down."""
 
@@ -110,6 +128,10 @@ class _Place(msgspec.Struct, frozen=True):
     size: int
     chain: bytes
     skipped: int
+    files: list[FileEntry]
+    changes: Changes
+    of_file: int
+    """Documents that were taken from the file that is being read."""
 
 
 def build_collection(
@@ -141,119 +163,208 @@ def build_collection(
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_build(folder):
         try:
-            return _collect(folder, source, name, chunker, chunk, bad, progress)
+            return collect(folder, source, name, Cut(chunker, chunk), bad=bad, progress=progress)[0]
         except OSError as problem:
             raise disk_error(folder, problem) from None
 
 
-def _collect(
+class Cut(NamedTuple):
+    """How documents are cut."""
+
+    chunker: str
+    """Canonical text."""
+    chunk: Chunker | None
+    """``None``: they stay whole."""
+
+
+def collect(
     folder: Path,
     source: CorpusSource,
     name: str,
-    chunker: str,
-    chunk: Chunker | None,
-    bad: list[BadLine] | None,
-    progress: Count | None,
-) -> Manifest:
-    (folder / "manifest.json").unlink(missing_ok=True)
-    place = _resume(folder, source.stamp(), chunker)
-    skipped = place.skipped
-    writer = PassageWriter(folder, count=place.count, size=place.size, chain=place.chain)
-    seen = _Ids(folder, place.documents)
-    documents, at = place.documents, place.at
-    before = len(bad) if bad is not None else 0
-    try:
-        for passage, after in passages(source, bad=bad, start=place.at):
-            if not seen.take(passage.id):
-                file = source.files[min(after[0], len(source.files) - 1)]
-                wrong = BadLine(str(file), after[1], f"the id {passage.id!r} was given before")
-                if bad is None:
-                    raise UnreadableLine(f"Cannot read {wrong}. Ids must differ.")
-                bad.append(wrong)
-                continue
-            for piece in chunk(passage) if chunk else (passage,):
-                writer.add(piece)
-            documents, at = documents + 1, after
-            if documents % STRIDE == 0:
-                writer.flush()
-                seen.flush()
-                lost = skipped + (len(bad) - before if bad is not None else 0)
-                here = _Place(place.stamp, chunker, at, writer.count, documents, writer.size, writer.chain, lost)
-                write_whole(folder / "progress.json", msgspec.json.encode(here))
-                if progress:
-                    progress(writer.count)
-        writer.flush()
-    finally:
-        writer.close()
-        seen.close()
-    if writer.count == 0:
-        raise UserError(f"The corpus {source.name!r} is empty: no passage was found in {_listed(source)}.")
-    _index_ids(folder)
-    manifest = Manifest(
-        name=name,
-        version=writer.chain.hex()[:12],
-        passages=writer.count,
-        documents=documents,
-        chunker=chunker,
-        source=_listed(source),
-        skipped=skipped + (len(bad) - before if bad is not None else 0),
-        size=writer.size,
-        built=time.time(),
-        code=building_code(chunker),
-    )
-    write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=2))
-    (folder / "progress.json").unlink(missing_ok=True)
-    if progress:
-        progress(writer.count)
-    return manifest
+    cut: Cut,
+    *,
+    base: Ledger | None = None,
+    origins: tuple[str, ...] = (),
+    bad: list[BadLine] | None = None,
+    progress: Count | None = None,
+) -> tuple[Manifest, Changes]:
+    """:func:`build_collection` in a folder that the caller holds. What `base` has in the same form is taken over: files
+    that are as they were are not read, documents that are as they were are not cut."""
+    return _Collecting(folder, source, cut, base, bad, progress).collected(name, origins)
 
 
-class _Ids:
-    """Hashes of the ids given so far: a sorted array, with the newest in a set beside it until they are many. They are
-    also appended to a file, for a build that is resumed."""
+class _Collecting:
+    """One build: it reads files and stores passages, from where an interrupted one stood."""
 
-    def __init__(self, folder: Path, documents: int) -> None:
-        path = folder / "seen.u64"
-        path.touch()
-        self._file = path.open("r+b")
-        self._file.truncate(documents * 8)
-        self._old: npt.NDArray[np.uint64] = np.sort(np.frombuffer(self._file.read(), dtype="<u8").astype(np.uint64))
-        self._new: set[int] = set()
-        self._file.seek(documents * 8)
+    def __init__(
+        self,
+        folder: Path,
+        source: CorpusSource,
+        cut: Cut,
+        base: Ledger | None,
+        bad: list[BadLine] | None,
+        progress: Count | None,
+    ) -> None:
+        (folder / "manifest.json").unlink(missing_ok=True)
+        self._folder, self._source, self._cut, self._base = folder, source, cut, base
+        self._code = building_code(cut.chunker)
+        # Another chunker, or other code that reads or cuts, may make something else of the same document.
+        held = base.collection.manifest if base is not None else None
+        self._same_cut = held is not None and (held.chunker, held.code) == (cut.chunker, self._code)
+        stamp = source.stamp() + (held.version if held is not None else "")
+        self._place = place = _resume(folder, stamp, cut.chunker)
+        self._changes, self._files, self._of_file = place.changes, list(place.files), place.of_file
+        self._bad: list[BadLine] = [] if bad is None else bad
+        self._strict, self._bad_before = bad is None, len(self._bad)
+        self._progress = progress
+        self._noted = place.documents
+        self._passages = PassageWriter(folder, count=place.count, size=place.size, chain=place.chain)
+        self._ledger = LedgerWriter(folder, place.documents)
 
-    def take(self, identity: str) -> bool:
-        """Remember an id; false: it was given before."""
-        value = id_hash(identity)
-        if value in self._new:
+    @property
+    def _skipped(self) -> int:
+        return self._place.skipped + len(self._bad) - self._bad_before
+
+    def collected(self, name: str, origins: tuple[str, ...]) -> tuple[Manifest, Changes]:
+        source = self._source
+        try:
+            for number, file in enumerate(source.files):
+                if number >= self._place.at[0]:
+                    self._file(number, file)
+            self._flush()
+        finally:
+            self._passages.close()
+            self._ledger.close()
+        if self._passages.count == 0:
+            raise UserError(f"The corpus {source.name!r} is empty: no passage was found in {listed(source)}.")
+        write_files(self._folder, self._files)
+        manifest = Manifest(
+            name=name,
+            version=self._passages.chain.hex()[:12],
+            passages=self._passages.count,
+            documents=self._ledger.documents,
+            chunker=self._cut.chunker,
+            source=listed(source),
+            skipped=self._skipped,
+            size=self._passages.size,
+            built=time.time(),
+            code=self._code,
+            origins=origins,
+        )
+        finish(self._folder, manifest)
+        if self._progress:
+            self._progress(self._passages.count)
+        known = self._changes.replaced + self._changes.unchanged
+        return manifest, self._changes.having(removed=len(self._base) - known if self._base is not None else 0)
+
+    def _file(self, number: int, path: Path) -> None:
+        """Read a file, or take its documents over where it is as it was."""
+        start = self._place.at[1] if number == self._place.at[0] else 0
+        before, bad = look(path, time.time_ns()), len(self._bad)
+        if not start:
+            self._of_file = 0
+        if not start and self._taken_over(number, before):
+            return
+        # Read by itself: its place in the corpus is this one's matter.
+        alone = replace(self._source, files=(path,))
+        for passage, (_, line) in passages(alone, bad=None if self._strict else self._bad, start=(0, start)):
+            self._document(passage, path, line)
+            if line and self._ledger.documents % STRIDE == 0:
+                self._note(number, line)
+        clean = before.clean and not start and len(self._bad) == bad and before.same(look(path, time.time_ns()))
+        self._files.append(msgspec.structs.replace(before, documents=self._of_file, clean=clean))
+        self._file_done(number)
+
+    def _taken_over(self, number: int, now: FileEntry) -> bool:
+        if self._base is None or not self._same_cut or (held := self._base.file(now.path)) is None:
             return False
-        at = int(np.searchsorted(self._old, np.uint64(value)))
-        if at < len(self._old) and int(self._old[at]) == value:
+        entry, first = held
+        if not entry.same(now):
             return False
-        self._new.add(value)
-        self._file.write(value.to_bytes(8, "little"))
-        if len(self._new) > max(STRIDE, len(self._old) // 4):
-            fresh = np.fromiter(self._new, dtype=np.uint64, count=len(self._new))
-            self._old = np.sort(np.concatenate([self._old, fresh]))
-            self._new.clear()
+        own = range(first, first + entry.documents)
+        if any(self._ledger.knows(int(self._base.ids[one])) for one in own):
+            return False  # an id that another file gives now, too: to be said by reading it
+        for one in own:
+            self._base.copy(one, self._passages, self._ledger)
+            self._of_file += 1
+            self._changes = self._changes.having(unchanged=1)
+        self._files.append(entry)
+        self._file_done(number)
         return True
 
-    def flush(self) -> None:
-        """Everything added so far is on the disk when this returns."""
-        sync(self._file)
+    def _file_done(self, number: int) -> None:
+        if self._ledger.documents - self._noted >= STRIDE:
+            self._note(number + 1, 0)
+        elif self._progress:
+            self._progress(self._passages.count)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+    def _document(self, passage: Passage, path: Path, line: int) -> None:
+        value = id_hash(passage.id)
+        if self._ledger.knows(value):
+            wrong = BadLine(str(path), line, f"the id {passage.id!r} was given before")
+            if self._strict:
+                raise UnreadableLine(f"Cannot read {wrong}. Ids must differ.")
+            self._bad.append(wrong)
+            return
+        digest = document_hash(passage)
+        known = self._base.find(value) if self._base is not None else None
+        same = False
+        if self._base is not None and known is not None and self._same_cut and self._base.digest(known) == digest:
+            self._base.copy(known, self._passages, self._ledger)
+            same = True
+        else:
+            pieces = [record_of(piece) for piece in (self._cut.chunk(passage) if self._cut.chunk else (passage,))]
+            for record in pieces:
+                self._passages.add_record(record)
+            self._ledger.add(value, digest, len(pieces))
+            same = self._base is not None and known is not None and self._base.records(known) == pieces
+        self._of_file += 1
+        kind = "added" if known is None else "unchanged" if same else "replaced"
+        self._changes = self._changes.having(**{kind: 1})
+        if self._progress and self._ledger.documents % _TOLD == 0:
+            self._progress(self._passages.count)
+
+    def _note(self, number: int, line: int) -> None:
+        """Write down where the build stands: the next file, and how many of its lines are done."""
+        self._noted = self._ledger.documents
+        self._flush()
+        here = msgspec.structs.replace(
+            self._place,
+            at=(number, line),
+            count=self._passages.count,
+            documents=self._ledger.documents,
+            size=self._passages.size,
+            chain=self._passages.chain,
+            skipped=self._skipped,
+            files=self._files,
+            changes=self._changes,
+            of_file=self._of_file,
+        )
+        write_whole(self._folder / "progress.json", msgspec.json.encode(here))
+        if self._progress:
+            self._progress(self._passages.count)
+
+    def _flush(self) -> None:
+        self._passages.flush()
+        self._ledger.flush()
 
 
 def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
     """Where to resume; the beginning, where nothing usable was written down or the source is another one."""
     path = folder / "progress.json"
-    if path.is_file():
+    with suppress(FileNotFoundError, msgspec.MsgspecError):  # a version before may have written it
         place = msgspec.json.decode(path.read_bytes(), type=_Place)
         if (place.stamp, place.chunker) == (stamp, chunker):
             return place
-    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0)
+    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0, [], Changes(), 0)
+
+
+def finish(folder: Path, manifest: Manifest) -> None:
+    """Make a collection whole, of which the passages are stored: it is found by id, and says what it is."""
+    _index_ids(folder)
+    write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+    for left in ("progress.json", "seen.u64"):
+        (folder / left).unlink(missing_ok=True)
 
 
 def _index_ids(folder: Path) -> None:
@@ -265,10 +376,10 @@ def _index_ids(folder: Path) -> None:
         order = np.argsort(values, kind="stable").astype(np.uint32)
         values[order].tofile(folder / f"{kind}.u64")
         order.tofile(folder / f"{kind}.u32")
-    (folder / "seen.u64").unlink(missing_ok=True)
 
 
-def _listed(source: CorpusSource) -> str:
+def listed(source: CorpusSource) -> str:
+    """The files of a source, the first ones by name."""
     shown = ", ".join(map(str, source.files[:3]))
     return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
 
