@@ -226,6 +226,7 @@ class _Collecting:
         return self._place.skipped + len(self._bad) - self._bad_before
 
     def collected(self, name: str, origins: tuple[str, ...]) -> tuple[Manifest, Changes]:
+        """Read what is left, and make the collection whole."""
         source = self._source
         try:
             for number, file in enumerate(source.files):
