@@ -191,7 +191,13 @@ class ExternalSearcher:
     """Searches an index that somebody else keeps: see :class:`ragrounds.contracts.Searcher`."""
 
     def __init__(
-        self, spec: Spec, name: str, given: ExternalParameters, engine: ExternalEngine, *, secrets: Sequence[str] = ()
+        self,
+        spec: Spec,
+        name: str,
+        given: ExternalParameters,
+        engine: ExternalEngine | Callable[[], ExternalEngine],
+        *,
+        secrets: Sequence[str] = (),
     ) -> None:
         """Look at the engine: its fields and its version.
 
@@ -199,7 +205,7 @@ class ExternalSearcher:
             spec: The retriever, as the user gave it.
             name: What the corpus is called.
             given: The parameters.
-            engine: What is searched.
+            engine: What is searched, or what opens it: its errors too are then told in one line.
             secrets: What no error may show.
 
         Raises:
@@ -208,17 +214,17 @@ class ExternalSearcher:
         self.spec = str(spec)
         self._name = spec.name
         self._given = given
-        self._engine = engine
         self._redact = Redactor(*secrets)
         self._threads = ThreadPoolExecutor(given.connections, thread_name_prefix=f"ragrounds-{spec.name}")
         self._away = False
         self._encoding_now = threading.Lock()
-        self._closing = weakref.finalize(self, _closed, engine, self._threads)
+        self._engine = engine if isinstance(engine, ExternalEngine) else self._blocking(engine)
+        self._closing = weakref.finalize(self, _closed, self._engine, self._threads)
         try:
             self._embedder = self._opened_embedder()
             vector = given.mode != "text"
-            check_fields(given.fields, self._blocking(engine.fields), spec.name, vector=vector)
-            self.corpus = f"{name}@{given.version or self._blocking(lambda: engine.sample(SAMPLED)).version}"
+            check_fields(given.fields, self._blocking(self._engine.fields), spec.name, vector=vector)
+            self.corpus = f"{name}@{given.version or self._blocking(lambda: self._engine.sample(SAMPLED)).version}"
         except BaseException:
             self._closing()
             raise

@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -166,17 +166,26 @@ class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_f
     dimensions: int
 
 
-def open_dense(
+class PassageVectors(NamedTuple):
+    """The vectors of a collection's passages, as they are kept on disk."""
+
+    vectors: Vectors
+    """A row a passage, in the collection's order, shape (passages, dimensions)."""
+    encoding: Encoding
+    embedder: Embedder
+    folder: Path
+
+
+def passage_vectors(
     collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Count | None = None
-) -> DenseSearcher:
-    """Open dense retrieval over a collection; vectors are made where they are not there, and an interrupted
-    build is resumed.
+) -> PassageVectors:
+    """The vectors of all passages, made where they are not there; an interrupted build is resumed. No store is opened.
 
     Raises:
-        UserError: the model or the store cannot be had; vectors that do not fit the collection.
+        UserError: the model cannot be had; vectors that do not fit the collection.
         StopRun: the disk is full.
     """
-    encoding, store = encoding_of(spec, card)
+    encoding, _ = encoding_of(spec, card)
     # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
     model = encoding.document_model or encoding.model
     decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
@@ -198,6 +207,21 @@ def open_dense(
         lambda: _build(collection, folder, documents, embedder, progress),
     )
     vectors: Vectors = map_array(folder / "vectors.f32", np.float32).reshape(statistics.passages, statistics.dimensions)
+    return PassageVectors(vectors, encoding, embedder, folder)
+
+
+def open_dense(
+    collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Count | None = None
+) -> DenseSearcher:
+    """Open dense retrieval over a collection; vectors are made where they are not there, and an interrupted
+    build is resumed.
+
+    Raises:
+        UserError: the model or the store cannot be had; vectors that do not fit the collection.
+        StopRun: the disk is full.
+    """
+    _, store = encoding_of(spec, card)
+    vectors, encoding, embedder, folder = passage_vectors(collection, spec, card, progress=progress)
     named = f"ragrounds-{collection.manifest.version}-{folder.name.removeprefix('dense-')}"
     placed = {key: value for key, value in spec.parameters.items() if key != "base_url" or not encoding.alias}
     return DenseSearcher(
