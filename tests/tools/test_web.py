@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from ragrounds.errors import GaveUp, StopRun, UserError
 from ragrounds.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers import web as searching
+from ragrounds.tools.web import provider_budget
 from ragrounds.tools.web.pages import Fetched, Fetcher, FetchFailed, FetchLimits, excerpt, extract, is_public
 from ragrounds.tools.web.providers import SearchFailed, WebHit, provider
 from ragrounds.tools.web.pubmed import PubMed, parsed
@@ -23,6 +25,12 @@ _HTML = (
     + "<p>Dexamethasone shortens croup in children, and a single dose is enough for most of them. </p>" * 6
     + "</article><script>evil()</script></body></html>"
 )
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Waits between tries are none: what waits is tested beside."""
+    monkeypatch.setattr(provider_budget, "FIRST_WAIT", 0.0)
 
 
 @pytest.fixture
@@ -220,9 +228,11 @@ async def test_providers(spec, monkeypatch):
     ("response", "reason"),
     [
         ((401, b"bad key secret-key"), "answered 401"),
+        ((400, b'{"message": "bad query, key secret-key"}'), r"answered 400: bad query, key \[key\]"),
         ((200, b"<html>"), "not JSON"),
         ((200, b"[" * 100_000), "not JSON"),
-        (httpx.ConnectError("secret-key"), "did not answer"),
+        (httpx.ReadError("secret-key"), "did not answer"),
+        (httpx.ConnectError("secret-key"), "no answer for"),
     ],
 )
 async def test_providers_that_fail_tell_no_key(response, reason, monkeypatch):
@@ -233,8 +243,9 @@ async def test_providers_that_fail_tell_no_key(response, reason, monkeypatch):
             raise response
         return _sent(response[1], response[0])
 
-    with pytest.raises(SearchFailed, match=reason) as told:
-        await provider("serper", transport=httpx.MockTransport(answer)).search("x", 3)
+    search = provider("serper[wait=0,rate=1000]", transport=httpx.MockTransport(answer))
+    with pytest.raises((SearchFailed, StopRun), match=reason) as told:
+        await search.search("x", 3)
     assert "secret-key" not in str(told.value)
 
 
@@ -261,7 +272,7 @@ async def test_a_provider_that_redirects_stops_the_run(monkeypatch):
     [
         (gzip.compress(b"[" + b" " * 50_000_000 + b"]"), "gzip", "more than 8,388,608 bytes unpacked"),
         (b" " * 9_000_000, "identity", "more than 8,388,608 bytes received"),
-        (b"[[]" + b",[]" * 200_000 + b"]", "identity", "not JSON"),
+        (b"[[]" + b",[]" * 200_000 + b"]", "identity", "200,002 lists and objects"),
         (b"x", "br", "not asked for"),
     ],
 )
@@ -272,7 +283,7 @@ async def test_what_a_provider_answers_is_bounded(body, encoding, reason, monkey
         return _sent(body, **{"content-encoding": encoding})
 
     with pytest.raises(SearchFailed, match=reason):
-        await provider("tavily", transport=httpx.MockTransport(answer)).search("x", 3)
+        await provider("tavily[rate=1000]", transport=httpx.MockTransport(answer)).search("x", 3)
 
 
 async def test_a_key_that_a_provider_repeats_is_taken_out(monkeypatch):
@@ -292,9 +303,12 @@ async def test_a_key_that_a_provider_repeats_is_taken_out(monkeypatch):
         ('searxng[url="http://localhost:1/?api_key=abc"]', "with a key as 'api_key'"),
         ('searxng[url="http://u:p@localhost:1/"]', "with a login"),
         ("bing", "search provider"),
-        ("tavily", "TAVILY_API_KEY"),
         ("searxng", "address"),
-        ("serper[k=3]", "SERPER_API_KEY"),
+        ("serper[k=3]", "no parameter 'k'"),
+        ("tavily[rat=3]", "Did you mean 'rate'"),
+        ("tavily[rate=0]", "a number, more than 0"),
+        ("tavily[length=1.5]", "a whole number"),
+        ('tavily[url="https://elsewhere.example"]', "key_env=TAVILY_API_KEY"),
     ],
 )
 def test_providers_that_cannot_be_used(spec, reason, monkeypatch):
@@ -320,7 +334,7 @@ async def test_pubmed(monkeypatch):
             return _sent(b'{"esearchresult": {"idlist": ["2", "3"]}}')
         return _sent(_PUBMED)
 
-    search = PubMed(transport=httpx.MockTransport(answer))
+    search = PubMed(parse("pubmed[rate=1000]"), transport=httpx.MockTransport(answer))
     [article] = await search.search("croup", 5)
     assert (article.pmid, article.title, article.abstract) == ("2", "Croup again", "AIM: One. Two.")
     assert (article.journal, article.year) == ("J", "2020")
@@ -330,12 +344,12 @@ async def test_pubmed(monkeypatch):
     "content", [b"not xml", b'<!DOCTYPE a [<!ENTITY x "y">]><PubmedArticleSet>&x;</PubmedArticleSet>']
 )
 def test_pubmed_answers_that_cannot_be_read(content):
-    with pytest.raises(SearchFailed):
+    with pytest.raises(ValueError, match="XML that cannot be read"):
         parsed(content)
 
 
 async def test_pubmed_lists_that_cannot_be_read():
-    search = PubMed(transport=httpx.MockTransport(lambda request: _sent(b'{"error": "x"}')))
+    search = PubMed(parse("pubmed[rate=1000]"), transport=httpx.MockTransport(lambda request: _sent(b'{"error": "x"}')))
     with pytest.raises(SearchFailed, match="not a list"):
         await search.search("x", 2)
 
@@ -343,33 +357,33 @@ async def test_pubmed_lists_that_cannot_be_read():
 class _Fixed:
     spec = "fixed"
 
-    def __init__(self, fails=0):
+    def __init__(self, fails=False):
         self.fails = fails
 
     async def search(self, query, k):
         if self.fails:
-            self.fails -= 1
-            raise SearchFailed("fixed answered 503")
+            raise SearchFailed("fixed answered 503", "server")
         return [
             WebHit(title="T", url=f"{query}/page", snippet="single dose is enough"),
             WebHit(title="", url="x", snippet="s"),
         ][:k]
 
 
-async def test_the_web_as_a_corpus(site, fetcher, monkeypatch):
-    monkeypatch.setattr(searching, "PAUSE", 0.0)
+async def test_the_web_as_a_corpus(site, fetcher):
     spec = parse("web[provider=tavily,pages=true]")
-    searcher = searching.WebSearcher(spec, provider=_Fixed(fails=2), fetcher=fetcher)
+    searcher = searching.WebSearcher(spec, provider=_Fixed(), fetcher=fetcher)
     found = await searcher.search(site.url, 5)
     assert "Dexamethasone shortens croup" in found[0].text
     assert found[1].text == "s"  # the page cannot be had: the snippet stands
+    day = datetime.now(UTC).date().isoformat()
+    assert searcher.corpus == "web@live"
     assert [(p.rank, p.corpus, p.retriever) for p in found] == [
-        (1, "web@live", "web[pages=true,provider=tavily]"),
-        (2, "web@live", "web[pages=true,provider=tavily]"),
+        (1, f"web@{day}", "web[pages=true,provider=tavily]"),
+        (2, f"web@{day}", "web[pages=true,provider=tavily]"),
     ]
     assert await searcher.search(" ", 3) == []
-    with pytest.raises(GaveUp, match=r"3 times.*503.*'croup'"):
-        await searching.WebSearcher(spec, provider=_Fixed(fails=3), fetcher=fetcher).search("croup", 1)
+    with pytest.raises(GaveUp, match=r"503.*'croup'"):
+        await searching.WebSearcher(spec, provider=_Fixed(fails=True), fetcher=fetcher).search("croup", 1)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ from ragrounds.specs import Value, parse
 from ragrounds.tools.embedders import USED
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
-from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES
+from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES, SEARCH_REQUESTS
 
 R = TypeVar("R", bound=Reply)
 W = TypeVar("W")
@@ -278,7 +278,11 @@ class AttemptContext(AttemptLog):
             guarded = GuardedSearcher(searcher, guard) if guard.documents or guard.question else None
             asked = guarded or searcher
             searched = datetime.now(UTC).isoformat(timespec="seconds") if LIVE in searcher.corpus else ""
-            with USED.collecting() as used, SEARCH_NOTES.collecting() as notes:
+            with (
+                USED.collecting() as used,
+                SEARCH_REQUESTS.collecting() as requests,
+                SEARCH_NOTES.collecting() as notes,
+            ):
                 try:
                     if mean and isinstance(asked, MeanSearcher):
                         passages = await asked.search_mean(mean, k)
@@ -287,7 +291,7 @@ class AttemptContext(AttemptLog):
                 except GaveUp as problem:
                     raise CallFailed(problem.kind, str(problem)) from problem
             withheld = guarded.withheld if guarded else 0
-            return SearchResult(tuple(passages), tuple(used), withheld, tuple(notes), searched)
+            return SearchResult(tuple(passages), (*used, *requests), withheld, tuple(notes), searched)
 
         try:
             with self.begun():

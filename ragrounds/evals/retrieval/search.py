@@ -16,6 +16,7 @@ from ragrounds.errors import UserError
 from ragrounds.records import Passage, Query
 from ragrounds.tools.embedders import USED
 from ragrounds.tools.leak_guard import LeakGuard, read_guard
+from ragrounds.tools.search_notes import SEARCH_REQUESTS
 
 Keep = Callable[[str, Passage], bool]
 """Whether a passage may be a result of the query with that id: the place for a leak guard."""
@@ -76,7 +77,7 @@ async def retrieve(
     run: dict[str, list[tuple[str, float]]] = {}
     seconds: dict[str, float] = {}
     left_out = 0
-    with USED.collecting() as used:
+    with USED.collecting() as used, SEARCH_REQUESTS.collecting() as requests:
         for number, (query, text) in enumerate(queries.items(), 1):
             wanted = written.get(query) or Query(text)
             began = time.perf_counter()
@@ -86,7 +87,7 @@ async def retrieve(
             if progress:
                 progress(number)
     size = getattr(searcher, "size", None)
-    return Retrieved(searcher.spec, searcher.corpus, run, seconds, left_out, used=tuple(used), size=size)
+    return Retrieved(searcher.spec, searcher.corpus, run, seconds, left_out, used=(*used, *requests), size=size)
 
 
 async def _documents(

@@ -10,21 +10,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ragrounds.errors import GaveUp, UserError
-from ragrounds.records import Passage
+from ragrounds.errors import UserError
 from ragrounds.specs import Spec
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
+from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
 
 if TYPE_CHECKING:  # httpx takes longer to import than all retrievers together
     from ragrounds.tools.web.pages import Fetcher
     from ragrounds.tools.web.providers import SearchProvider, WebHit
 
-TRIES = 3
-PAUSE = 1.0
-"""Seconds before the second try; twice as long before the third."""
 
-
-class WebSearcher:
+class WebSearcher(LiveSearcher):
     """Searches the web; see :class:`ragrounds.contracts.Searcher`."""
 
     def __init__(self, spec: Spec, *, provider: SearchProvider | None = None, fetcher: Fetcher | None = None) -> None:
@@ -36,50 +32,20 @@ class WebSearcher:
         if not isinstance(pages, bool):
             raise UserError(f"Cannot use pages={pages!r}: expected true or false.")
         from ragrounds.tools.web.pages import Fetcher
+        from ragrounds.tools.web.provider_budget import effective
         from ragrounds.tools.web.providers import SearchProvider
 
-        self._provider = provider or SearchProvider(chosen if isinstance(chosen, Spec) else Spec(chosen))
+        named = chosen if isinstance(chosen, Spec) else Spec(chosen)
+        self._provider = provider or SearchProvider(named)
         self._fetcher = fetcher or (Fetcher() if pages else None)
-        self.spec = str(spec)
-        self.corpus = "web@live"
+        plain = effective(named)
+        super().__init__(str(spec.having(provider=plain if plain.parameters else plain.name)), "web")
 
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The first `k` results, with 1 / rank as the score.
-
-        Raises:
-            GaveUp: the provider gives no answer, also when asked again.
-        """
-        if not query.strip():
-            return []
-        hits = await self._hits(query, k)
-        texts = await asyncio.gather(*(self._text(hit) for hit in hits))
-        return [
-            Passage(
-                id=hit.url,
-                document=hit.url,
-                title=hit.title,
-                text=text,
-                corpus=self.corpus,
-                score=1 / rank,
-                rank=rank,
-                retriever=self.spec,
-            )
-            for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), 1)
-        ]
-
-    async def _hits(self, query: str, k: int) -> list[WebHit]:
-        from ragrounds.tools.web.providers import SearchFailed
-
-        for number in range(TRIES):
-            try:
-                return await self._provider.search(query, k)
-            except SearchFailed as problem:
-                if number == TRIES - 1:
-                    raise GaveUp(
-                        "search", f"Web search failed {TRIES} times: {problem}. The query was {query[:200]!r}."
-                    ) from None
-                await asyncio.sleep(PAUSE * 2**number)
-        return []
+    async def hits(self, query: str, k: int) -> list[LiveHit]:
+        """The provider's results, with their snippets, or with the parts of their pages around these."""
+        found = await self._provider.search(query, k)
+        texts = await asyncio.gather(*(self._text(hit) for hit in found))
+        return [LiveHit(hit.url, hit.title, text, hit.score) for hit, text in zip(found, texts, strict=True)]
 
     async def _text(self, hit: WebHit) -> str:
         if self._fetcher is None:
@@ -103,7 +69,9 @@ WEB = Retriever(
     example="web[provider=tavily,pages=true]",
     open=_open,
     parameters=(
-        RetrieverParameter("provider", "tavily, brave, serper, or searxng[url=…]"),
+        RetrieverParameter(
+            "provider", "tavily, brave, serper, or searxng[url=…]; each takes rate, length, words, wait"
+        ),
         RetrieverParameter("pages", "fetch the pages in place of the snippets", False),
     ),
     cost="a request to the provider, and one for each page",

@@ -3,27 +3,40 @@
 ``searxng[url="http://localhost:8888"]``, ``tavily``, ``brave``, ``serper``; keys come from TAVILY_API_KEY,
 BRAVE_API_KEY and SERPER_API_KEY. The Bing API that several papers used was retired in August 2025: a web run of theirs
 cannot be repeated with the same engine.
+
+What each allows (:mod:`ragrounds.tools.web.provider_budget`) is as its own pages say in November 2026, and can be said
+otherwise: ``tavily[rate=1.5,length=300]``.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
+import urllib.parse
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import httpx
 import msgspec
-from msgspec.structs import asdict
 
-from ragrounds.addresses import check_address, redirected
-from ragrounds.errors import UserError, unknown
-from ragrounds.http import ENCODINGS, REPLY, BadReply, check_json, read_json, read_parts
-from ragrounds.redaction import Redactor
+from ragrounds.errors import unknown
 from ragrounds.specs import Spec, parse
+from ragrounds.tools.web.provider_budget import (
+    LIMITS,
+    ProviderBudget,
+    SearchFailed,
+    SearchRefused,
+    budget_of,
+    check_parameters,
+    effective,
+    fitted,
+)
+from ragrounds.tools.web.provider_client import SECONDS, ProviderClient, checked_json, own_address
 
-SECONDS = 20.0
+__all__ = ["SECONDS", "SearchFailed", "SearchProvider", "SearchRefused", "WebHit", "provider", "provider_names"]
+
 _MOST = 20
 """Results that the providers give at once."""
+_LONG_QUERY = 2000
+"""Bytes of a query in an address, beyond which it is sent in the body: servers take addresses of 4 to 8 kB."""
 
 
 class WebHit(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +45,8 @@ class WebHit(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     url: str
     snippet: str
-
-
-class SearchFailed(Exception):
-    """A search that gave no answer, with the reason; keys never stand in it."""
+    score: float | None = None
+    """The provider's own; ``None``: it gives none."""
 
 
 class SearchProvider:
@@ -44,75 +55,56 @@ class SearchProvider:
     def __init__(self, spec: Spec, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         if spec.name not in _PROVIDERS:
             raise unknown("search provider", spec.name, _PROVIDERS, "docs/retrieval.md")
-        self._ask, variable = _PROVIDERS[spec.name]
-        self._key = os.environ.get(variable, "") if variable else ""
-        if variable and not self._key:
-            raise UserError(f"The search provider {spec.name!r} needs the environment variable {variable}.")
-        self._url = str(spec.parameters.get("url", ""))
-        if spec.name == "searxng" and not self._url.startswith(("http://", "https://")):
-            raise UserError('searxng needs its address: searxng[url="http://localhost:8888"].')
-        check_address(self._url, "let the server on this machine ask for none")
-        for key in spec.parameters:
-            if key != "url" or spec.name != "searxng":
-                raise UserError(f"The search provider {spec.name!r} has no parameter {key!r}.")
-        self.spec = str(spec)
-        self._redact = Redactor(self._key)
-        self._client = httpx.AsyncClient(transport=transport, timeout=SECONDS, headers={"Accept-Encoding": ENCODINGS})
+        form = _PROVIDERS[spec.name]
+        check_parameters(spec, ("url", *(["key_env"] if form.variable else []), *LIMITS))
+        url, variable = own_address(spec, form.url, form.variable)
+        self.spec = str(effective(spec))
+        self._ask = form.ask
+        self._client = ProviderClient(
+            spec.name,
+            url,
+            budget_of(spec, form.budget),
+            variable=variable,
+            needed=bool(form.variable),
+            transport=transport,
+        )
 
     async def search(self, query: str, k: int) -> list[WebHit]:
-        """The first `k` results, without keys.
+        """The first `k` results, without keys. A query longer than the provider takes is cut, and the cut noted on the
+        search (:data:`~ragrounds.tools.search_notes.SEARCH_NOTES`).
 
         Raises:
+            SearchRefused: the provider does not take this query.
             SearchFailed: no answer, or none that can be read.
-            StopRun: the provider redirects.
+            StopRun: every further search would end alike: a wrong key, a plan that is used up, nobody there.
         """
-        request = self._ask(self._client, self._url.rstrip("/"), self._key, query, min(k, _MOST))
-        content = await answer_to(self._client, request, self.spec, self._redact)
-        try:
-            check_json(content)
-            found = read_json(content)
-        except (BadReply, ValueError):
-            raise SearchFailed(f"{self.spec} answered with something that is not JSON") from None
-        return [WebHit(**{name: self._redact(text) for name, text in asdict(hit).items()}) for hit in _hits(found)[:k]]
+        asked = fitted(query, self._client.budget, self._client.name)
+        found = await self._client.fetch(
+            lambda client, url, key: self._ask(client, url, key, asked, min(k, _MOST)), checked_json
+        )
+        redact = self._client.redact
+        return [
+            WebHit(title=redact(hit.title), url=redact(hit.url), snippet=redact(hit.snippet), score=hit.score)
+            for hit in _hits(found)[:k]
+        ]
 
     async def close(self) -> None:
         """Give back connections."""
-        await self._client.aclose()
-
-
-async def answer_to(client: httpx.AsyncClient, request: httpx.Request, who: str, redact: Redactor) -> bytes:
-    """The body of a provider's answer, within :data:`SECONDS` in all.
-
-    Raises:
-        SearchFailed: there is none, or it is too large.
-        StopRun: the provider redirects.
-    """
-    try:
-        async with asyncio.timeout(SECONDS):
-            response = await client.send(request, stream=True, follow_redirects=False)
-            try:
-                if 300 <= response.status_code < 400:
-                    place = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
-                    raise redirected(place, response.status_code, response.headers.get("location", ""), redact)
-                if response.status_code != 200:
-                    raise SearchFailed(f"{who} answered {response.status_code}")
-                encoding = response.headers.get("content-encoding", "")
-                return await read_parts(response.aiter_raw(), encoding, REPLY.size)
-            finally:
-                await response.aclose()
-    except (httpx.HTTPError, httpx.StreamError, TimeoutError) as problem:
-        raise SearchFailed(f"{who} did not answer ({type(problem).__name__})") from None
-    except BadReply as problem:
-        raise SearchFailed(f"{who} answered with something that is not read: {problem.message}") from None
+        await self._client.close()
 
 
 def provider(spec: str, *, transport: httpx.AsyncBaseTransport | None = None) -> SearchProvider:
     """The provider that a spec names.
 
     Raises:
-        UserError: there is none, or its key or address is missing.
+        UserError: there is none, or its address is missing.
     """
     return SearchProvider(parse(spec), transport=transport)
+
+
+def provider_names() -> tuple[str, ...]:
+    """The names of the providers."""
+    return tuple(_PROVIDERS)
 
 
 def _hits(found: object) -> list[WebHit]:
@@ -126,35 +118,71 @@ def _hits(found: object) -> list[WebHit]:
         url = row.get("url") or row.get("link") if isinstance(row, dict) else None
         if isinstance(url, str):
             snippet = row.get("content") or row.get("snippet") or row.get("description") or ""
-            hits.append(WebHit(title=str(row.get("title") or ""), url=url, snippet=str(snippet)))
+            score = row.get("score")
+            known = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < float("inf")
+            hits.append(
+                WebHit(
+                    title=str(row.get("title") or ""),
+                    url=url,
+                    snippet=str(snippet),
+                    score=float(score) if known else None,
+                )
+            )
     return hits
 
 
 def _searxng(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
-    return client.build_request("GET", f"{url}/search", params={"q": query, "format": "json"})
+    asked = {"q": query, "format": "json"}
+    if len(urllib.parse.quote(query)) > _LONG_QUERY:
+        return client.build_request("POST", f"{url}/search", data=asked)
+    return client.build_request("GET", f"{url}/search", params=asked)
 
 
 def _tavily(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
     headers = {"Authorization": f"Bearer {key}"}
-    body = {"query": query, "max_results": k}
-    return client.build_request("POST", "https://api.tavily.com/search", json=body, headers=headers)
+    return client.build_request("POST", f"{url}/search", json={"query": query, "max_results": k}, headers=headers)
 
 
 def _brave(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
-    address = "https://api.search.brave.com/res/v1/web/search"
     headers = {"X-Subscription-Token": key, "Accept": "application/json"}
-    return client.build_request("GET", address, params={"q": query[:400], "count": k}, headers=headers)
+    return client.build_request("GET", f"{url}/res/v1/web/search", params={"q": query, "count": k}, headers=headers)
 
 
 def _serper(client: httpx.AsyncClient, url: str, key: str, query: str, k: int) -> httpx.Request:
-    body = {"q": query, "num": k}
-    return client.build_request("POST", "https://google.serper.dev/search", json=body, headers={"X-API-KEY": key})
+    return client.build_request("POST", f"{url}/search", json={"q": query, "num": k}, headers={"X-API-KEY": key})
 
 
 _Ask = Callable[[httpx.AsyncClient, str, str, str, int], httpx.Request]
-_PROVIDERS: dict[str, tuple[_Ask, str]] = {
-    "searxng": (_searxng, ""),
-    "tavily": (_tavily, "TAVILY_API_KEY"),
-    "brave": (_brave, "BRAVE_API_KEY"),
-    "serper": (_serper, "SERPER_API_KEY"),
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a provider is asked, and what it allows."""
+
+    ask: _Ask
+    url: str
+    variable: str
+    budget: ProviderBudget
+
+
+_PROVIDERS: dict[str, _Form] = {
+    # It passes queries on to engines whose limits it does not know, and charges nothing.
+    "searxng": _Form(_searxng, "", "", ProviderBudget(rate=5, length=2000, price=0.0)),
+    # 100 requests a minute for a key of development, 1,000 for one of production; a basic search is one credit.
+    "tavily": _Form(
+        _tavily, "https://api.tavily.com", "TAVILY_API_KEY", ProviderBudget(rate=100 / 60, length=400, price=0.008)
+    ),
+    "brave": _Form(
+        _brave,
+        "https://api.search.brave.com",
+        "BRAVE_API_KEY",
+        ProviderBudget(rate=1, length=400, words=50, price=0.005),
+    ),
+    # Google looks at 2,048 characters, and at the first 32 words of them.
+    "serper": _Form(
+        _serper,
+        "https://google.serper.dev",
+        "SERPER_API_KEY",
+        ProviderBudget(rate=5, length=2048, words=32, price=0.001),
+    ),
 }

@@ -1,35 +1,45 @@
-"""PubMed through NCBI's E-utilities: esearch for the ids, efetch for titles and abstracts.
+"""PubMed through NCBI's E-utilities: esearch for ids, efetch for titles and abstracts of articles and book chapters.
 
 Three requests a second, ten with NCBI_API_KEY, as NCBI asks.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from ragrounds.http import ENCODINGS, BadReply, check_json, read_json
-from ragrounds.redaction import Redactor
-from ragrounds.tools.web.providers import SECONDS, SearchFailed, answer_to
+from ragrounds.http import check_json, read_json
+from ragrounds.specs import Spec
+from ragrounds.tools.web.any_words import match_of, matched
+from ragrounds.tools.web.provider_budget import LIMITS, ProviderBudget, budget_of, check_parameters, effective, fitted
+from ragrounds.tools.web.provider_client import ProviderClient, own_address
 
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+T = TypeVar("T")
 BASE = "https://eutils.ncbi.nlm.nih.gov/entrez/eutils"
+KEY = "NCBI_API_KEY"
+BUDGET = ProviderBudget(rate=3, length=4000, price=0.0)
+_WITH_KEY = 10
+"""Requests a second with a key."""
 _TAGS = 200_000
 """Tags of an answer: some articles have a thousand."""
 
 
 class PubMedArticle(msgspec.Struct, frozen=True, kw_only=True):
-    """One article of PubMed."""
+    """One article of PubMed, or one book or chapter of a book."""
 
     pmid: str
     title: str
     abstract: str
     journal: str
+    """Or the book in which it stands."""
     year: str
 
 
@@ -42,86 +52,126 @@ class _Found(msgspec.Struct):
 
 
 class PubMed:
-    """Searches PubMed."""
+    """Searches PubMed: ``pubmed[match=auto,rate=3]``."""
 
-    spec = "pubmed"
-
-    def __init__(self, *, transport: httpx.AsyncBaseTransport | None = None, base: str = BASE) -> None:
-        self._key = os.environ.get("NCBI_API_KEY", "")
-        self._pause = 0.1 if self._key else 0.34
-        self._base = base
-        self._redact = Redactor(self._key)
-        self._client = httpx.AsyncClient(transport=transport, timeout=SECONDS, headers={"Accept-Encoding": ENCODINGS})
-        self._one = asyncio.Lock()
-        self._last = 0.0
+    def __init__(
+        self, spec: Spec | None = None, *, transport: httpx.AsyncBaseTransport | None = None, base: str = BASE
+    ) -> None:
+        spec = spec or Spec("pubmed")
+        check_parameters(spec, ("match", "url", "key_env", *LIMITS))
+        url, variable = own_address(spec, base, KEY)
+        rate = _WITH_KEY if os.environ.get(variable) else BUDGET.rate
+        self.spec = str(effective(spec))
+        self._match = match_of(spec)
+        self._client = ProviderClient(
+            "pubmed", url, budget_of(spec, replace(BUDGET, rate=rate)), variable=variable, transport=transport
+        )
 
     async def search(self, query: str, k: int) -> list[PubMedArticle]:
-        """The `k` articles that PubMed holds most relevant, in its order.
+        """The `k` articles that PubMed holds most relevant, in its order. A query of which nothing has all words is
+        searched for by any of them, where `match` is ``auto``; that is noted on the search.
 
         Raises:
+            SearchRefused: PubMed does not take the query.
             SearchFailed: no answer, or none that can be read.
+            StopRun: PubMed is not there.
         """
-        found = await self._get(
-            "esearch.fcgi", {"term": query, "retmax": str(k), "sort": "relevance", "retmode": "json"}
-        )
-        try:
-            check_json(found)
-            listed = msgspec.convert(read_json(found), _Found)
-            ids = [str(one) for one in listed.esearchresult.idlist][:k]
-        except (BadReply, ValueError):
-            raise SearchFailed("PubMed answered with something that is not a list of articles") from None
+        asked = fitted(query, self._client.budget, "pubmed")
+        ids = await matched(asked, self._match, "pubmed", lambda text: self._ids(text, k))
         if not ids:
             return []
-        got = await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"})
-        articles = {one.pmid: one for one in await asyncio.to_thread(parsed, got)}
+        found = await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"}, parsed)
+        articles = {one.pmid: one for one in found}
+        redact = self._client.redact
         wanted = [asdict(articles[one]) for one in ids if one in articles]
-        return [PubMedArticle(**{name: self._redact(text) for name, text in one.items()}) for one in wanted]
+        return [PubMedArticle(**{name: redact(text) for name, text in one.items()}) for one in wanted]
 
     async def close(self) -> None:
         """Give back connections."""
-        await self._client.aclose()
+        await self._client.close()
 
-    async def _get(self, tool: str, parameters: dict[str, str]) -> bytes:
-        asked = {"db": "pubmed", "tool": "ragrounds", **parameters} | ({"api_key": self._key} if self._key else {})
-        async with self._one:
-            await asyncio.sleep(max(0.0, self._last + self._pause - time.monotonic()))
-            self._last = time.monotonic()
-            request = self._client.build_request("POST", f"{self._base}/{tool}", data=asked)  # long queries fit no URL
-            return await answer_to(self._client, request, "PubMed", self._redact)
+    async def _ids(self, text: str, k: int) -> list[str]:
+        return (await self._get("esearch.fcgi", {"term": text, "retmax": str(k), "sort": "relevance"}, _listed))[:k]
+
+    async def _get(self, tool: str, parameters: dict[str, str], read: Callable[[bytes], T]) -> T:
+        form = {"esearch.fcgi": {"retmode": "json"}}.get(tool, {})
+        asked = {"db": "pubmed", "tool": "ragrounds", **form, **parameters}
+
+        def build(client: httpx.AsyncClient, url: str, key: str) -> httpx.Request:
+            """A form in the body: long queries fit no address."""
+            return client.build_request("POST", f"{url}/{tool}", data=asked | ({"api_key": key} if key else {}))
+
+        return await self._client.fetch(build, read)
+
+
+def _listed(body: bytes) -> list[str]:
+    """The ids of esearch's answer."""
+    check_json(body)
+    try:
+        found = read_json(body)
+    except ValueError:
+        raise ValueError("it is not a list of articles") from None
+    result = found.get("esearchresult") if isinstance(found, dict) else None
+    if isinstance(result, dict) and (said := result.get("ERROR")):
+        raise ValueError(str(said))
+    try:
+        return [str(one) for one in msgspec.convert(found, _Found).esearchresult.idlist]
+    except msgspec.ValidationError:
+        raise ValueError("it is not a list of articles") from None
 
 
 def parsed(content: bytes) -> list[PubMedArticle]:
-    """Articles of PubMed's XML.
+    """Articles, books and chapters of PubMed's XML, in its order.
 
     Raises:
-        SearchFailed: it is no XML, or XML that plays tricks.
+        ValueError: it is no XML, or XML that plays tricks.
     """
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, fromstring
 
     if content.count(b"<") > _TAGS:
-        raise SearchFailed(f"PubMed answered with XML of more than {_TAGS:,} tags")
+        raise ValueError(f"XML of more than {_TAGS:,} tags")
     try:
-        root = fromstring(content, forbid_dtd=False)
+        root: Element = fromstring(content, forbid_dtd=False)
     except (ParseError, DefusedXmlException, RecursionError) as problem:
-        raise SearchFailed(f"PubMed answered with XML that cannot be read ({problem})") from None
-    return [_article(node) for node in root.iter("PubmedArticle")]
+        raise ValueError(f"XML that cannot be read: {problem}") from None
+    return [_READERS[node.tag](node) for node in root.iter() if node.tag in _READERS]
 
 
-def _article(node: Any) -> PubMedArticle:
-    def _text(path: str) -> str:
-        found = node.find(path)
-        return " ".join("".join(found.itertext()).split()) if found is not None else ""
+def _article(node: Element) -> PubMedArticle:
+    return PubMedArticle(
+        pmid=_text(node, ".//PMID"),
+        title=_text(node, ".//ArticleTitle"),
+        abstract=_abstract(node),
+        journal=_text(node, ".//Journal/Title"),
+        year=_text(node, ".//JournalIssue/PubDate/Year") or _text(node, ".//JournalIssue/PubDate/MedlineDate")[:4],
+    )
 
+
+def _book(node: Element) -> PubMedArticle:
+    """A book, or a chapter of one: a chapter of GeneReviews or StatPearls has an ``ArticleTitle`` of its own."""
+    book = _text(node, ".//Book/BookTitle")
+    return PubMedArticle(
+        pmid=_text(node, "./BookDocument/PMID") or _text(node, ".//PMID"),
+        title=_text(node, "./BookDocument/ArticleTitle") or book,
+        abstract=_abstract(node),
+        journal=book,
+        year=_text(node, ".//Book/PubDate/Year") or _text(node, ".//ContributionDate/Year"),
+    )
+
+
+_READERS = {"PubmedArticle": _article, "PubmedBookArticle": _book}
+
+
+def _abstract(node: Element) -> str:
     parts = []
     for part in node.iterfind(".//Abstract/AbstractText"):
         body = " ".join("".join(part.itertext()).split())
         label = part.get("Label")
         parts.append(f"{label}: {body}" if label else body)
-    return PubMedArticle(
-        pmid=_text(".//PMID"),
-        title=_text(".//ArticleTitle"),
-        abstract=" ".join(parts),
-        journal=_text(".//Journal/Title"),
-        year=_text(".//JournalIssue/PubDate/Year") or _text(".//JournalIssue/PubDate/MedlineDate")[:4],
-    )
+    return " ".join(parts)
+
+
+def _text(node: Element, path: str) -> str:
+    found = node.find(path)
+    return " ".join("".join(found.itertext()).split()) if found is not None else ""

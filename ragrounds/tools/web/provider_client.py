@@ -1,0 +1,234 @@
+"""Requests to search providers over HTTP: within their budget, bounded, without redirects, and told apart by what a
+failure means for the searches that follow."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import urllib.parse
+from collections.abc import Callable
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+import httpx
+
+from ragrounds.addresses import check_address, redirected
+from ragrounds.contracts import Used
+from ragrounds.errors import StopRun, UserError
+from ragrounds.http import ENCODINGS, REPLY, BadReply, check_json, own_traffic, read_json, read_parts
+from ragrounds.redaction import Redactor
+from ragrounds.specs import Spec
+from ragrounds.text import safe
+from ragrounds.tools.search_notes import SEARCH_REQUESTS
+from ragrounds.tools.web.provider_budget import (
+    PassingFault,
+    ProviderBudget,
+    ProviderTraffic,
+    SearchRefused,
+    traffic_to,
+    wait_asked,
+)
+
+T = TypeVar("T")
+SECONDS = 20.0
+"""For one request and its answer."""
+_SAID = 300
+"""Characters of a provider's own words in an error."""
+_FIRST_REFUSED = 10
+"""Queries of which none was answered, after which it is not the queries."""
+_NEVER = frozenset({401, 402, 407, 432, 433})
+"""The key is wrong, the plan is used up (Tavily's 432 and 433): every further search would end alike."""
+_NEVER_AT_FIRST = frozenset({403, 404, 405})
+"""The same, unless other queries were answered: then it is about this one."""
+_USED_UP = re.compile(
+    r"(?:not enough|insufficient) (?:credit|quota|balance)|quota (?:is |was )?exceeded", re.IGNORECASE
+)
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+
+Build = Callable[[httpx.AsyncClient, str, str], httpx.Request]
+"""Makes a request from the client, the address and the key."""
+
+
+class ProviderClient:
+    """One provider's address, with its key and its budget.
+
+    Args:
+        name: as specs name it.
+        url: its address, without a slash at the end.
+        budget: what it allows.
+        variable: of the environment, with its key; empty: it takes none. It is read at the first request, so that a
+            replay, which makes none, needs no key.
+        needed: whether it answers nothing without a key.
+        transport: in place of the network, for tests.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        budget: ProviderBudget,
+        *,
+        variable: str = "",
+        needed: bool = False,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.name, self.url, self.budget = name, url, budget
+        self._variable, self._needed, self._transport = variable, needed, transport
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._refused = 0
+
+    @property
+    def key(self) -> str:
+        """Its key; empty: there is none, or it needs none."""
+        return os.environ.get(self._variable, "").strip() if self._variable else ""
+
+    @property
+    def redact(self) -> Redactor:
+        """Takes its key out of texts."""
+        return Redactor(self.key)
+
+    async def fetch(self, build: Build, read: Callable[[bytes], T]) -> T:
+        """What `read` makes of its answer to a request, which is made in its turn, and again where a fault may pass;
+        `read` raises a ValueError or a BadReply for an answer of another form.
+
+        Raises:
+            SearchRefused: it does not take this query.
+            SearchFailed: no answer after all tries.
+            StopRun: every further search would end alike.
+        """
+        if self._needed and not self.key:
+            raise StopRun(f"The search provider {self.name!r} needs the environment variable {self._variable}.")
+        traffic = traffic_to(f"{self.name} {self.url}", self.name)
+        try:
+            found = await traffic.ask(lambda: self._once(build, read, traffic), self.budget)
+        except SearchRefused as refused:
+            self._refused += 1
+            if not traffic.answered and self._refused >= _FIRST_REFUSED:
+                raise StopRun(
+                    f"{self.name} has refused each of the first {self._refused} queries, so it is not the queries. "
+                    f"The last time: {refused}."
+                ) from None
+            raise
+        SEARCH_REQUESTS.report(Used(f"search:{self.name}", None, hosted=True, requests=1, each=self.budget.price))
+        return found
+
+    async def close(self) -> None:
+        """Give back the connections of the running event loop."""
+        if client := self._clients.pop(asyncio.get_running_loop(), None):
+            await client.aclose()
+
+    def _client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = httpx.AsyncClient(
+                transport=self._transport, timeout=SECONDS, headers={"Accept-Encoding": ENCODINGS}
+            )
+        return self._clients[loop]
+
+    async def _once(self, build: Build, read: Callable[[bytes], T], traffic: ProviderTraffic) -> T:
+        client = self._client()
+        request = build(client, self.url, self.key)
+        try:
+            with own_traffic():
+                async with asyncio.timeout(SECONDS):
+                    return read(await self._answer(client, request, traffic))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
+            raise PassingFault("connection", f"{self.name} did not answer ({type(problem).__name__})") from None
+        except (httpx.HTTPError, httpx.StreamError, TimeoutError) as problem:
+            raise PassingFault("server", f"{self.name} did not answer ({type(problem).__name__})") from None
+        except BadReply as problem:
+            said = f"{self.name} answered with something that is not read: {problem.message}"
+            if problem.kind == "too_large":  # and would be another time
+                raise SearchRefused(said, problem.kind) from None
+            raise PassingFault("malformed", said) from None
+        except (ValueError, RecursionError) as problem:
+            said = f"{self.name} answered with something that cannot be read ({problem})"
+            raise PassingFault("malformed", self.redact(safe(said, _SAID))) from None
+
+    async def _answer(self, client: httpx.AsyncClient, request: httpx.Request, traffic: ProviderTraffic) -> bytes:
+        response = await client.send(request, stream=True, follow_redirects=False)
+        try:
+            status = response.status_code
+            if 300 <= status < 400:
+                place = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
+                raise redirected(place, status, response.headers.get("location", ""), self.redact)
+            body = await read_parts(response.aiter_raw(), response.headers.get("content-encoding", ""), REPLY.size)
+            if status != 200:
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                self._raise(status, self._said(body), headers, traffic)
+            return body
+        finally:
+            await response.aclose()
+
+    def _raise(self, status: int, said: str, headers: dict[str, str], traffic: ProviderTraffic) -> None:
+        """Raise what a status means."""
+        what = f"{self.name} answered {status}{f': {said}' if said else ''}"
+        if status == 429:
+            raise PassingFault("rate_limit", what, wait_asked(headers))
+        if status >= 500 or status in (408, 409, 425):
+            raise PassingFault("server", what, wait_asked(headers))
+        if status in _NEVER or (status in _NEVER_AT_FIRST and not traffic.answered) or _USED_UP.search(said):
+            raise StopRun(f"{what}. {self._mend(status)} What is done is kept.")
+        raise SearchRefused(what, "bad_request")
+
+    def _mend(self, status: int) -> str:
+        if self.name == "searxng":
+            return "Check its address, and that `search.formats` in its settings has json."
+        if status in (402, 432, 433):
+            return "Its plan is used up: see your account there."
+        return f"Check {self._variable}." if self._variable else "Check its address."
+
+    def _said(self, body: bytes) -> str:
+        """The words of an error, on one line and without keys."""
+        try:
+            words = _message(read_json(body[:65_536]))
+        except ValueError:
+            words = ""
+        return self.redact(safe(" ".join(words.split()), _SAID)).rstrip(".")
+
+
+def checked_json(body: bytes) -> object:
+    """A provider's JSON as plain values, of bounded size.
+
+    Raises:
+        BadReply: it can hold more than is read.
+        ValueError: it is none.
+    """
+    check_json(body)
+    try:
+        return read_json(body)
+    except ValueError:
+        raise ValueError("it is not JSON") from None
+
+
+def _message(found: object, depth: int = 4) -> str:
+    """The message in an error's JSON, wherever a provider keeps it."""
+    if isinstance(found, str):
+        return found
+    if isinstance(found, dict) and depth:
+        for name in ("detail", "error", "message", "title", "type"):
+            if name in found and (said := _message(found[name], depth - 1)):
+                return said
+    return ""
+
+
+def own_address(spec: Spec, default: str, variable: str) -> tuple[str, str]:
+    """The address and the variable of the key that a spec names: ``tavily[url="http://…",key_env=NAME]``.
+
+    A key goes to its provider's own address, or to this machine. For any other the spec says which key is meant.
+
+    Raises:
+        UserError: the address is none, holds a key, or is another than the provider's and names no key.
+    """
+    url, named = str(spec.parameters.get("url", "") or default), str(spec.parameters.get("key_env", ""))
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f'{spec.name} needs its address: {spec.name}[url="http://localhost:8888"].')
+    check_address(url, "let the server on this machine ask for none")
+    host = urllib.parse.urlsplit(url).hostname
+    if variable and not named and url != default and host not in _HERE:
+        raise UserError(
+            f"{spec.name}[url={url!r}] is not the provider's own address: say in which environment variable its key "
+            f"is, {spec.name}[url=…,key_env={variable}]."
+        )
+    return url.rstrip("/"), named or variable
