@@ -23,7 +23,7 @@ def digests() -> dict[str, dict[str, str]]:
     return {
         "graphs": {name: catalogue.digest(name) for name in catalogue.names()},
         "retrievers": {name: retriever.spec_code(Spec(name)) for name in names},
-        "corpora": {"read": code_digest("ragrounds.tools.corpora", within=("ragrounds.tools.documents",))},
+        "corpora": {"read": code_digest("ragrounds.tools.corpora")},
         "indexes": {"bm25": bm25.builders_code(), "dense": code_digest("ragrounds.tools.embedders")},
         "models": {"baseline": code_digest("ragrounds.models.extractive")},
         "judging": {"pairs": text_digest(*map(code_digest, codes.PAIRS))},

@@ -25,7 +25,8 @@ from ragrounds.files import broken, read_sheet, shown
 from ragrounds.records import Gold, Passage, Question
 from ragrounds.text import fault
 from ragrounds.tools.corpora import BadLine, CorpusSource, corpus_source, guess_family, passages
-from ragrounds.tools.documents import read_article, read_document, read_whole
+from ragrounds.tools.documents import read_document, read_whole
+from ragrounds.tools.documents.jats import read_article
 from ragrounds.tools.jsonlines import read_lines
 
 TOO_SHORT = "fewer than {least} words"
@@ -195,7 +196,7 @@ def _item(passage: Passage, facts: ReportFacts, source_name: str) -> Item:
 def _of_file(file: Path, root: Path) -> tuple[Passage, ReportFacts]:
     """A file's report; under its PMC id and with what it says of itself, where it is NXML that has them."""
     if not file.name.removesuffix(".gz").endswith((".nxml", ".xml")):
-        passage = read_document(file, root)
+        passage, _ = read_document(file, root)
         return _named(passage, passage.id), ReportFacts()
     article = read_article(read_whole(file))
     name = article.pmc or (file.relative_to(root).as_posix() if file != root else file.name)

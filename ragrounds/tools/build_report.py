@@ -15,6 +15,7 @@ remark is only counted, so that a report of millions of rows stays small.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Literal, get_args
 
@@ -28,6 +29,14 @@ Outcome = Literal["skipped", "cut", "unsupported", "empty", "duplicate", "read"]
 _MOST_LISTED = 10_000
 """Entries that are kept one by one; of more only the number is known."""
 _MOST_LINES = 20
+
+
+def storable(path: str) -> str:
+    """A file's name as text that can be kept: bytes that are no UTF-8 stand as ``\\xe9``."""
+    try:
+        return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # a surrogate that no file system gave
+        return path.encode("utf-8", "backslashreplace").decode()
 
 
 class BuildEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,7 +56,7 @@ class BuildEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{place}: {self.reason}{f' ({self.detail})' if self.detail else ''}"
 
 
-class BuildReport(msgspec.Struct, kw_only=True):
+class BuildReport(msgspec.Struct, kw_only=True, dict=True):
     """Outcomes of all files of a folder, and of all rows of JSON Lines."""
 
     files: dict[str, int] = {}
@@ -59,13 +68,26 @@ class BuildReport(msgspec.Struct, kw_only=True):
     unlisted: int = 0
     """Entries that were too many to be kept."""
 
+    def __post_init__(self) -> None:
+        self._texts: dict[bytes, str] = {}
+
+    def same_text(self, path: str, text: str) -> str:
+        """The first file that was asked about here with this text, if another one; else ``""``.
+
+        What is known of texts is not kept: after a build was resumed, duplicates of what was read before it are not
+        found.
+        """
+        key = hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=12).digest()
+        first = self._texts.setdefault(key, path)
+        return "" if first == path else first
+
     def add(self, path: str, outcome: Outcome, reason: str = "", *, detail: str = "", row: int = 0) -> None:
         """Count a file, or the row of a file; one with a reason, or not plainly read, is listed too."""
         counts = self.rows if row else self.files
         counts[outcome] = counts.get(outcome, 0) + 1
         if outcome != "read" or reason:
             if len(self.entries) < _MOST_LISTED:
-                self.entries.append(BuildEntry(path, outcome, reason, detail, row))
+                self.entries.append(BuildEntry(storable(path), outcome, reason, storable(detail), row))
             else:
                 self.unlisted += 1
 
@@ -74,6 +96,31 @@ class BuildReport(msgspec.Struct, kw_only=True):
         for one in entries:
             self.add(one.path, one.outcome, one.reason, detail=one.detail, row=one.row)
 
+    def add_read(self, path: str, remarks: Iterable[tuple[Outcome, str, str]], text: str) -> None:
+        """Count a document that was read, once, by the worst of its remarks; the others are listed with it.
+
+        Args:
+            path: the file.
+            remarks: outcome, reason and detail of each.
+            text: what was read, to find another file with the same.
+        """
+        said = list(remarks)
+        if first := self.same_text(path, text):
+            said.append(("duplicate", "it has the same text as another file; both are searched", first))
+        order = get_args(Outcome)
+        ranked = sorted(said, key=lambda one: order.index(one[0])) or [("read", "", "")]
+        for number, (outcome, reason, detail) in enumerate(ranked):
+            self.add(path, outcome, reason, detail=detail)
+            if number:
+                self.files[outcome] -= 1
+
+    @staticmethod
+    def of_entries(entries: Iterable[BuildEntry]) -> BuildReport:
+        """A report of these alone."""
+        report = BuildReport()
+        report.add_entries(entries)
+        return report
+
     @property
     def clean(self) -> bool:
         """Whether all was read, and there is nothing to say of any of it."""
@@ -81,7 +128,8 @@ class BuildReport(msgspec.Struct, kw_only=True):
 
     def of(self, path: str) -> list[BuildEntry]:
         """What is said of one file; nothing, where it was plainly read."""
-        return [one for one in self.entries if one.path == path]
+        name = storable(path)
+        return [one for one in self.entries if one.path == name]
 
     def counted(self) -> str:
         """All counts in one line: ``4,950 files read, 12 skipped, 30 unsupported``."""

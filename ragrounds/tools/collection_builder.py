@@ -26,6 +26,7 @@ from ragrounds.digests import code_digest, code_unless_first, text_digest
 from ragrounds.errors import StopRun, UserError
 from ragrounds.records import Passage
 from ragrounds.text import file_name
+from ragrounds.tools.build_report import storable
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.collection import (
     START,
@@ -46,6 +47,7 @@ from ragrounds.tools.document_ledger import FileEntry, Ledger, LedgerWriter, doc
 STRIDE = 20_000
 _TOLD = 512
 """Documents after which progress is told."""
+_LINES = "ragrounds.tools.corpora"
 _READERS = "ragrounds.tools.documents"
 _CHUNKERS = "ragrounds.tools.chunkers"
 
@@ -56,8 +58,8 @@ Progress = Callable[[str, int], None]
 
 
 def reading_code() -> str:
-    """The digest of the code that reads the files of a corpus."""
-    return code_digest("ragrounds.tools.corpora", within=(_READERS,))
+    """The digest of the code that reads the files of a corpus, documents too."""
+    return code_digest(_LINES, within=(_READERS,))
 
 
 def building_code(chunker: str) -> str:
@@ -74,9 +76,9 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
         return open_named(corpus, home)
     origin = corpus_source(corpus)
     # What reads the files decides the passages, too.
-    reading = code_unless_first("corpora", "read", reading_code())
+    reading = code_unless_first("corpora", "read", code_digest(_LINES))
     if origin.root is not None:  # what is read of documents has changed since the first release
-        reading += code_digest(_READERS)
+        reading += code_digest(_READERS, within=(_READERS,))
     stamp = hashlib.blake2b((origin.stamp() + reading).encode(), digest_size=8).hexdigest()
     known = indexes(home) / ".stamps" / stamp
     folder = indexes(home) / known.read_text() if known.is_file() else None
@@ -267,7 +269,7 @@ class _Collecting:
         if not start and self._taken_over(number, before):
             return
         # Read by itself: its place in the corpus is this one's matter.
-        alone = replace(self._source, files=(path,))
+        alone = replace(self._source, files=(path,), found=())
         for passage, (_, line) in passages(alone, bad=None if self._strict else self._bad, start=(0, start)):
             self._document(passage, path, line)
             if line and self._ledger.documents % STRIDE == 0:
@@ -381,7 +383,7 @@ def _index_ids(folder: Path) -> None:
 
 def listed(source: CorpusSource) -> str:
     """The files of a source, the first ones by name."""
-    shown = ", ".join(map(str, source.files[:3]))
+    shown = ", ".join(storable(str(file)) for file in source.files[:3])
     return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
 
 

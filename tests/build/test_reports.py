@@ -9,7 +9,7 @@ import pytest
 
 from ragrounds.build.case_reports import ReportFacts, ReportFilters, open_reports, report_items, store_of
 from ragrounds.errors import UserError
-from ragrounds.tools.documents import read_article
+from ragrounds.tools.documents.jats import read_article
 from tests.build.casing import counted
 from tests.conftest import Cli
 from tests.servers.process import running

@@ -1,4 +1,4 @@
-"""Documents of other kinds: text, Markdown, HTML, NXML, PDF."""
+"""Documents of other kinds: text, Markdown, HTML, NXML, PDF, Word."""
 
 import gzip
 
@@ -36,14 +36,15 @@ def test_text_markdown_and_packed_files(tmp_path):
     ]
 
 
-def test_nxml_keeps_sections_and_leaves_out_figures_and_references(tmp_path):
+@pytest.mark.parametrize(("reading", "figure"), [("full", "\n\nFigure text"), ("medrag", "")])
+def test_nxml_keeps_sections_and_leaves_out_references(tmp_path, reading, figure):
     pytest.importorskip("defusedxml")
     (tmp_path / "PMC1.nxml").write_text(_NXML)
-    [document] = _read(tmp_path)
+    [(document, _)] = passages(corpus_source(f"files[reading={reading}]:{tmp_path}"))
     assert document.title == "Croup in children"
     assert document.text == (
         "Barking cough.\n\n# Etiology\n\nMostly viral , often parainfluenza.\n\n## Rare\n\n\\# not a heading\n\n"
-        "# Treatment\n\nDexamethasone"
+        f"# Treatment\n\nDexamethasone{figure}"
     )
     titles = [chunk.title for chunk in chunker("headings")(document)]
     assert titles == ["Croup in children"] + [
@@ -75,14 +76,14 @@ def test_html_gives_text_without_scripts(tmp_path):
 
 
 def test_a_broken_pdf_is_told(tmp_path):
-    pytest.importorskip("llama_index.readers.file")
+    pytest.importorskip("pypdf")
     (tmp_path / "x.pdf").write_bytes(b"not a pdf")
     with pytest.raises(UserError, match=r"x\.pdf.*PDF"):
         _read(tmp_path)
 
 
 def test_a_pdf_gives_its_text(tmp_path):
-    pytest.importorskip("llama_index.readers.file")
+    pytest.importorskip("pypdf")
     stream = b"BT /F1 12 Tf 20 100 Td (Measles spreads by air) Tj ET"
     parts = [
         b"<< /Type /Catalog /Pages 2 0 R >>",

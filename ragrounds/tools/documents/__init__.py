@@ -1,0 +1,166 @@
+"""Reads documents: text, Markdown, HTML, PDF, Word, and the JATS XML of PubMed Central and StatPearls (``.nxml``).
+
+Each file is one document, given as a :class:`~ragrounds.records.Passage` whose id is the file's path inside the folder.
+Headings of HTML, Word and NXML become Markdown headings, so that the chunker ``headings`` finds them, and rows of
+their tables lines such as ``| cell | cell |``; nothing else is interpreted.
+
+What cannot be read is a fault with a reason, and what was left out of a document that was read is a remark:
+:mod:`ragrounds.tools.build_report` shows both. All kinds may be packed as ``.gz``."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from ragrounds.records import Passage
+from ragrounds.tools.build_report import storable
+from ragrounds.tools.documents.docx import read_docx
+from ragrounds.tools.documents.encodings import decode
+from ragrounds.tools.documents.found import DocumentFault, DocumentText, Remark
+from ragrounds.tools.documents.html import read_html
+from ragrounds.tools.documents.jats import read_article
+from ragrounds.tools.documents.pdf import read_pdf
+
+_LONGEST = 256 * 2**20
+"""Bytes of a document that is taken into memory; of text the rest is cut off, of other kinds larger ones are errors. A
+corpus of such belongs into JSON Lines."""
+_MOST_PACKED = 4
+"""How often a file may be packed in itself."""
+READINGS = ("full", "medrag")
+"""All that is in a document, or what MedRAG's program takes of NXML."""
+
+
+def is_document(path: Path) -> bool:
+    """Whether a file is of a kind that is read here."""
+    return _kind(path) in _READERS
+
+
+def kind_of(path: Path) -> str:
+    """A file's ending in words, for what is said of kinds that are not read."""
+    kind = _kind(path)
+    return f"{kind} files" if kind else "files without an ending"
+
+
+def kinds() -> tuple[str, ...]:
+    """The endings of files that are read."""
+    return tuple(_READERS)
+
+
+def read_document(path: Path, root: Path, reading: str = "full") -> tuple[Passage, tuple[Remark, ...]]:
+    """Read one file.
+
+    Args:
+        path: the file.
+        root: the folder that its id is relative to, or the file itself.
+        reading: one of :data:`READINGS`.
+
+    Returns:
+        The document, and what is to be said of it.
+
+    Raises:
+        DocumentFault: it is empty, not of its kind, too large, or what reads it is not installed.
+        OSError: it cannot be opened.
+    """
+    kind = _kind(path)
+    if kind not in _READERS:
+        raise DocumentFault(f"{kind_of(path)} are not read", outcome="unsupported")
+    data, remarks = _content(path, may_be_cut=kind in _TEXTS)
+    if not data.strip():
+        raise DocumentFault("nothing but white space" if data else "no byte", outcome="empty")
+    found = _READERS[kind](data, reading)
+    if not (found.title or found.text.strip()):
+        raise DocumentFault("nothing but white space", outcome="empty")
+    name = path.relative_to(root).as_posix() if path != root else path.name
+    id = storable(name)
+    if id != name:
+        remarks += (Remark("read", "its name is no UTF-8: other bytes stand as \\x… in its id"),)
+    title = found.title or storable(path.name.split(".")[0])
+    return Passage(id=id, document=id, title=title, text=found.text, corpus=""), (*remarks, *found.remarks)
+
+
+def read_whole(path: Path) -> bytes:
+    """A document's bytes, unpacked where it is packed.
+
+    Raises:
+        DocumentFault: it has, or unpacks to, more than is taken into memory.
+        OSError: it cannot be read.
+    """
+    return _content(path, may_be_cut=False)[0]
+
+
+def _kind(path: Path) -> str:
+    name = path.name.lower()
+    while name.endswith(".gz"):
+        name = name[:-3]
+    return Path(name).suffix
+
+
+def _content(path: Path, *, may_be_cut: bool) -> tuple[bytes, tuple[Remark, ...]]:
+    with path.open("rb") as file:
+        data = file.read(_LONGEST + 1)
+    if path.suffix.lower() == ".gz":
+        for depth in range(_MOST_PACKED + 1):
+            if not data.startswith(b"\x1f\x8b"):
+                break
+            if depth == _MOST_PACKED:
+                raise DocumentFault(f"it is packed in itself more than {_MOST_PACKED} times")
+            try:
+                with gzip.open(io.BytesIO(data), "rb") as packed:
+                    data = packed.read(_LONGEST + 1)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+                raise DocumentFault("it cannot be unpacked", str(problem)) from None
+    if len(data) <= _LONGEST:
+        return data, ()
+    if not may_be_cut:
+        raise DocumentFault(f"it has more than {_LONGEST >> 20} MiB")
+    end = data.rfind(b"\n", _LONGEST // 2, _LONGEST) + 1 or _LONGEST
+    return data[:end], (Remark("cut", f"it has more than {_LONGEST >> 20} MiB: the rest is left out"),)
+
+
+def _plain(data: bytes, reading: str) -> DocumentText:
+    return DocumentText("", *decode(data))
+
+
+def _markdown(data: bytes, reading: str) -> DocumentText:
+    """The first heading of the first level, where the text begins with one, is the title."""
+    text, remarks = decode(data)
+    text = text.lstrip()
+    if not text.startswith("# "):
+        return DocumentText("", text, remarks)
+    title, _, rest = text.partition("\n")
+    return DocumentText(title[2:].strip(), rest.lstrip(), remarks)
+
+
+def _html(data: bytes, reading: str) -> DocumentText:
+    return read_html(data)
+
+
+def _pdf(data: bytes, reading: str) -> DocumentText:
+    return read_pdf(data)
+
+
+def _docx(data: bytes, reading: str) -> DocumentText:
+    return read_docx(data, _LONGEST)
+
+
+def _jats(data: bytes, reading: str) -> DocumentText:
+    article = read_article(data, published=reading == "medrag")
+    return DocumentText(article.title, article.text, article.remarks)
+
+
+_READERS: dict[str, Callable[[bytes, str], DocumentText]] = {
+    ".txt": _plain,
+    ".text": _plain,
+    ".md": _markdown,
+    ".markdown": _markdown,
+    ".html": _html,
+    ".htm": _html,
+    ".pdf": _pdf,
+    ".docx": _docx,
+    ".nxml": _jats,
+    ".xml": _jats,
+}
+_TEXTS = frozenset((".txt", ".text", ".md", ".markdown"))

@@ -1,0 +1,151 @@
+"""Paragraphs, headings and table rows, put together from the parts of a page as its tags open and close.
+
+HTML and JATS hand in the same few events, so that both are read alike: text inside a paragraph is joined as it stands
+(``H<sub>2</sub>O`` is one word), a paragraph ends where a block begins or ends, and a row of a table is one line,
+``| cell | cell |``. A row with one cell is no table but layout: its paragraphs stay what they are. Nothing recurses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_DEEPEST = 20
+"""Tables in each other that are told apart; what stands deeper is read as paragraphs."""
+_LARGEST = 1000
+"""Characters of rows that make one block: a long table is several, so that chunkers can cut it between rows."""
+
+
+class Block(NamedTuple):
+    """A paragraph, a heading or rows."""
+
+    text: str
+    level: int = 0
+    """Of a heading, from 1; 0: a paragraph."""
+    row: bool = False
+
+    def markdown(self) -> str:
+        """As text; a paragraph that begins like a heading is marked, as Markdown marks it."""
+        return f"{'#' * self.level} {self.text}" if self.level else paragraph(self.text)
+
+
+def paragraph(text: str) -> str:
+    """A paragraph that begins like a heading is not one: it is marked as Markdown marks it."""
+    return f"\\{text}" if text.startswith("#") else text
+
+
+class Opened:
+    """A table, row or cell that is open."""
+
+    def __init__(self, kind: str, implied: bool = False) -> None:
+        self.kind = kind
+        self.implied = implied
+        self.blocks: list[Block] = []
+        self.cells: list[list[Block]] = []
+
+
+class Blocks:
+    """Takes the parts of a page in their order."""
+
+    def __init__(self) -> None:
+        self._root = Opened("page")
+        self._open = [self._root]
+        self._held: list[str] = []
+        self._label = False
+
+    def add(self, text: str) -> None:
+        """Text as it stands in the page."""
+        self._held.append(text)
+        if self._label and text.strip():
+            self._label = False
+
+    def label(self) -> None:
+        """What was added belongs to the next paragraph: a number of a list, ``Table 1``."""
+        if "".join(self._held).strip():
+            self._held.append(" ")
+            self._label = True
+
+    def end(self, level: int = 0) -> None:
+        """A paragraph ends here, if there is one; of a heading with its level."""
+        if self._label:
+            return
+        text = " ".join("".join(self._held).split())
+        self._held.clear()
+        if text:
+            self._emit(Block(text, level))
+
+    def finish(self) -> None:
+        """A paragraph ends, be it a label alone: what it belongs to is over."""
+        self._label = False
+        self.end()
+
+    def table(self, kind: str) -> Opened | None:
+        """A ``table``, ``row`` or ``cell`` begins: hand what is returned to :meth:`close`. Missing ends are put in."""
+        self.finish()
+        if kind == "table":
+            if len(self._open) > 3 * _DEEPEST:
+                return None
+        else:
+            if self._open[-1].kind == "cell":
+                self._close_last()
+            if kind == "row" and self._open[-1].kind == "row":
+                self._close_last()
+            if kind == "cell" and self._open[-1].kind != "row":
+                if len(self._open) > 3 * _DEEPEST:
+                    return None
+                self._open.append(Opened("row", implied=True))
+            if kind == "row" and len(self._open) > 3 * _DEEPEST:
+                return None
+        made = Opened(kind)
+        self._open.append(made)
+        return made
+
+    def close(self, opened: Opened | None) -> None:
+        """What :meth:`table` began ends, with all that is open inside."""
+        if opened is None or not any(one is opened for one in self._open):
+            self.end()
+            return
+        self.finish()
+        while self._close_last() is not opened:
+            pass
+
+    def done(self) -> list[Block]:
+        """All blocks in their order; whatever is open ends."""
+        self.finish()
+        while len(self._open) > 1:
+            self._close_last()
+        return self._root.blocks
+
+    def _emit(self, block: Block) -> None:
+        while self._open[-1].kind == "row" and self._open[-1].implied:
+            self._close_last()
+        holder = next(one for one in reversed(self._open) if one.kind in ("cell", "table", "page"))
+        holder.blocks.append(block)
+
+    def _close_last(self) -> Opened:
+        last = self._open.pop()
+        outer = self._open[-1]
+        if last.kind == "cell":
+            outer.cells.append(last.blocks)
+        elif last.kind == "row":
+            outer.blocks += _row(last)
+        else:
+            outer.blocks += _joined_rows(last.blocks)
+        return last
+
+
+def _row(row: Opened) -> list[Block]:
+    filled = [cell for cell in row.cells if cell]
+    if len(filled) < 2:
+        return [*row.blocks, *(block for cell in filled for block in cell)]
+    texts = (" ".join(block.text for block in cell).replace("|", "\\|") for cell in row.cells)
+    return [*row.blocks, Block(" ".join(f"| {' '.join(text.split())}".rstrip() for text in texts) + " |", row=True)]
+
+
+def _joined_rows(blocks: list[Block]) -> list[Block]:
+    """Rows that follow each other as blocks of some length."""
+    made: list[Block] = []
+    for block in blocks:
+        if block.row and made and made[-1].row and len(made[-1].text) + len(block.text) < _LARGEST:
+            made[-1] = Block(f"{made[-1].text}\n{block.text}", row=True)
+        else:
+            made.append(block)
+    return made

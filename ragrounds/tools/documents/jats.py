@@ -1,0 +1,258 @@
+"""The JATS XML of PubMed Central and StatPearls (``.nxml``), read by defusedxml, for which entities that expand or
+fetch are errors.
+
+| part | ``full`` | ``medrag`` |
+|---|---|---|
+| abstracts, body, their headings, paragraphs and lists | yes | yes |
+| tables, with number, caption, rows of cells and notes | yes | no |
+| captions of figures, with their number | yes | no |
+| boxes, quotes, definitions, formulas in lines of their own | yes | no |
+| ``(Table 1)``, ``(Figure 2)`` and other references inside the article | yes | no |
+| appendices, glossaries, figures and tables that stand at the end | yes | no |
+| references and their numbers, thanks, conflicts, supplements, texts for pictures, translations | no | no |
+
+``medrag`` is what the MedRAG toolkit reads of StatPearls (Xiong et al. 2024), for corpora that are to be theirs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragrounds.tools.documents.blocks import Block, Blocks, paragraph
+from ragrounds.tools.documents.encodings import decode
+from ragrounds.tools.documents.found import DocumentFault, Remark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from xml.etree.ElementTree import Element
+
+    from ragrounds.tools.documents.blocks import Opened
+
+
+class JatsArticle(Struct, frozen=True, kw_only=True):
+    """An article. What it does not say is empty, or ``None``."""
+
+    title: str
+    text: str
+    """Abstract and body; headings as Markdown headings."""
+    pmc: str = ""
+    """Its PMC id, as ``PMC10641966``."""
+    year: int | None = None
+    """Of its first publication."""
+    type: str = ""
+    """JATS's ``article-type``: ``case-report``, ``research-article``, …"""
+    subject: str = ""
+    """The first of its subjects."""
+    remarks: tuple[Remark, ...] = ()
+    """What the build report says of it."""
+
+
+def read_article(data: bytes, *, published: bool = False) -> JatsArticle:
+    """Read an article.
+
+    Args:
+        data: the file.
+        published: as MedRAG's program reads StatPearls, without tables, figures and boxes.
+
+    Raises:
+        ValueError: it is not XML that can be read, or has neither abstract nor body.
+    """
+    root, remarks = _parsed(data)
+    parts = [*root.iterfind(".//abstract"), *root.iterfind(".//body")]
+    if published:
+        texts: list[str] = []
+        for part in parts:
+            _section(part, 0, texts)
+    else:
+        parts += [*root.iterfind(".//back//app"), *root.iterfind(".//back//glossary"), *root.iter("floats-group")]
+        texts = [block.markdown() for part in _outermost(parts) for block in _blocks(part)]
+    if not texts:
+        raise DocumentFault("it has neither an abstract nor a body: expected JATS (PMC, StatPearls)")
+    article = root if root.tag == "article" else root.find(".//article")
+    return JatsArticle(
+        title=plain_text(root.find(".//title-group/article-title"))
+        or plain_text(root.find(".//book-part-meta//title")),
+        text="\n\n".join(texts),
+        pmc=_pmc(root),
+        year=_year(root),
+        type=(article.get("article-type") or "") if article is not None else "",
+        subject=plain_text(root.find(".//article-meta/article-categories//subject")),
+        remarks=remarks,
+    )
+
+
+_DECLARED = re.compile(rb"""\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+_PROLOGUE = re.compile(r"\A\s*<\?xml[^>]{0,300}\?>")
+
+
+def _parsed(data: bytes) -> tuple[Element, tuple[Remark, ...]]:
+    """The root. Names such as ``&nbsp;``, which a DTD would say, are those of HTML."""
+    from html.entities import html5
+    from xml.etree.ElementTree import TreeBuilder  # elements in C: looking through them does not recurse
+
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import DefusedXMLParser, ParseError
+
+    declared = _DECLARED.match(data)
+    text, remarks = decode(data, declared[1].decode() if declared else "")
+    parser = DefusedXMLParser(target=TreeBuilder(), forbid_dtd=False, encoding="utf-8")
+    parser.entity.update({name.rstrip(";"): value for name, value in html5.items()})
+    text = _PROLOGUE.sub("", text)
+    try:
+        if "<!DOCTYPE" not in text[:10_000]:  # without one expat takes no names but its own five
+            parser.feed(b'<!DOCTYPE article SYSTEM "none">')
+            text = text.lstrip()
+        parser.feed(text.encode("utf-8", "replace"))
+        root: Element = parser.close()
+    except (ParseError, DefusedXmlException) as problem:
+        raise DocumentFault("it is not XML that can be read", str(problem)) from None
+    return root, remarks
+
+
+def _pmc(root: Element) -> str:
+    for identity in root.iterfind(".//article-meta/article-id"):
+        if identity.get("pub-id-type") in ("pmc", "pmcid") and (number := plain_text(identity)):
+            return number if number.upper().startswith("PMC") else f"PMC{number}"
+    return ""
+
+
+def _year(root: Element) -> int | None:
+    years = [plain_text(year) for year in root.iterfind(".//article-meta/pub-date/year")]
+    return min((int(year) for year in years if year.isascii() and year.isdigit()), default=None)
+
+
+def _outermost(parts: list[Element]) -> Iterator[Element]:
+    """The parts that stand in no other one, in the order given; an appendix in an appendix is read once."""
+    seen: set[Element] = set()
+    for part in parts:
+        if part not in seen:
+            yield part
+            seen.update(part.iter())
+
+
+_INLINE = frozenset(
+    "abbrev bold break chem-struct email ext-link fixed-case inline-formula institution italic milestone-end "
+    "milestone-start monospace named-content overline roman rb rt ruby sans-serif sc strike styled-content sub sup "
+    "target tex-math underline uri xref a b em i small span strong u".split()
+)
+"""Tags that stand in a paragraph, HTML's among them, as tables have them; all others begin one and end one. MathML's
+have a namespace, and are inline too."""
+_TABLES = {"table": "table", "tgroup": "table", "tr": "row", "row": "row", "td": "cell", "th": "cell", "entry": "cell"}
+_SECTIONS = frozenset(("abstract", "app", "body", "glossary", "sec"))
+"""Where a title is a heading, and a label a number that is no text."""
+_LABELLED = frozenset(("boxed-text", "def-item", "disp-formula", "fig", "fn", "list-item", "statement", "table-wrap"))
+"""What a label is part of; it has no words beyond this."""
+_LEFT_OUT = frozenset(
+    "alt-text attrib graphic inline-graphic inline-supplementary-material long-desc media object-id permissions "
+    "ref-list sec-meta supplementary-material".split()
+)
+_INSIDE = frozenset(("app", "boxed-text", "disp-formula", "fig", "list", "scheme", "sec", "statement", "table"))
+"""References to parts of the article; all others are numbers of its reference list and of its notes."""
+
+
+def _blocks(part: Element) -> list[Block]:
+    """No recursion: sections may stand in each other as deeply as can be."""
+    blocks = Blocks()
+    entered: list[tuple[Iterator[Element], Element, str, int, Opened | None]] = [(iter(part), part, "", 0, None)]
+    while entered:
+        children, element, parent, level, opened = entered[-1]
+        child = next(children, None)
+        if child is None:
+            entered.pop()
+            _end(blocks, element.tag, parent, level, opened)
+            if entered:
+                blocks.add(element.tail or "")
+        elif _is_left_out(child, element.tag):
+            blocks.add(child.tail or "")
+        else:
+            begun = None
+            if child.tag in _TABLES:
+                begun = blocks.table(_TABLES[child.tag])
+            elif child.tag == "break":
+                blocks.add(" ")
+            elif not _is_inline(child.tag) and child.tag not in ("alternatives", "label"):
+                blocks.end()
+            blocks.add(_tex(child.text or "") if child.tag == "tex-math" else child.text or "")
+            inner = level + (child.tag == "sec")
+            among = _best(child) if child.tag == "alternatives" else child
+            entered.append((iter(among), child, element.tag, inner, begun))
+    return blocks.done()
+
+
+def _end(blocks: Blocks, tag: str, parent: str, level: int, opened: Opened | None) -> None:
+    if tag in _TABLES:
+        blocks.close(opened)
+    elif tag in ("label", "term"):
+        blocks.label()
+    elif tag == "title":
+        blocks.end(min(max(level, 1), 6) if parent in _SECTIONS else 0)
+    elif tag in _LABELLED:
+        blocks.finish()
+    elif not _is_inline(tag) and tag != "alternatives":
+        blocks.end()
+
+
+def _is_inline(tag: str) -> bool:
+    return tag in _INLINE or tag.startswith("{")
+
+
+def _is_left_out(element: Element, parent: str) -> bool:
+    tag = element.tag
+    if tag == "xref":
+        return element.get("ref-type") not in _INSIDE
+    return tag in _LEFT_OUT or (tag == "label" and parent in _SECTIONS) or tag.endswith("}annotation")
+
+
+def _best(alternatives: Element) -> list[Element]:
+    """One of several forms of the same thing: the one with the most text in it, mathematics before its TeX."""
+    forms = [form for form in alternatives if form.tag not in _LEFT_OUT]
+    return sorted(forms, key=lambda form: form.tag in ("tex-math", "textual-form"))[:1]
+
+
+def _tex(text: str) -> str:
+    """What stands in a formula; PMC puts a whole TeX document around it."""
+    return text.partition(r"\begin{document}")[2].partition(r"\end{document}")[0] or text
+
+
+def _section(element: Element, level: int, blocks: list[str]) -> None:
+    """As published: headings, paragraphs and lists alone."""
+    open_sections = [(iter(element), level)]
+    while open_sections:
+        children, level = open_sections[-1]
+        child = next(children, None)
+        if child is None:
+            open_sections.pop()
+        elif child.tag == "title":
+            if heading := plain_text(child):
+                blocks.append(f"{'#' * min(max(level, 1), 6)} {heading}")
+        elif child.tag == "sec":
+            open_sections.append((iter(child), level + 1))
+        elif child.tag in ("p", "list"):
+            for item in child.iter("list-item") if child.tag == "list" else (child,):
+                if text := plain_text(item):
+                    blocks.append(paragraph(text))
+
+
+_SKIPPED = {"table-wrap", "fig", "xref", "disp-formula", "graphic", "media"}
+
+
+def plain_text(element: Element | None) -> str:
+    """All text inside but that of tables, figures, references and displayed formulas, blanks collapsed."""
+    if element is None:
+        return ""
+    parts = [element.text or ""]
+    entered, tails = [iter(element)], [""]
+    while entered:
+        child = next(entered[-1], None)
+        if child is None:
+            entered.pop()
+            parts.append(tails.pop())
+        elif child.tag in _SKIPPED:
+            parts.append(child.tail or "")
+        else:
+            parts.append(child.text or "")
+            entered.append(iter(child))
+            tails.append(child.tail or "")
+    return " ".join("".join(parts).split())

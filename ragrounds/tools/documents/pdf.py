@@ -1,0 +1,77 @@
+"""PDF as text, page by page, by pypdf, which is also what LlamaIndex's reader asks; asked directly it says which pages
+have no text, and why a file cannot be read. Pictures are not read: a scanned document is named as such."""
+
+from __future__ import annotations
+
+import io
+import logging
+from typing import TYPE_CHECKING
+
+from ragrounds.tools.documents.found import DocumentFault, DocumentText, Remark
+
+if TYPE_CHECKING:
+    from pypdf import PageObject, PdfReader
+
+SCANNED = "its pages are pictures without text (scanned): recognise the text first"
+ENCRYPTED = "it is encrypted, and opens with a password alone"
+
+
+def read_pdf(data: bytes) -> DocumentText:
+    """Read a PDF.
+
+    Raises:
+        DocumentFault: it is broken, encrypted, or has no text; or pypdf is not installed.
+    """
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import DependencyError
+    except ImportError:
+        raise DocumentFault("reading PDF needs pypdf: install ragrounds[files]") from None
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it tells of every oddity of a file on stderr
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise DocumentFault(ENCRYPTED)
+        return _text_of(reader)
+    except (DocumentFault, RecursionError, MemoryError):
+        raise
+    except DependencyError:
+        raise DocumentFault("it is encrypted; reading it needs cryptography: install ragrounds[files]") from None
+    except Exception as problem:  # pypdf has dozens of kinds for what a broken file can do
+        raise DocumentFault("it is not a PDF that can be read", _said(problem)) from None
+
+
+def _text_of(reader: PdfReader) -> DocumentText:
+    texts: list[str] = []
+    pictures, broken = 0, list[str]()
+    for page in reader.pages:
+        try:
+            text = page.extract_text()
+        except Exception as problem:  # one page; the others may be whole
+            broken.append(_said(problem))
+            continue
+        texts.append(text)
+        pictures += not text.strip() and _has_picture(page)
+    pages = len(texts) + len(broken)
+    counted = f"{pages:,} page{'s' * (pages != 1)}"
+    if not any(text.strip() for text in texts):
+        if broken:
+            raise DocumentFault("it is not a PDF that can be read", f"{counted}: {broken[0]}")
+        raise DocumentFault(SCANNED if pictures else "it holds no text", counted)
+    remarks = []
+    if broken:
+        remarks.append(Remark("cut", "some pages cannot be read", f"{len(broken):,} of {counted}: {broken[0]}"))
+    if pictures:
+        remarks.append(Remark("cut", "some pages are pictures without text (scanned)", f"{pictures:,} of {counted}"))
+    return DocumentText("", "\n\n".join(texts), tuple(remarks))  # titles in PDF are mostly a program's
+
+
+def _has_picture(page: PageObject) -> bool:
+    try:
+        return bool(list(page.images.keys()))
+    except Exception:  # a broken page: that it has no text is known
+        return False
+
+
+def _said(problem: Exception) -> str:
+    return " ".join(str(problem).split())[:200] or type(problem).__name__
