@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from ragrounds.api.progress import counted
 from ragrounds.api.servers import ServerChanged, met_retrievers
-from ragrounds.api.workspace import Progress, chosen_settings, texts
+from ragrounds.api.workspace import Progress, chosen_settings, open_store, texts
 from ragrounds.errors import UserError
+from ragrounds.tools.index_details import EngineSize, IndexDetails, IndexGeneration, PrunedGeneration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,50 +22,30 @@ if TYPE_CHECKING:
 
     from ragrounds.settings import Settings
     from ragrounds.tools.collection import Manifest
-
-
-class IndexDetails(Struct, frozen=True, kw_only=True):
-    """An index, whole or half-built."""
-
-    name: str
-    manifest: Manifest | None
-    """What it was made from, and how; ``None``: it is half-built."""
-    engines: tuple[EngineSize, ...]
-    bytes: int
-    """All that it takes on the disk."""
-
-    @property
-    def current(self) -> bool | None:
-        """Whether the code of now would read and cut the documents as they were; ``None``: that is not known."""
-        from ragrounds.tools.collection_builder import building_code
-
-        made = self.manifest
-        return made.code == building_code(made.chunker) if made is not None and made.code else None
-
-    def fields(self) -> dict[str, Any]:
-        """As one flat object for ``--json``; `passages` is ``None`` where it is half-built."""
-        told = {"name": self.name, "passages": None}
-        if self.manifest is not None:
-            told |= msgspec.to_builtins(self.manifest) | {"name": self.name}
-        return told | {"current": self.current, "engines": msgspec.to_builtins(self.engines), "bytes": self.bytes}
-
-
-class EngineSize(Struct, frozen=True):
-    """A search engine that was built over an index."""
-
-    index: str
-    bytes: int
+    from ragrounds.tools.collection_builder import Changes
+    from ragrounds.tools.corpora import BadLine
+    from ragrounds.tools.generations import Change
 
 
 class BuiltIndex(Struct, frozen=True, kw_only=True):
-    """What came of :func:`build`."""
+    """What came of :func:`build`, :func:`add` and :func:`delete`."""
 
     index: IndexDetails
     manifest: Manifest
     retrievers: tuple[str, ...]
-    """The retrievers that were built, as canonical texts."""
+    """The retrievers that are built, as canonical texts."""
     passed_over: tuple[str, ...]
     """What could not be read, where that was passed over."""
+    changes: Changes
+    """How many documents were added, replaced, removed and left as they were, against the generation before."""
+    new: bool
+    """Whether another generation is searched than before."""
+    not_followed: tuple[str, ...] = ()
+    """Retrievers that the generation before had and that could not be built for this one, each with the reason."""
+
+
+class OtherIndex(UserError):
+    """A build would make something else of an index than it was made of."""
 
 
 def build(
@@ -74,60 +55,172 @@ def build(
     chunker: str = "none",
     retrievers: str | Sequence[str] = (),
     skip_bad: bool = False,
+    confirmed: bool = False,
     server_changed: ServerChanged = "stop",
     home: str | Path | None = None,
     settings: Settings | None = None,
     progress: Progress | bool | None = None,
 ) -> BuiltIndex:
-    """Read a corpus, cut it into passages, and make it searchable. An interrupted build resumes where it stood when the
-    same is asked again.
+    """Read a corpus, cut it into passages, and make it searchable.
+
+    An index that is there gets another generation, with the retrievers that it has: documents that stayed as they were
+    are not read, cut or embedded again. It appears when all of it is built, and what is open goes on over the former
+    one. An interrupted build resumes where it stood when the same is asked again.
 
     Args:
         name: what the index is called afterwards.
         source: a file or folder, or ``family:PATH`` with one of beir, r2med, medrag, jsonl, files.
         chunker: how documents are cut: ``none``, ``recursive[…]``, ``tokens[…]`` or ``headings[…]``.
-        retrievers: to build for now; none: bm25. Others are built when they are first used.
+        retrievers: to build for now; none: those that the index has, or bm25. Others are built when first used.
         skip_bad: pass over what cannot be read.
+        confirmed: make the index anew where it was built from another source or cut by another chunker.
         server_changed: where another server of an embedder answers than the last time: ``stop``, or embed anew
             (``new``).
         home, settings: the folder of the indexes, and all settings; ``None``: the user's.
         progress: is told how many passages were read, and how far each retriever is; False: nothing is shown.
 
     Raises:
+        OtherIndex: the index has another source or chunker, and nobody confirmed that.
         UserError: a name, source, chunker or retriever that cannot be used; a line that cannot be read.
         StopRun: the disk is full.
     """
-    from ragrounds.tools.chunkers import chunker as make_chunker
     from ragrounds.tools.chunkers import complete
     from ragrounds.tools.collection import folder_of
-    from ragrounds.tools.collection_builder import build_collection
-    from ragrounds.tools.corpora import BadLine, UnreadableLine, corpus_source, guess_family
+    from ragrounds.tools.corpora import corpus_source, guess_family
+    from ragrounds.tools.index_changes import another, built_from, origin_of
+
+    chosen = chosen_settings(settings, home)
+    cut, root, text = str(complete(chunker)), folder_of(name, chosen.home), guess_family(str(source))
+    read, origin = corpus_source(text), origin_of(text)
+    if not confirmed and (otherwise := another(root, origin, read, cut)):
+        raise OtherIndex(
+            f"The index {name!r} holds something else: {otherwise}. Give --yes to make it anew, or another name; the "
+            "generation of now is kept until it is pruned."
+        )
+    bad: list[BadLine] | None = [] if skip_bad else None
+    with counted(progress) as tell:
+        change = built_from(read, origin, name, cut, bad=bad, progress=lambda count: tell("reading", count))
+        return _changed(root, change, texts(retrievers), chosen, server_changed, bad, tell)
+
+
+def add(
+    name: str,
+    source: str | Path,
+    *,
+    skip_bad: bool = False,
+    server_changed: ServerChanged = "stop",
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress | bool | None = None,
+) -> BuiltIndex:
+    """Add the documents of a source to an index, cut as its own are. Those whose ids it has replace the former ones,
+    where they stand; the others come last.
+
+        rr.index.add("cases", "reports/2026")
+
+    Args:
+        name: of the index.
+        source, skip_bad, server_changed, home, settings, progress: as for :func:`build`.
+
+    Raises:
+        UserError: no such index; a source that cannot be used; a line that cannot be read.
+        StopRun: the disk is full.
+    """
+    from ragrounds.tools.collection import current_generation, read_manifest
+    from ragrounds.tools.corpora import corpus_source, guess_family
+    from ragrounds.tools.index_changes import added_from, origin_of
+
+    chosen = chosen_settings(settings, home)
+    root = _living(name, chosen.home)
+    cut, text = read_manifest(current_generation(root)).chunker, guess_family(str(source))
+    bad: list[BadLine] | None = [] if skip_bad else None
+    with counted(progress) as tell:
+        change = added_from(
+            corpus_source(text), origin_of(text), chunker=cut, bad=bad, progress=lambda count: tell("reading", count)
+        )
+        return _changed(root, change, [], chosen, server_changed, bad, tell)
+
+
+def delete(
+    name: str,
+    documents: str | Sequence[str],
+    *,
+    server_changed: ServerChanged = "stop",
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress | bool | None = None,
+) -> BuiltIndex:
+    """Delete documents from an index, by their ids. The files that they were read from stay, and a later build from
+    them reads them again.
+
+        rr.index.delete("cases", ["PMC1.nxml"])
+
+    Args:
+        name: of the index.
+        documents: ids of documents, as passages name theirs.
+        server_changed, home, settings, progress: as for :func:`build`.
+
+    Raises:
+        UserError: no such index; an id that it does not have; nothing would be left.
+        StopRun: the disk is full.
+    """
+    from ragrounds.tools.index_changes import deleted
+
+    chosen = chosen_settings(settings, home)
+    root = _living(name, chosen.home)
+    ids = texts(documents)
+    if not ids:
+        raise UserError("No document was named: give the ids of those to delete.")
+    with counted(progress) as tell:
+        change = deleted(ids, progress=lambda count: tell("copying", count))
+        return _changed(root, change, [], chosen, server_changed, None, tell)
+
+
+def _changed(
+    root: Path,
+    change: Change,
+    asked: Sequence[str],
+    settings: Settings,
+    server_changed: ServerChanged,
+    bad: list[BadLine] | None,
+    tell: Progress,
+) -> BuiltIndex:
+    """Make the next generation of an index, with the retrievers that are asked for and those that it has."""
+    from ragrounds.errors import StopRun
+    from ragrounds.tools.corpora import UnreadableLine
+    from ragrounds.tools.generations import apply
     from ragrounds.tools.retriever import open_searcher
 
-    place = chosen_settings(settings, home).home
-    chosen = complete(chunker)
-    folder = folder_of(name, place)
-    bad: list[BadLine] = []
-    with counted(progress) as tell:
-        try:
-            manifest = build_collection(
-                folder,
-                corpus_source(guess_family(str(source))),
-                name=name,
-                chunker=str(chosen),
-                chunk=make_chunker(chosen),
-                bad=bad if skip_bad else None,
-                progress=lambda count: tell("reading", count),
-            )
-        except UnreadableLine as error:
-            raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
-        specs = met_retrievers(texts(retrievers) or ["bm25"], chosen_settings(settings, home), server_changed)
-        searchers = [open_searcher(spec, name, place, progress=tell) for spec in specs]
+    opened: dict[str, None] = {}
+
+    def _open(specs: Sequence[str], corpus: str) -> None:
+        for spec in met_retrievers(specs, settings, server_changed):
+            opened[open_searcher(spec, corpus, settings.home, progress=tell).spec] = None
+
+    def _follow(corpus: str, held: list[str]) -> list[str]:
+        _open(asked or ([] if held else ["bm25"]), corpus)
+        failed = []
+        for spec in held:
+            try:
+                _open([spec], corpus)
+            except StopRun:
+                raise
+            except UserError as problem:
+                failed.append(f"{spec}: {problem}")
+        return failed
+
+    try:
+        made = apply(root, change, _follow)
+    except UnreadableLine as error:
+        raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
     return BuiltIndex(
-        index=_described(folder),
-        manifest=manifest,
-        retrievers=tuple(searcher.spec for searcher in searchers),
-        passed_over=tuple(str(wrong) for wrong in bad),
+        index=_described(root),
+        manifest=made.manifest,
+        retrievers=tuple(opened),
+        passed_over=tuple(str(wrong) for wrong in bad or ()),
+        changes=made.changes,
+        new=made.new,
+        not_followed=made.failed,
     )
 
 
@@ -140,27 +233,78 @@ def list_indexes(*, home: str | Path | None = None, settings: Settings | None = 
 
 
 def describe(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> IndexDetails:
-    """What an index was made from, and how.
+    """What an index was made from, and how, with the stored runs that searched each of its generations.
 
     Raises:
         UserError: there is none of that name; names the nearest.
     """
-    return _described(_existing(name, chosen_settings(settings, home).home))
+    chosen = chosen_settings(settings, home)
+    return _described(_existing(name, chosen.home), _searched_by(chosen))
 
 
-def remove(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> None:
-    """Remove an index: its passages and its engines. What it was made from stays.
+def remove(
+    name: str, *, generation: int | None = None, home: str | Path | None = None, settings: Settings | None = None
+) -> None:
+    """Remove an index: its passages and its engines; or one of its generations, which is not the searched one. What it
+    was made from stays.
 
     Raises:
-        UserError: there is none of that name, or somebody is building it.
+        UserError: there is none of that name or number; somebody is building it; a run needs that generation.
     """
     import shutil
 
     from ragrounds.tools.collection_builder import exclusive_build
+    from ragrounds.tools.generations import remove_generation
 
-    folder = _existing(name, chosen_settings(settings, home).home)
+    chosen = chosen_settings(settings, home)
+    folder = _existing(name, chosen.home)
+    if generation is not None:
+        for one in _described(folder, _searched_by(chosen)).generations:
+            if one.number == generation and one.runs:
+                raise UserError(
+                    f"Generation {generation} of {name!r} is {one.kept}: without it that cannot be resumed. Remove "
+                    "the runs first, with `ragrounds runs rm`."
+                )
+        remove_generation(folder, generation)
+        return
     with exclusive_build(folder):
         shutil.rmtree(folder)
+
+
+def prune(
+    names: str | Sequence[str] = (),
+    *,
+    dry_run: bool = False,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> list[PrunedGeneration]:
+    """Remove the generations of indexes that are not searched, that no stored run needs, and that no process has open.
+
+    Args:
+        names: of indexes; none: all.
+        dry_run: only say what would be removed.
+        home, settings: the folder of the indexes, and all settings; ``None``: the user's.
+
+    Returns:
+        All generations but the searched ones, by index and age.
+
+    Raises:
+        UserError: an unknown name; another process is building one of the indexes.
+    """
+    from ragrounds.tools.collection import collection_names
+    from ragrounds.tools.generations import remove_generation
+
+    chosen = chosen_settings(settings, home)
+    needed = _searched_by(chosen)
+    looked = []
+    for name in texts(names) or collection_names(chosen.home):
+        root = _existing(name, chosen.home)
+        for one in _described(root, needed).generations:
+            if not one.searched:
+                if not one.kept and not dry_run:
+                    remove_generation(root, one.number)
+                looked.append(PrunedGeneration(name, one, not one.kept))
+    return looked
 
 
 def open_server(
@@ -238,16 +382,60 @@ def _existing(name: str, home: Path) -> Path:
     return indexes(home) / name
 
 
-def _described(folder: Path) -> IndexDetails:
-    from ragrounds.tools.collection import read_manifest
+def _living(name: str, home: Path) -> Path:
+    """The folder of an index that was built by name."""
+    if "@" in name:
+        raise UserError(
+            f"{name!r} is what was stored of a source that was searched, or one version of an index: documents are "
+            "changed in an index that `ragrounds index build NAME` made, by its name."
+        )
+    return _existing(name, home)
 
-    engines = []
+
+def _searched_by(settings: Settings) -> dict[str, list[str]]:
+    """``NAME@VERSION`` → the ids of the stored runs that searched it."""
+    found: dict[str, list[str]] = {}
+    if settings.store is None and not (settings.home / "store.sqlite").is_file():
+        return found  # no run was made yet: looking makes no store
+    with open_store(settings) as store:
+        for run in store.runs():
+            for corpus in filter(None, str(run.identity.get("corpus") or "").split("+")):
+                found.setdefault(corpus, []).append(run.id)
+    return found
+
+
+def _described(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
+    from ragrounds.tools.collection import current_generation, current_number, generation_folder, is_used, read_manifest
+    from ragrounds.tools.generations import generations
+
+    folder, number, engines = current_generation(root), current_number(root), []
     for path in sorted(folder.glob("*/engine.json")):
         held = msgspec.json.decode(path.read_bytes())
         engines.append(EngineSize(str(held.get("index", "?")), _size(path.parent)))
+    kept = []
+    for one in generations(root):
+        place = generation_folder(root, one.number)
+        kept.append(
+            IndexGeneration(
+                **{key: getattr(one, key) for key in ("number", "version", "documents", "passages", "built", "change")},
+                **msgspec.to_builtins(one.changes),
+                bytes=_size(place, without="generations" if place == root else ""),
+                searched=one.number == number,
+                open=is_used(place),
+                runs=tuple((needed or {}).get(f"{root.name}@{one.version}", ())),
+            )
+        )
     manifest = read_manifest(folder) if (folder / "manifest.json").is_file() else None
-    return IndexDetails(name=folder.name, manifest=manifest, engines=tuple(engines), bytes=_size(folder))
+    return IndexDetails(
+        name=root.name,
+        manifest=manifest,
+        engines=tuple(engines),
+        bytes=_size(root),
+        generation=number,
+        generations=tuple(kept),
+    )
 
 
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+def _size(folder: Path, without: str = "") -> int:
+    files = (file for file in folder.rglob("*") if not without or file.relative_to(folder).parts[0] != without)
+    return sum(file.stat().st_size for file in files if file.is_file())

@@ -187,6 +187,9 @@ ARGUMENTS: Mapping[tuple[str, str], Completer] = {
     ("graph show", "name"): graphs,
     ("import store", "runs"): one_of(),  # they are in another store
     ("index show", "name"): named("indexes"),
+    ("index add", "name"): named("indexes"),
+    ("index delete", "name"): named("indexes"),
+    ("index prune", "name"): named("indexes"),
     ("index rm", "name"): named("indexes"),
     ("index serve", "corpus"): corpora,
     ("prompts show", "name"): named("prompts"),

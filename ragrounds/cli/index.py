@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -10,10 +11,14 @@ from ragrounds.api import index as indexes
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import counting, print_json, say, tell
+from ragrounds.errors import UserError
 
 app = typer.Typer()
-index = typer.Typer(name="index", cls=ListGroup, help="What is searched: build, list, show and remove indexes.")
+index = typer.Typer(name="index", cls=ListGroup, help="What is searched: build, change, list, show and remove indexes.")
 app.add_typer(index)
+
+IndexName = Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Pass over what cannot be read, and list it.")]
 
 
 @index.command("build")
@@ -33,90 +38,183 @@ def build(
     retriever: Annotated[
         list[str] | None, typer.Option(help="Retrievers to build for now; others are built when first used.")
     ] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Pass over what cannot be read, and list it.")] = False,
+    skip_bad: SkipBad = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Make it anew from another source or with another chunker; do not ask.")
+    ] = False,
     server_changed: options.ServerChangedOption = "stop",
     as_json: options.AsJson = False,
 ) -> None:
     """Read a corpus, cut it into passages, and make it searchable.
 
-    An interrupted build resumes where it stood when the same command is given again.
+    An index that is there gets another generation with the retrievers that it has; documents that stayed as they were
+    are not read, cut or embedded again. An interrupted build resumes where it stood when the same command is given
+    again.
     """
+
+    def _built(confirmed: bool) -> indexes.BuiltIndex:
+        with counting() as progress:
+            return indexes.build(
+                name,
+                source,
+                chunker=chunker,
+                retrievers=retriever or (),
+                skip_bad=skip_bad,
+                confirmed=confirmed,
+                server_changed=options.server_changed(server_changed),
+                progress=progress,
+            )
+
+    try:
+        built = _built(yes)
+    except indexes.OtherIndex as other:
+        if not sys.stdin.isatty():
+            raise
+        say(str(other).split(" Give --yes")[0])
+        typer.confirm("Make it anew?", abort=True, err=True)
+        built = _built(confirmed=True)
+    _told(built, as_json)
+
+
+@index.command("add")
+def add(
+    name: IndexName,
+    source: Annotated[str, typer.Option("--from", help="What is added: as for `index build`.")],
+    skip_bad: SkipBad = False,
+    server_changed: options.ServerChangedOption = "stop",
+    as_json: options.AsJson = False,
+) -> None:
+    """Add documents to an index, or replace those of the same id.
+
+    They are cut as the others are, and every retriever of the index gets them before any search sees them.
+    """
+    changed = options.server_changed(server_changed)
+    with counting() as progress:
+        built = indexes.add(name, source, skip_bad=skip_bad, server_changed=changed, progress=progress)
+    _told(built, as_json)
+
+
+@index.command("delete")
+def delete(
+    name: IndexName,
+    documents: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of documents, as passages name theirs.")],
+    server_changed: options.ServerChangedOption = "stop",
+    as_json: options.AsJson = False,
+) -> None:
+    """Delete documents from an index. The files that they were read from stay.
+
+    The former generation stays, too, until `ragrounds index prune`.
+    """
+    changed = options.server_changed(server_changed)
+    with counting() as progress:
+        built = indexes.delete(name, documents, server_changed=changed, progress=progress)
+    _told(built, as_json)
+
+
+def _told(built: indexes.BuiltIndex, as_json: bool) -> None:
+    """Say what came of a change."""
+    from ragrounds.ui.index_lines import change_lines
     from ragrounds.ui.text import one_line
 
-    with counting() as progress:
-        built = indexes.build(
-            name,
-            source,
-            chunker=chunker,
-            retrievers=retriever or (),
-            skip_bad=skip_bad,
-            server_changed=options.server_changed(server_changed),
-            progress=progress,
-        )
     for wrong in built.passed_over[:20]:
         say(one_line(f"passed over {wrong}", 300))
     if len(built.passed_over) > 20:
         say(f"passed over {len(built.passed_over) - 20:,} more")
     if as_json:
-        print_json({"index": built.index.fields(), "passed_over": built.passed_over})
+        changes = {"changes": built.changes, "new": built.new, "not_followed": built.not_followed}
+        print_json({"index": built.index.fields(), "passed_over": built.passed_over, **changes})
         return
-    made = built.manifest
-    say(f"{made.passages:,} passages of {made.documents:,} documents, version {made.version}")
-    for spec in built.retrievers:
-        say(f"searchable with {spec}")
+    for line in change_lines(
+        built.index,
+        built.manifest,
+        built.changes,
+        new=built.new,
+        retrievers=built.retrievers,
+        not_followed=built.not_followed,
+    ):
+        say(line)
 
 
 @index.command("ls")
 def ls(as_json: options.AsJson = False) -> None:
     """List all indexes."""
+    from ragrounds.ui.index_lines import index_rows
+    from ragrounds.ui.list_tables import index_table
+    from ragrounds.ui.tables import print_table, results_console
+
     found = indexes.list_indexes()
     if as_json:
         print_json([one.fields() for one in found], "indexes")
         return
-    rows = []
-    for one in found:
-        passages = f"{one.manifest.passages:,}" if one.manifest else "half-built"
-        version, chunker = (one.manifest.version, one.manifest.chunker) if one.manifest else ("", "")
-        rows.append([one.name, passages, version, chunker, str(len(one.engines)), f"{one.bytes / 1e6:,.1f}"])
-    _table(["index", "passages", "version", "chunker", "engines", "MB"], rows)
+    print_table(index_table(*index_rows(found)), results_console())
     for one in found:
         if one.current is False:
             say(f"{one.name} was read and cut by other code than that of now: `ragrounds index build` makes it anew.")
 
 
 @index.command("show")
-def show(
-    name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")],
-    as_json: options.AsJson = False,
-) -> None:
-    """Show what an index was made from, and how."""
-    from ragrounds.ui.text import safe
+def show(name: IndexName, as_json: options.AsJson = False) -> None:
+    """Show what an index was made from, and how, and its generations."""
+    from ragrounds.ui.index_lines import details_lines
 
-    entry = indexes.describe(name).fields()
+    found = indexes.describe(name)
     if as_json:
-        print_json({"index": entry})
+        print_json({"index": found.fields()})
         return
-    for key, value in entry.items():
-        if key == "engines":
-            for engine in value:
-                tell(f"{'engine':12} {safe(engine['index'])}  {engine['bytes'] / 1e6:,.1f} MB")
-        else:
-            tell(f"{key:12} {safe(str(value))}")
+    for line in details_lines(found):
+        tell(line)
 
 
 @index.command("rm")
 def rm(
-    name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")],
+    name: IndexName,
+    generation: Annotated[
+        int | None, typer.Option(help="Remove this generation alone; `ragrounds index show` lists them.")
+    ] = None,
     yes: options.Yes = False,
 ) -> None:
     """Remove an index: its passages and its engines. What it was made from stays."""
     from ragrounds.ui.text import safe
 
-    size = indexes.describe(name).bytes
+    found = indexes.describe(name)
+    sizes = {one.number: one.bytes for one in found.generations}
+    what, size = f"the index {safe(name)}", found.bytes
+    if generation is not None:
+        what, size = f"generation {generation} of {safe(name)}", sizes.get(generation, 0)
+    elif runs := sum(len(one.runs) for one in found.generations):
+        say(f"{runs:,} stored {'run' if runs == 1 else 'runs'} searched it: without it they cannot be resumed.")
     if not yes:
-        typer.confirm(f"Remove the index {safe(name)} ({size / 1e6:,.1f} MB)?", abort=True)
-    indexes.remove(name)
-    say(f"removed {safe(name)}")
+        typer.confirm(f"Remove {what} ({size / 1e6:,.1f} MB)?", abort=True, err=True)
+    indexes.remove(name, generation=generation)
+    say(f"removed {what if generation is not None else safe(name)}")
+
+
+@index.command("prune")
+def prune(
+    name: Annotated[list[str] | None, typer.Argument(help="Indexes; none: all.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing, only tell what would go.")] = False,
+    yes: options.Yes = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Remove former generations of indexes.
+
+    A generation stays where it is searched, where a stored run needs it, and where some process has it open.
+    """
+    from ragrounds.ui.index_lines import pruned_lines
+
+    found = indexes.prune(name or (), dry_run=True)
+    gone = [one for one in found if one.removed]
+    for line in pruned_lines(found):
+        say(line)
+    if gone and not dry_run:
+        if not yes:
+            if not sys.stdin.isatty():
+                raise UserError("Nothing was removed: give --yes to remove without being asked.")
+            typer.confirm("Remove them?", abort=True, err=True)
+        found = indexes.prune(name or ())
+        say(f"removed {sum(one.removed for one in found)}")
+    if as_json:
+        print_json(found, "generations")
 
 
 @index.command("serve")
@@ -139,10 +237,3 @@ def serve(
     with counting() as progress:
         application = indexes.open_server(corpus, retriever, host=host, token=token, progress=progress)
     indexes.serve(application, host=host, port=port, message=say)
-
-
-def _table(headings: list[str], rows: list[list[str]]) -> None:
-    from ragrounds.ui.list_tables import index_table
-    from ragrounds.ui.tables import print_table, results_console
-
-    print_table(index_table(headings, rows), results_console())

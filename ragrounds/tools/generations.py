@@ -31,6 +31,7 @@ from typing import NamedTuple
 import msgspec
 
 from ragrounds.errors import UserError
+from ragrounds.redaction import redacted
 from ragrounds.tools.collection import (
     POINTER,
     Collection,
@@ -339,8 +340,10 @@ def opened_specs(folder: Path) -> list[str]:
 
 
 def note_searcher(folder: Path, spec: str) -> None:
-    """Note that a retriever was opened over a generation, so that the next one gets it, too. A folder that cannot be
-    written is left as it is."""
+    """Note that a retriever was opened over a generation, so that the next one gets it, too: not where its text has
+    something like a key. A folder that cannot be written is left as it is."""
+    if redacted(spec) != spec:
+        return
     name = hashlib.blake2b(spec.encode(), digest_size=6).hexdigest()
     path = folder / _SEARCHERS / f"{name}.txt"
     with suppress(OSError):
