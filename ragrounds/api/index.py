@@ -224,6 +224,57 @@ def _changed(
     )
 
 
+class PushedIndex(Struct, frozen=True, kw_only=True):
+    """What came of :func:`push`."""
+
+    spec: str
+    """The retriever that searches what was pushed."""
+    corpus: str
+    """The index with its version."""
+    passages: int
+    """Of the index."""
+    held: int
+    """Of the engine now: more than `passages` where it held others before."""
+    resumed: int
+    """Passages that an earlier push, which was interrupted, had brought there."""
+
+
+def push(
+    name: str,
+    to: str,
+    *,
+    embed: str = "",
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress | bool | None = None,
+) -> PushedIndex:
+    """Bring the passages of an index to a search engine that keeps them itself. Those with the same id are replaced; a
+    push that was interrupted goes on where it stood when the same is asked again.
+
+    Args:
+        name: an index.
+        to: ``ADAPTER:ADDRESS``, such as ``pgvector:postgresql://USER@HOST/DB`` or ``lancedb:FOLDER``, or a spec of the
+            adapter, with the fields that are filled: ``pgvector[url=…,table=…]``.
+        embed: the embedding model, as the retriever ``dense`` names it; empty: that of the spec, or words alone.
+        home, settings: the folder of the indexes, and all settings; ``None``: the user's.
+        progress: is told how many passages were embedded and pushed; False: nothing is shown.
+
+    Raises:
+        UserError: an unknown index or engine; an engine that holds other fields or dimensions, or cannot be reached.
+        StopRun: the disk is full.
+    """
+    from ragrounds.tools.collection import open_named
+    from ragrounds.tools.push_transfer import push_collection, target_spec
+
+    spec = target_spec(to, embed)
+    collection = open_named(name, chosen_settings(settings, home).home)
+    with counted(progress) as tell:
+        done = push_collection(collection, spec, tell)
+    return PushedIndex(
+        spec=done.spec, corpus=collection.corpus, passages=done.passages, held=done.held, resumed=done.resumed
+    )
+
+
 def list_indexes(*, home: str | Path | None = None, settings: Settings | None = None) -> list[IndexDetails]:
     """All indexes by name, half-built ones too."""
     from ragrounds.tools.collection import collection_names, indexes

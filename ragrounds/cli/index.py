@@ -217,6 +217,40 @@ def prune(
         print_json(found, "generations")
 
 
+@index.command("push")
+def push(
+    name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            help="pgvector:URL, chroma:URL, lancedb:FOLDER …, or a spec that names fields: pgvector[url=…,table=…].",
+        ),
+    ],
+    embed: Annotated[
+        str, typer.Option(help="Embedding model, as dense[model=…] names it; without one words alone are pushed.")
+    ] = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Bring an index to a search engine: pgvector, Chroma, LanceDB, Milvus, Qdrant, OpenSearch or Elasticsearch.
+
+    Passages with the same id are replaced. Give the same command again after an interruption: it goes on there.
+    """
+    with counting() as progress:
+        done = indexes.push(name, to, embed=embed, progress=progress)
+    if as_json:
+        import msgspec
+
+        print_json({"pushed": msgspec.to_builtins(done)})
+        return
+    if done.resumed:
+        say(f"{done.resumed:,} passages were there already, from a push that was interrupted")
+    if done.held != done.passages:
+        say(f"it holds {done.held:,} passages; the index {done.passages:,}")
+    say(f"pushed {done.corpus}: {done.passages:,} passages, searchable with")
+    tell(done.spec)
+
+
 @index.command("serve")
 def serve(
     corpus: Annotated[str, typer.Argument(help="An index, or a source such as beir:PATH or sample.")],

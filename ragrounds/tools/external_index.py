@@ -195,7 +195,7 @@ class ExternalSearcher:
         spec: Spec,
         name: str,
         given: ExternalParameters,
-        engine: ExternalEngine | Callable[[], ExternalEngine],
+        engine: ExternalEngine,
         *,
         secrets: Sequence[str] = (),
     ) -> None:
@@ -205,7 +205,7 @@ class ExternalSearcher:
             spec: The retriever, as the user gave it.
             name: What the corpus is called.
             given: The parameters.
-            engine: What is searched, or what opens it: its errors too are then told in one line.
+            engine: What is searched. It connects when it is first asked, so that errors are told in one line.
             secrets: What no error may show.
 
         Raises:
@@ -218,7 +218,7 @@ class ExternalSearcher:
         self._threads = ThreadPoolExecutor(given.connections, thread_name_prefix=f"ragrounds-{spec.name}")
         self._away = False
         self._encoding_now = threading.Lock()
-        self._engine = engine if isinstance(engine, ExternalEngine) else self._blocking(engine)
+        self._engine = engine
         self._closing = weakref.finalize(self, _closed, self._engine, self._threads)
         try:
             self._embedder = self._opened_embedder()
@@ -330,29 +330,17 @@ class ExternalSearcher:
 
     def _blocking(self, work: Callable[[], R]) -> R:
         """:meth:`_tried` for plain functions; a server that is not there is not waited for."""
-        import tenacity
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(self._passes),
-            wait=tenacity.wait_exponential_jitter(FIRST_WAIT, LONGEST_WAIT, jitter=FIRST_WAIT),
-            stop=tenacity.stop_after_attempt(TRIES),
-            reraise=True,
-        )
         begun = time.monotonic()
         try:
-            return retrying(lambda: _own(work))
+            return tried_again(lambda: _own(work), self._kind)
         except Exception as problem:
             raise self._gave_up(problem, time.monotonic() - begun) from None
 
     def _kind(self, error: BaseException) -> str:
-        if isinstance(error, EngineFault | GaveUp):
-            return error.kind
-        if isinstance(error, UserError) or not isinstance(error, Exception):
-            return ""
-        return self._engine.fault(error) or _usual_fault(error)
+        return kind_of(error, self._engine.fault)
 
     def _passes(self, error: BaseException) -> bool:
-        return not isinstance(error, GaveUp) and self._kind(error) in PASSING
+        return self._kind(error) in PASSING
 
     def _over(self, tries: int, seconds: float, error: BaseException) -> bool:
         if self._kind(error) != "connection":
@@ -363,12 +351,61 @@ class ExternalSearcher:
         return self._away
 
     def _gave_up(self, error: Exception, seconds: float) -> UserError:
-        if isinstance(error, UserError):
-            return error
-        kind = self._kind(error)
-        said = self._redact(safe(root_cause(error), 400).replace("\n", " ")).rstrip(".")
-        what = f"was asked for {seconds:.0f} s and gave no answer" if kind in PASSING else "refused"
-        return GaveUp(kind or "search", f"{self._name} {what} ({kind or type(error).__name__}): {said}.")
+        return gave_up(error, self._kind(error), self._name, self._redact, seconds)
+
+
+def kind_of(error: BaseException, fault: Callable[[Exception], str]) -> str:
+    """The kind of what a call met, as :class:`EngineFault` names them; ``fault`` knows the client's own errors. Empty:
+    not known, it does not pass. So it is of what gave up after its own tries."""
+    if isinstance(error, EngineFault):
+        return error.kind
+    if isinstance(error, UserError) or not isinstance(error, Exception):
+        return ""
+    if found := fault(error):
+        return found
+    return "timeout" if isinstance(error, TimeoutError) else "connection" if isinstance(error, ConnectionError) else ""
+
+
+def tried_again(work: Callable[[], R], kind: Callable[[BaseException], str], outage: float = 0.0) -> R:
+    """Do a plain function's work, and again after faults that pass: at most :data:`TRIES` times, or, where there is no
+    connection, for `outage` seconds.
+
+    Raises:
+        Exception: the last error, as it was.
+    """
+    import tenacity
+
+    begun = time.monotonic()
+
+    def over(state: tenacity.RetryCallState) -> bool:
+        """Whether it was tried enough."""
+        away = kind(_error(state)) == "connection" and outage > 0
+        return time.monotonic() - begun >= outage if away else state.attempt_number >= TRIES
+
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(lambda error: kind(error) in PASSING),
+        wait=tenacity.wait_exponential_jitter(FIRST_WAIT, LONGEST_WAIT, jitter=FIRST_WAIT),
+        stop=over,
+        reraise=True,
+    )
+    return retrying(work)
+
+
+def gave_up(error: Exception, kind: str, name: str, redact: Redactor, seconds: float) -> UserError:
+    """The error of one line that a call ends with; what is one already stays as it is.
+
+    Args:
+        error: What was met.
+        kind: As :func:`kind_of` gives it.
+        name: The adapter's.
+        redact: Takes keys out.
+        seconds: For which it was tried.
+    """
+    if isinstance(error, UserError):
+        return error
+    said = " ".join(redact(safe(root_cause(error), 400)).split()).rstrip(".")
+    what = f"gave no answer within {seconds:.0f} s" if kind in PASSING else "refused"
+    return GaveUp(kind or "search", f"{name} {what} ({kind or type(error).__name__}): {said}.")
 
 
 def _own(work: Callable[[], R]) -> R:
@@ -380,13 +417,6 @@ def _error(state: object) -> BaseException:
     outcome = getattr(state, "outcome", None)
     error = outcome.exception() if outcome is not None else None
     return error if isinstance(error, BaseException) else EngineFault("server", "no answer")
-
-
-def _usual_fault(error: Exception) -> str:
-    """The kind of Python's own errors."""
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    return "connection" if isinstance(error, ConnectionError) else ""
 
 
 def _closed(engine: ExternalEngine, threads: ThreadPoolExecutor) -> None:

@@ -15,7 +15,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.text import safe
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
-from ragrounds.tools.embedders import Encoding, Metric
+from ragrounds.tools.embedders import Encoding
 from ragrounds.tools.retriever import RetrieverParameter
 
 Mode = Literal["vector", "text", "hybrid"]
@@ -204,6 +204,13 @@ def _held(name: str, parameter: str, retriever: str) -> str:
     return value
 
 
+def secrets_of(spec: Spec) -> list[str]:
+    """What must never be shown of the variables that a spec names, and of its address."""
+    named = [str(spec.parameters.get(name, "")) for name in ("url_env", "key_env")]
+    held = [os.environ.get(name, "").strip() for name in named if name]
+    return secrets_in(*held, str(spec.parameters.get("url", "")))
+
+
 def secrets_in(*texts: str) -> list[str]:
     """What must never be shown of some keys and addresses: themselves, and the password in an address."""
     found = [text for text in texts if text]
@@ -213,21 +220,33 @@ def secrets_in(*texts: str) -> list[str]:
     return found
 
 
-def query_encoding(given: ExternalParameters) -> Encoding:
-    """How queries become vectors: the encoding that `embed` names, with the metric of the spec where it says one.
+def embedder_value(text: str) -> Value:
+    """An embedding model that the user names, as the value of ``embed=…``."""
+    return parse(text) if "[" in text else text
+
+
+def dense_spec(given: ExternalParameters) -> tuple[Spec, Encoding | None]:
+    """The embedder that `embed` names as the retriever ``dense`` takes it, with its card where it has one, and with the
+    metric of the spec where that says one.
 
     Raises:
-        UserError: it names no embedder.
+        UserError: the card is of a retriever that is not used this way.
     """
-    spec = parse(given.embed) if "[" in given.embed else Spec(given.embed)
-    if spec.name == "dense":
-        found = encoding_of(spec)[0]
-    elif spec.name in cards():
-        found = encoding_of(spec, card_encoding(spec))[0]
-    else:
-        found = encoding_of(Spec("dense", {"model": spec.name, **spec.parameters}))[0]
-    metric: Metric = given.metric or found.metric
-    return msgspec.structs.replace(found, metric=metric)
+    spec, card = parse(given.embed) if "[" in given.embed else Spec(given.embed), None
+    if spec.name in cards():
+        card = card_encoding(spec)
+    elif spec.name != "dense":
+        spec = Spec("dense", {"model": spec.name, **spec.parameters})
+    return (spec.having(metric=given.metric) if given.metric else spec), card
+
+
+def query_encoding(given: ExternalParameters) -> Encoding:
+    """How queries become vectors.
+
+    Raises:
+        UserError: `embed` names no embedder.
+    """
+    return encoding_of(*dense_spec(given))[0]
 
 
 def check_fields(fields: FieldMap, known: Sequence[str], retriever: str, *, vector: bool, text: bool = True) -> None:

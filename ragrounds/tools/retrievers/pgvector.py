@@ -18,6 +18,7 @@ the query as it stands.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -88,9 +89,18 @@ class PgvectorEngine(ExternalEngine):
     def __init__(self, address: str, given: PgvectorParameters, metric: Metric) -> None:
         self._given, self._fields, self._metric = given, given.fields, metric
         self._vectors = given.mode != "text"
-        self._pool = opened_pool(address, given, vectors=self._vectors)
+        self._address = address
+        self._opening = threading.Lock()
+        self._opened: ConnectionPool[Connection[TupleRow]] | None = None
         self._columns: list[str] = []
         self._extension: tuple[int, ...] = ()
+
+    @property
+    def _pool(self) -> ConnectionPool[Connection[TupleRow]]:
+        with self._opening:
+            if self._opened is None:
+                self._opened = opened_pool(self._address, self._given, vectors=self._vectors)
+            return self._opened
 
     def fields(self) -> Sequence[str]:
         """The columns of the table."""
@@ -193,7 +203,8 @@ class PgvectorEngine(ExternalEngine):
 
     def close(self) -> None:
         """Close the pool."""
-        self._pool.close(timeout=1)
+        if self._opened is not None:
+            self._opened.close(timeout=1)
 
     def _has(self, name: str) -> bool:
         return name in self._columns or name.split(".")[0] in self._columns
@@ -494,7 +505,7 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
         spec,
         corpora.names or given.table,
         given,
-        lambda: PgvectorEngine(address, given, metric),
+        PgvectorEngine(address, given, metric),
         secrets=secrets_in(address),
     )
 
