@@ -24,7 +24,10 @@ from ragrounds.records import (
     Run,
     Score,
     Stem,
+    ToolAnswer,
 )
+from ragrounds.records import SearchNote as SearchNote
+from ragrounds.records import Used as Used
 from ragrounds.specs import Value
 
 T = TypeVar("T", bound=Struct)
@@ -110,29 +113,6 @@ class SearchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     near: float = 0.0
     """The share of the wording of `near_to` from which a passage may not be found; 0: nothing is left out by that."""
     near_to: str = ""
-
-
-class Used(Struct, frozen=True):
-    """Vectors that a search had made by a server."""
-
-    model: str
-    """As a price list names it: ``provider:model``."""
-    tokens: int | None
-    """``None``: the server did not say."""
-    hosted: bool
-    """By the provider; else by a server that the user named."""
-    requests: int = 0
-    """To a search provider, which is paid by the request; 0: vectors, which are paid by the token."""
-    each: float | None = None
-    """Dollars of such a request by the provider's list, or as the retriever's spec says; ``None``: not known."""
-
-
-class SearchNote(Struct, frozen=True):
-    """What a search has to say beside its passages: its query was cut to the provider's limit, or was refused."""
-
-    what: str
-    """Kind of the note, in one word: ``query_cut``, ``search_refused``."""
-    text: str
 
 
 class SearchResult(Struct, frozen=True):
@@ -317,8 +297,17 @@ class Context(Protocol):
     async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
         """Search the agent's corpus. An empty query finds nothing and is not sent, unless `empty`."""
 
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the agent lists (``tools=[corpus,read,…]``), as they are described to a model; empty: it lists
+        none, and has its search alone."""
+
+    async def use(self, tool: str, arguments: Mapping[str, object], *, k: int = 5) -> ToolAnswer:
+        """Use one of :attr:`tools` with arguments as its schema has them. What a search finds are `k` passages; what
+        others give is a text, which says so where they failed or the arguments are not of the schema."""
+
     def passage(self, id: str) -> Passage:
-        """A passage that a search of this attempt returned."""
+        """A passage that a search of this attempt returned, or a tool."""
 
     def gold_passages(self) -> tuple[Passage, ...]:
         """The passages of the question's gold documents: for agents that are marked as oracles alone."""

@@ -183,6 +183,45 @@ TOKENS_APART: frozenset[str] = frozenset({"embedding", "reranking"})
 what our own searches have made is in no sum either. Their cost is."""
 
 
+class Used(Struct, frozen=True):
+    """Vectors that a search had made by a server."""
+
+    model: str
+    """As a price list names it: ``provider:model``."""
+    tokens: int | None
+    """``None``: the server did not say."""
+    hosted: bool
+    """By the provider; else by a server that the user named."""
+    requests: int = 0
+    """To a search provider, which is paid by the request; 0: vectors, which are paid by the token."""
+    each: float | None = None
+    """Dollars of such a request by the provider's list, or as the retriever's spec says; ``None``: not known."""
+
+
+class SearchNote(Struct, frozen=True):
+    """What a search has to say beside its passages: its query was cut to the provider's limit, or was refused."""
+
+    what: str
+    """Kind of the note, in one word: ``query_cut``, ``search_refused``."""
+    text: str
+
+
+class ToolRequest(Struct, frozen=True, kw_only=True):
+    """What a tool was asked, as the journal keeps it."""
+
+    tool: str
+    query: str
+    """The query, the address, or the arguments as JSON."""
+    k: int = 0
+
+
+class ToolAnswer(Struct, frozen=True):
+    """A tool's answer, as the journal keeps it."""
+
+    text: str
+    passages: tuple[Passage, ...] = ()
+
+
 class Call(Struct, frozen=True, kw_only=True):
     """One request to a model or a tool, as an attempt's event. The request and the response stand in the journal
     under `key`."""

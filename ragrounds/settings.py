@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from ragrounds.errors import UserError, nearest
@@ -15,6 +16,41 @@ from ragrounds.text import fault
 PREFIX = "RAGROUNDS_"
 _OTHERS = {"RAGROUNDS_CONFIG", "RAGROUNDS_TEST_DATA"}
 """Variables with our prefix that are not settings: where the settings are, and data for the tests."""
+
+
+class McpServer(BaseModel):
+    """An MCP server, whose tools agents list as ``mcp:NAME``: a program that is started (`command`), or an address
+    (`url`). ``${NAME}`` in `env` and `headers` is read from the environment when the server is first asked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    """What the program finds in its environment, beside what every program needs."""
+    cwd: Path | None = None
+    url: str | None = None
+    """Of a server that speaks streamable HTTP."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    seconds: float = Field(default=60.0, gt=0)
+    """For one use of a tool."""
+    price: float | None = Field(default=None, ge=0)
+    """Dollars of one use; by default 0 for a program on this machine, and not known for an address."""
+
+    @model_validator(mode="after")
+    def one_of_two(self) -> McpServer:
+        """Either a program or an address."""
+        if (self.command is None) == (self.url is None):
+            raise ValueError("an MCP server has a command or a url, one of the two")
+        return self
+
+    @property
+    def identity(self) -> str:
+        """What it is, as text: its command line, or its address without a login and a query. No key is in it."""
+        if self.url is None:
+            return " ".join([self.command or "", *self.args])
+        address = urlsplit(self.url)
+        return f"{address.scheme}://{address.hostname}{f':{address.port}' if address.port else ''}{address.path}"
 
 
 class Settings(BaseSettings):
@@ -42,6 +78,8 @@ class Settings(BaseSettings):
     """Who marks attempts and writes notes beside them; by default the name of the login."""
     allow_code: bool = False
     """Whether agents' files of other users may run the code that they name without a yes."""
+    mcp: dict[str, McpServer] = Field(default_factory=dict)
+    """MCP servers by name: ``[mcp.NAME]`` with ``command = "…"`` and ``args = […]``, or ``url = "https://…"``."""
     project_above_dollars: float | None = Field(default=5.0, ge=0)
     """Dollars that the rest of a run may be projected to cost before the user is asked."""
     project_above_minutes: float | None = Field(default=None, ge=0)

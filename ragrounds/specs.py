@@ -1,15 +1,15 @@
 """The one grammar for naming things: ``name[key=value,…]``.
 
-Agents, retrievers and models are named by a spec. Values are numbers, ``true``/``false``, words, quoted strings, or
-specs again. :func:`parse` reads it; ``str()`` prints the one canonical form (keys sorted, shortest numbers, quotes
-only where needed), so that equal specs have equal texts.
+Agents, retrievers and models are named by a spec. Values are numbers, ``true``/``false``, words, quoted strings, specs
+again, or lists of such: ``tools=[corpus,web[provider=tavily]]``. :func:`parse` reads it; ``str()`` prints the one
+canonical form (keys sorted, shortest numbers, quotes only where needed), so that equal specs have equal texts.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Union
@@ -23,6 +23,31 @@ _NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _SPACE = re.compile(r"\s*")
 _DEEPEST = 20
+
+
+class Listed(str):
+    """A list as a value: its canonical text, ``[corpus,read]``. Its items are read again where they are needed."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, items: Iterable[Value]) -> Listed:
+        """The list of some values, in their order."""
+        return cls(f"[{','.join(map(_text, items))}]")
+
+    @property
+    def items(self) -> tuple[Value, ...]:
+        """Its values."""
+        return _list(self, 0, 0)[0]
+
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        """Its values, each read as a spec.
+
+        Raises:
+            UserError: one is a number, a switch or a list.
+        """
+        return tuple(_as_spec(item, self) for item in self.items)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +78,14 @@ class Spec:
     def having(self, **parameters: Value) -> Spec:
         """The same name with some parameters set."""
         return Spec(self.name, {**self.parameters, **parameters})
+
+
+def _as_spec(item: Value, whole: str) -> Spec:
+    if isinstance(item, Spec):
+        return item
+    if isinstance(item, bool | int | float | Listed):
+        raise UserError(f"The list {whole} holds {_text(item)}: expected names, or name[key=value].")
+    return Spec(item)
 
 
 def parse(text: str) -> Spec:
@@ -106,7 +139,29 @@ def _name(text: str, at: int) -> tuple[str, int]:
     return word.group(), word.end()
 
 
+def _list(text: str, at: int, depth: int) -> tuple[tuple[Value, ...], int]:
+    """The values between ``[`` and ``]``."""
+    if depth > _DEEPEST:
+        raise UserError(f"The list {text[:60]!r}… is nested more than {_DEEPEST} deep.")
+    items: list[Value] = []
+    at = _skip(text, at + 1)
+    while at < len(text) and text[at] != "]":
+        item, at = _value(text, at, depth)
+        items.append(item)
+        at = _skip(text, at)
+        if at < len(text) and text[at] == ",":
+            at = _skip(text, at + 1)
+        elif at >= len(text) or text[at] != "]":
+            raise _wrong(text, at, "',' or ']'")
+    if at >= len(text):
+        raise _wrong(text, at, "']'")
+    return tuple(items), at + 1
+
+
 def _value(text: str, at: int, depth: int) -> tuple[Value, int]:
+    if text[at : at + 1] == "[":
+        items, end = _list(text, at, depth + 1)
+        return Listed.of(items), end
     quoted = _STRING.match(text, at)
     if quoted:
         return _unquoted(text, quoted), quoted.end()
@@ -158,7 +213,7 @@ def _text(value: Value) -> str:
         return str(int(value))
     if isinstance(value, int | float):
         return repr(value)
-    if isinstance(value, Spec):
+    if isinstance(value, Spec | Listed):
         return str(value)
     bare = _WORD.fullmatch(value) and not _NUMBER.fullmatch(value) and value not in ("true", "false")
     return value if bare else _quoted(value)

@@ -28,7 +28,7 @@ from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
 from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.prompts.layout import layout_parts
-from ragrounds.specs import Spec, Value, parse
+from ragrounds.specs import Listed, Spec, Value, parse
 from ragrounds.text import parse_toml
 
 ROLES = ("model", "reader", "judge", "embedder")
@@ -205,7 +205,7 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     """Read ``name[key=value,…]``.
 
     Keys are the parameters and switches of the agent's file, `model` and the other roles, `retriever`, `corpus`,
-    `prompts`, `question_only`, `guard`, `guard_near`, ``limits.calls``, ``limits.tokens``, ``limits.cost``,
+    `tools`, `prompts`, `question_only`, `guard`, `guard_near`, ``limits.calls``, ``limits.tokens``, ``limits.cost``,
     ``limits.seconds``, and `profile`, in whose place its values stand in the canonical text; of a system of one's own
     also `output`, `choice`, `on_interrupt`, ``input.KEY``, ``config.KEY`` and ``context.KEY``. What the text says
     itself comes before a profile.
@@ -223,6 +223,7 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
     known = {**_siblings(spec.name, card), **own}
     parameters, models, limits = dict(own), dict(card.models), msgspec.to_builtins(card.limits)
     fields: dict[str, Value] = {}
+    tools = card.tools
     kept: dict[str, Value] = {}
     for key, value in _expanded(spec, card, known, model).items():
         before: object
@@ -230,6 +231,9 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
             before, parameters[key] = own.get(key), _like(known[key], value, key, spec)
         elif key in ROLES:
             before, models[key] = card.models.get(key), str(value)
+        elif key == "tools":
+            before, tools = Listed.of(map(parse, card.tools)), _tools_in(value)
+            value = Listed.of(map(parse, tools))
         elif key in ("retriever", "corpus", "prompts"):
             before, fields[key] = getattr(card, key), str(value)
         elif key in _OF_SEARCHES:
@@ -250,7 +254,7 @@ def open_agent(text: str | Spec, *, model: str | None = None) -> Agent:
         settled = msgspec.convert(limits, Limits)
     except msgspec.ValidationError as error:
         raise UserError(f"{spec}: limits: {error}") from error
-    changed = msgspec.structs.replace(card, models=models, limits=settled, **fields)
+    changed = msgspec.structs.replace(card, models=models, limits=settled, tools=tools, **fields)
     if not 0.0 <= changed.guard_near <= 1.0:
         raise UserError(f"{spec}: guard_near is a share of the question's wording, from 0 to 1.")
     agent = Agent(spec=str(Spec(spec.name, kept)), card=changed, parameters=parameters)
@@ -345,6 +349,12 @@ def check_subagent(agent: Agent) -> Agent:
     return agent
 
 
+def _tools_in(value: Value) -> tuple[str, ...]:
+    """The tools that ``tools=[…]`` names, or the one of ``tools=NAME``."""
+    listed = value if isinstance(value, Listed) else Listed.of([value])
+    return tuple(map(str, listed.specs))
+
+
 def _like(example: Value, value: Value, key: str, spec: Spec) -> Value:
     wanted: type = str if isinstance(example, Spec) else type(example)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
@@ -361,5 +371,5 @@ _TYPES = {bool: "switch (true or false)", int: "whole number", float: "number", 
 
 def _unknown_key(key: str, name: str, parameters: Iterable[str]) -> UserError:
     limits = [f"limits.{limit}" for limit in Limits.__struct_fields__]
-    known = [*parameters, *ROLES, "retriever", "corpus", "prompts", *_OF_SEARCHES, "profile", *limits]
+    known = [*parameters, *ROLES, "retriever", "corpus", "tools", "prompts", *_OF_SEARCHES, "profile", *limits]
     return UserError(f"The agent {name!r} has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(known)}.")

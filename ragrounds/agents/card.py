@@ -86,6 +86,9 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: dict[str, str] = field(default_factory=dict)
     retriever: str = DEFAULT_RETRIEVER
     corpus: str | None = None
+    tools: tuple[str, ...] = ()
+    """What it searches and reads with, in this order (:mod:`ragrounds.tools.agent_tools`): ``corpus``, ``read``, a
+    retriever such as ``web[provider=tavily]`` or ``pubmed``, ``fetch``, ``mcp:NAME``. Empty: its corpus alone."""
     prompts: str | None = None
     """A folder of the user's own prompts, read before the package's."""
     limits: Limits = Limits()

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ragrounds.api.agent_texts import agent_texts, searching_with, with_settings
+from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
 from ragrounds.api.progress import RunListener as RunListener
+from ragrounds.api.recipes import recipe_of
 from ragrounds.api.replayer import replayer
 from ragrounds.api.results import ComparisonResult
 from ragrounds.api.run_request import Execution, RunRequest, check_arguments
 from ragrounds.api.run_scorers import RunScorers
-from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
+from ragrounds.api.servers import ServerChanged, met_servers
 from ragrounds.api.workspace import JournalMode, chosen_settings, closing, open_store, texts, user_prices
 from ragrounds.errors import UserError
 
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from ragrounds.records import Question, Run
     from ragrounds.settings import Settings
 
-SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
-"""What is compared on the sample benchmark where no agent is named."""
 PILOT_ENDED = "the pilot was asked"
 """Why a replay ends that was to ask its pilot alone."""
 
@@ -324,7 +323,8 @@ class _Replay:
         from ragrounds.ui.progress.words import live_claim_text
 
         store, execution, listener = self._store, self._execution, self._listener
-        recipe = self._met(self._fitting(_recipe(self._request, self._loaded, self._settings)))
+        opened = recipe_of(self._request, self._loaded, self._settings, closed=execution.journal == "replay")
+        recipe = self._met(self._fitting(opened))
         self._replay = replayer(execution, self._in_flight, recipe, self._settings, held, listener.message)
         before = {run.id for run in store.runs()}
         self.planned_runs = plan(
@@ -517,47 +517,6 @@ class _Replay:
             # What failed in the pilot is made again by another command, as what fails later is.
             first = {question.id for question in pilot.first} if pilot.asks else set[str]()
             return await ask([question for question in self._questions if question.id not in first], False)
-
-
-def is_sample(loaded: Benchmark) -> bool:
-    """Whether a benchmark is the built-in sample."""
-    return loaded.name.partition("/")[0] == "sample"
-
-
-def _recipe(request: RunRequest, loaded: Benchmark, settings: Settings) -> Recipe:
-    """What the agents of a request are opened from, with the settings in place of what it leaves open."""
-    from ragrounds.agents.profiles import names_agents, sampled, settled
-    from ragrounds.evals.engine.plan import Recipe, own_corpus
-    from ragrounds.models.providers import BASELINE
-
-    where = server_defaults(request.base_url, request.alias, settings)
-    url = where["base_url"]
-    sampling = {
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "max_tokens": request.max_answer_tokens,
-    }
-    agents = request.agents or (SAMPLE_AGENTS if is_sample(loaded) else ("direct_cot",))
-    if request.profile is not None and not request.agents:
-        names_agents(request.profile, agents)
-    if request.retriever is not None:
-        agents = searching_with(request.retriever, agents)
-    model = request.model or settings.model or (BASELINE if is_sample(loaded) and not url else None)
-    if model:
-        model = sampled(model, agents, request.profile, [key for key, value in sampling.items() if value is not None])
-    return Recipe(
-        agents=tuple(settled(agent, request.profile, model) for agent in agents),
-        model=model,
-        corpus=request.corpus or own_corpus(loaded),
-        prices=user_prices(settings),
-        defaults={
-            **where,
-            **sampling,
-            "timeout": request.timeout,
-            "rpm": request.rpm,
-            "tpm": request.tpm,
-        },
-    )
 
 
 def _in_order(

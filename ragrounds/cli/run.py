@@ -290,7 +290,7 @@ _FEW = 4
 
 def _say_next(result: RunResult) -> None:
     """What the figures mean and what to try next, on standard error."""
-    from ragrounds.api.run import is_sample
+    from ragrounds.api.recipes import is_sample
 
     rows = result.comparison.rows
     baseline = any(model.startswith("baseline:") for row in rows for model in row.models.values())

@@ -46,9 +46,10 @@ def nests(name: str, parameters: Mapping[str, Value]) -> bool:
     return asked is not None and bool(asked(parameters))
 
 
-def prompts_of(name: str) -> tuple[str, ...]:
-    """Name the prompts that a graph may render."""
-    return tuple(_module(name).PROMPTS)
+def prompts_of(name: str, *, tools: bool = False) -> tuple[str, ...]:
+    """Name the prompts that a graph may render; with `tools`, those of an agent that lists tools too."""
+    module = _module(name)
+    return (*module.PROMPTS, *(getattr(module, "TOOL_PROMPTS", ()) if tools else ()))
 
 
 def about(name: str) -> str:

@@ -26,13 +26,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel
 
-from ragrounds.contracts import Context
+from ragrounds.contracts import Context, Tool
 from ragrounds.errors import UserError
 from ragrounds.graphs.documents import written
 from ragrounds.graphs.langchain_requests import call_arguments, form_of, structured
 from ragrounds.graphs.langchain_turns import chunk_of, message_of, turns_of
 from ragrounds.graphs.model_text import written_query
 from ragrounds.records import Reply
+from ragrounds.tools.agent_tools import described
 
 PROVIDER = "ragrounds"
 """By which callbacks know that a call is recorded already."""
@@ -242,6 +243,37 @@ search = StructuredTool.from_function(
     description="Search the corpus for passages about a query.",
 )
 """The attempt's search as a LangChain tool."""
+
+
+def tools(*names: str) -> list[BaseTool]:
+    """The tools that the running agent lists (``tools=[corpus,read,…]``) as LangChain tools, journaled.
+
+    Args:
+        names: As a model calls them: ``search``, ``search_web``, ``read``, ``fetch``. For a graph that is built before
+            an attempt runs; none: all that the agent lists, those of MCP servers too, inside a node.
+
+    Raises:
+        UserError: no names are given and no attempt runs here; or the schema of a name is not known beforehand.
+    """
+    return [_tool(described(name)) for name in names] or [_tool(one) for one in context().tools]
+
+
+def _tool(described: Tool) -> BaseTool:
+    async def _use(**arguments: object) -> str:
+        running = context()
+        answer = await running.use(described.name, arguments, k=_top_k(running))
+        return answer.text or written(answer.passages)
+
+    def _use_and_wait(**arguments: object) -> str:
+        return context().wait(_use(**arguments))
+
+    return StructuredTool.from_function(
+        _use_and_wait,
+        coroutine=_use,
+        name=described.name,
+        description=described.description,
+        args_schema=described.parameters,
+    )
 
 
 def _top_k(running: Context) -> int:

@@ -4,6 +4,9 @@ The model asks for the tool by the provider's own tool calls; results come back 
 call ends the loop. `search_limit` and `turns` are the strategy's own: over the first a notice stands in place of the
 result, after the second the answer is asked for without tools.
 
+With ``tools=[corpus,read,web[provider=…],fetch,pubmed,mcp:NAME]`` the model has these tools in place of the one search
+(:mod:`ragrounds.tools.agent_tools`); each use counts against `search_limit`.
+
 `think` writes queries, so it sees the question's stem alone. `answer`, the only node that sees the options, continues
 the same conversation and asks for one of them; a long question's answer is the last turn's text.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Sequence
 from typing import Annotated
 
 from langgraph.graph import END, START, StateGraph
@@ -26,7 +30,7 @@ from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.model_text import written_query
 from ragrounds.graphs.state import State as Shared
 from ragrounds.graphs.state import whole
-from ragrounds.records import Message, ToolCall
+from ragrounds.records import Message, Passage, ToolCall
 
 PROMPTS = (
     *ANSWERING,
@@ -36,6 +40,8 @@ PROMPTS = (
     "tool_agent/no_more_searches",
     "tool_agent/not_understood",
 )
+TOOL_PROMPTS = ("tool_agent/think_with_tools", "tool_agent/not_understood_tools")
+"""Rendered only where the agent lists tools."""
 SEARCH = Tool.taking(
     "query",
     "What to search for, in a few words.",
@@ -92,7 +98,7 @@ async def think(state: State, runtime: Runtime[Context]) -> State:
     """Ask the model for its next turn, with the search tool at hand."""
     context, turn = runtime.context, state.get("turns", 0) + 1
     messages = _messages(context, state)
-    reply = await asked_within(context, messages, turn, tools=(SEARCH,))
+    reply = await asked_within(context, messages, turn, tools=context.tools or (SEARCH,))
     if reply is None:
         return {"turns": turn, "full": True}
     wishes: list[Wish] = [
@@ -107,6 +113,8 @@ async def think(state: State, runtime: Runtime[Context]) -> State:
 async def search(state: State, runtime: Runtime[Context]) -> State:
     """Carry out the searches that the last turn asked for, up to the limit."""
     context, done = runtime.context, state.get("searches", 0)
+    if context.tools:
+        return await _use(context, state["conversation"][-1]["wishes"], done)
     turns: list[Turn] = []
     for wish in state["conversation"][-1]["wishes"]:
         query = _query(wish)
@@ -125,14 +133,50 @@ async def search(state: State, runtime: Runtime[Context]) -> State:
     return {"conversation": turns, "searches": done}
 
 
+async def _use(context: Context, wishes: Sequence[Wish], done: int) -> State:
+    """Carry out the calls of an agent that lists its tools, up to the limit."""
+    turns: list[Turn] = []
+    names = [tool.name for tool in context.tools]
+    for wish in wishes:
+        given = _arguments(wish)
+        if wish["name"] not in names or not isinstance(given, dict):
+            context.note("malformed_call", f"{wish['name']}({wish['arguments']})"[:200])
+            notice = context.prompts.text(
+                "tool_agent/not_understood_tools", context.stem.language, tools=", ".join(names)
+            )
+            turns.append({"answers": wish["id"], "notice": notice})
+        elif done >= whole(context, "search_limit", 10, least=0):
+            context.note(
+                "search_limit", f"all {done} uses of tools were used: {wish['name']} {wish['arguments'][:200]}"
+            )
+            notice = context.prompts.text("tool_agent/no_more_searches", context.stem.language)
+            turns.append({"answers": wish["id"], "notice": notice})
+        else:
+            if isinstance(given.get("query"), str):
+                given = {**given, "query": written_query(context, given["query"]).text}
+            answer = await context.use(wish["name"], given, k=whole(context, "top_k", 5))
+            ids = [passage.id for passage in answer.passages]
+            turns.append(
+                {"answers": wish["id"], "notice": answer.text}
+                if answer.text
+                else {"answers": wish["id"], "passages": ids}
+            )
+            done += 1
+    return {"conversation": turns, "searches": done}
+
+
+def _arguments(wish: Wish) -> object:
+    try:
+        return json.loads(wish["arguments"], strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _query(wish: Wish) -> str | None:
     """The query of a call to the search tool; ``None``: it is of another tool, or its arguments are no query."""
     if wish["name"] != SEARCH.name:
         return None
-    try:
-        given = json.loads(wish["arguments"], strict=False)
-    except (ValueError, RecursionError):
-        return None
+    given = _arguments(wish)
     query = given.get("query") if isinstance(given, dict) else None
     return query if isinstance(query, str) and query.strip() else None
 
@@ -157,7 +201,8 @@ async def answer(state: State, runtime: Runtime[Context]) -> State:
 
 
 def _messages(context: Context, state: State) -> tuple[Message, ...]:
-    messages = list(context.prompts.render("tool_agent/think", context.stem.language, question=context.stem.text))
+    prompt = "tool_agent/think_with_tools" if context.tools else "tool_agent/think"
+    messages = list(context.prompts.render(prompt, context.stem.language, question=context.stem.text))
     for turn in state.get("conversation", []):
         if "answers" in turn:
             messages.append(Message("tool", _result(context, turn), answers=turn["answers"]))
@@ -171,4 +216,11 @@ def _result(context: Context, turn: Turn) -> str:
     if "passages" not in turn:
         return turn["notice"]
     found = [context.passage(id) for id in turn["passages"]]
-    return written(beginnings(found, whole(context, "document_characters", 3000, least=0)))
+    shown = beginnings(found, whole(context, "document_characters", 3000, least=0))
+    return _with_ids(shown) if context.tools else written(shown)
+
+
+def _with_ids(passages: Sequence[Passage]) -> str:
+    """Passages with the ids, or addresses, by which `read` and `fetch` are asked for more of them."""
+    rows = [f"[{one.id}]{f' {one.title}' if one.title else ''}\n{one.text}" for one in passages]
+    return "\n\n".join(rows) or "(none found)"

@@ -16,26 +16,17 @@ from pydantic import BaseModel, Field
 
 from ragrounds.contracts import Entry, Journal, Library, Searcher
 from ragrounds.errors import UserError
-from ragrounds.records import Passage
+from ragrounds.records import Passage, ToolAnswer, ToolRequest
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
-    from ragrounds.tools.web.pages import Fetcher
+    from ragrounds.tools.web.pages import Fetched, Fetcher
     from ragrounds.tools.web.providers import SearchProvider, WebHit
     from ragrounds.tools.web.pubmed import PubMed, PubMedArticle
 
 
 T = TypeVar("T", bound=msgspec.Struct)
-
-
-class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool was asked, as the journal keeps it."""
-
-    tool: str
-    query: str
-    """The query, the address, or the arguments as JSON."""
-    k: int = 0
 
 
 async def recorded(
@@ -94,13 +85,6 @@ class PageArguments(BaseModel):
     ] = ""
 
 
-class ToolAnswer(msgspec.Struct, frozen=True):
-    """A tool's answer, as the journal keeps it."""
-
-    text: str
-    passages: tuple[Passage, ...] = ()
-
-
 def corpus_search(searcher: Searcher, journal: Journal | None = None) -> BaseTool:
     """The tool ``corpus_search``: the best passages of a corpus."""
 
@@ -120,10 +104,7 @@ def corpus_read(library: Library, journal: Journal | None = None) -> BaseTool:
 
     async def _read(passage: str, around: int = 1, whole: bool = False) -> tuple[str, list[Passage]]:
         async def _make() -> ToolAnswer:
-            found = _neighbours(library, passage, around, whole)
-            if not found:
-                return ToolAnswer(_shown({"error": f"There is no passage {passage!r} in the corpus."}))
-            return ToolAnswer(_shown(_fitting(found)), tuple(found))
+            return read_answer(library, passage, around, whole)
 
         asked = msgspec.json.encode([passage, around, whole]).decode()
         actor = f"{library.spec} over {library.corpus}"
@@ -150,28 +131,56 @@ def fetch_page(fetcher: Fetcher, journal: Journal | None = None) -> BaseTool:
     """The tool ``fetch_page``: a page's text, or the part of it around a snippet."""
 
     async def _fetch(url: str, looking_for: str = "") -> tuple[str, list[Passage]]:
-        from ragrounds.tools.web.pages import Fetched, FetchFailed, WebPage, excerpt, extract
+        from ragrounds.tools.web.pages import Fetched
 
         async def _get() -> Fetched:
-            try:
-                return await fetcher.fetch(url)
-            except FetchFailed as problem:
-                return Fetched(url=url, type="error", charset="utf-8", content=str(problem).encode())
+            return await _fetched(fetcher, url)
 
         # The answer as it came is recorded, not what was made of it: a better extraction needs no new fetch.
         got = await recorded(journal, fetcher.spec, ToolRequest(tool="fetch_page", query=url), _get, Fetched)
-        try:
-            if got.type == "error":
-                raise FetchFailed(got.content.decode())
-            page: WebPage = extract(got)
-        except FetchFailed as problem:
-            return _shown({"error": str(problem)}), []
-        text = excerpt(page.text, looking_for) if looking_for else page.text
-        passage = Passage(id=page.url, document=page.url, title=page.title, text=text, corpus="web", rank=1)
-        row = {"url": page.url, "title": page.title, "text": text[:PAGE], "characters": len(page.text)}
-        return _shown(row), [passage]
+        answer = _page_answer(got, looking_for)
+        return answer.text, list(answer.passages)
 
     return _tool("fetch_page", "Read a web page.", PageArguments, _fetch)
+
+
+async def _fetched(fetcher: Fetcher, url: str) -> Fetched:
+    """A page as it came, or why it did not."""
+    from ragrounds.tools.web.pages import Fetched, FetchFailed
+
+    try:
+        return await fetcher.fetch(url)
+    except FetchFailed as problem:
+        return Fetched(url=url, type="error", charset="utf-8", content=str(problem).encode())
+
+
+def _page_answer(got: Fetched, looking_for: str) -> ToolAnswer:
+    from ragrounds.tools.web.pages import FetchFailed, WebPage, excerpt, extract
+
+    try:
+        if got.type == "error":
+            raise FetchFailed(got.content.decode())
+        page: WebPage = extract(got)
+    except FetchFailed as problem:
+        return ToolAnswer(_shown({"error": str(problem)}))
+    text = excerpt(page.text, looking_for) if looking_for else page.text
+    passage = Passage(id=page.url, document=page.url, title=page.title, text=text, corpus="web", rank=1)
+    row = {"url": page.url, "title": page.title, "text": text[:PAGE], "characters": len(page.text)}
+    return ToolAnswer(_shown(row), (passage,))
+
+
+async def fetched_answer(fetcher: Fetcher, url: str, looking_for: str = "") -> ToolAnswer:
+    """A page's text, or the part of it around a snippet; a page that cannot be had is an answer that says why."""
+    return _page_answer(await _fetched(fetcher, url), looking_for)
+
+
+def read_answer(library: Library, passage: str, around: int, whole: bool, document: str = "") -> ToolAnswer:
+    """A passage's neighbours in its document, or the whole document; an answer says so where there is none. `document`
+    is the document's id, where it is known."""
+    found = _neighbours(library, passage, around, whole, document)
+    if not found:
+        return ToolAnswer(_shown({"error": f"There is no passage {passage!r} in the corpus."}))
+    return ToolAnswer(_shown(_fitting(found)), tuple(found))
 
 
 def literature_search(pubmed: PubMed, journal: Journal | None = None) -> BaseTool:
@@ -233,9 +242,10 @@ async def _answer(
     return found.text, list(found.passages)
 
 
-def _neighbours(library: Library, identity: str, around: int, whole: bool) -> Sequence[Passage]:
-    """The passages around one; the document is what the id names before its last ``_NUMBER``, or the id itself."""
-    for document in dict.fromkeys((identity, identity.rpartition("_")[0])):
+def _neighbours(library: Library, identity: str, around: int, whole: bool, known: str = "") -> Sequence[Passage]:
+    """The passages around one; the document is the `known` one, what the id names before its last ``_NUMBER``, or the
+    id itself."""
+    for document in dict.fromkeys((known, identity, identity.rpartition("_")[0])):
         passages = library.document(document) if document else []
         places = [place for place, passage in enumerate(passages) if passage.id == identity]
         if places:

@@ -9,8 +9,20 @@ import pytest
 from ragrounds.contracts import Entry, Request, Tool
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Call, Called, Entered, Fault, Left, Message, Noted, Reply, ToolCall, Usage
-from ragrounds.tools.toolset import ToolAnswer, ToolRequest
+from ragrounds.records import (
+    Call,
+    Called,
+    Entered,
+    Fault,
+    Left,
+    Message,
+    Noted,
+    Reply,
+    ToolAnswer,
+    ToolCall,
+    ToolRequest,
+    Usage,
+)
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import passage, traced_events
 

@@ -19,6 +19,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import node_path
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Attempt, Called, Fault, Gold, Noted, Passage, Question, Reply, Run, Usage
+from ragrounds.tools.agent_tools import AgentTool
 
 OPTIONS = {"A": "Warfarin zqa", "B": "Heparin zqb", "C": "Aspirin zqc"}
 """Each holds a word that stands nowhere else: wherever it turns up, the options were shown."""
@@ -138,6 +139,7 @@ async def play(
     shelf: Shelf | None = None,
     gold: Iterable[str] = (),
     opened: Model | None = None,
+    tools: Sequence[AgentTool] = (),
 ) -> Played:
     """Run `question` through each agent in turn (one journal for all) and give what the last one did. `opened` is a
     model in place of the script."""
@@ -165,7 +167,7 @@ async def play(
                 created=0.0,
             )
             store.add_run(run, [question], golds)
-            planned = PlannedRun(run, agent, models, shelf if agent.card.searches else None)
+            planned = PlannedRun(run, agent, models, shelf if agent.card.searches else None, tools=tuple(tools))
             await replay(store, journal, [planned], [question], golds, lambda question: ())
             found = list(store.attempts(run))
             assert len(found) == 1, "every attempt ends with exactly one status"

@@ -81,7 +81,9 @@ def prompts_of(card: Card) -> tuple[str, ...]:
     """Name the prompts that an agent's graph may render through the context."""
     if card.endpoint is not None:
         return ()
-    return place.prompts(card.graph) if is_foreign(card) else catalogue.prompts_of(card.graph)
+    if is_foreign(card):
+        return place.prompts(card.graph)
+    return catalogue.prompts_of(card.graph, tools=bool(card.tools))
 
 
 def asks_our_models(card: Card) -> bool:

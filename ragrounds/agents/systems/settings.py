@@ -187,7 +187,12 @@ def check_effects(spec: Spec, card: Card) -> None:
                 f"{reason}: {key} has no effect on it. What can be set: {', '.join(known)}, limits.calls, "
                 "limits.tokens, limits.cost, limits.seconds."
             )
-    for field, said in (("models", card.models), ("corpus", card.corpus), ("searches", card.searches)):
+    for field, said in (
+        ("models", card.models),
+        ("corpus", card.corpus),
+        ("searches", card.searches),
+        ("tools", card.tools),
+    ):
         if said:
             how = " Name model_field to have --model set there." if field == "models" else ""
             raise UserError(f"{reason}: {field} of its file has no effect on it.{how}")

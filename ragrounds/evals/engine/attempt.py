@@ -95,6 +95,7 @@ class AttemptRunner:
             parameters=planned.agent.parameters,
             models=planned.models,
             searcher=planned.searcher,
+            toolbox=planned.tools,
             prices=planned.prices,
             prompts=PromptFolder(card.prompts, planned.agent.layout),
             journal=self._journal,

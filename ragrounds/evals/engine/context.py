@@ -7,11 +7,13 @@ attempt's calls, caps and trace.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -36,8 +38,9 @@ from ragrounds.contracts import (
     Server,
     Tool,
 )
-from ragrounds.errors import GaveUp, UserError
+from ragrounds.errors import GaveUp, UserError, nearest
 from ragrounds.evals.engine.attempt_log import AttemptEnded, AttemptLog
+from ragrounds.evals.engine.nested_context import NestedContext
 from ragrounds.evals.engine.thread_bridge import ThreadBridge
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
@@ -53,8 +56,12 @@ from ragrounds.records import (
     Question,
     Reply,
     Stem,
+    ToolAnswer,
+    ToolRequest,
+    Usage,
 )
 from ragrounds.specs import Value, parse
+from ragrounds.tools.agent_tools import DOCUMENT, FETCH, MCP, READ, AgentTool, WrongArguments, in_turn, passages_of
 from ragrounds.tools.embedders import USED
 from ragrounds.tools.leak_guard import GuardedSearcher, LeakGuard
 from ragrounds.tools.retriever import searcher_code
@@ -83,6 +90,8 @@ class AttemptContext(AttemptLog):
     searcher: Searcher | None
     prompts: Prompts
     journal: Journal
+    toolbox: Sequence[AgentTool] = ()
+    """What the agent lists as its tools; none: it has its searcher alone."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """The user's own, for what the searcher uses."""
     question_only: bool = True
@@ -241,8 +250,8 @@ class AttemptContext(AttemptLog):
         self._threads.close()
 
     async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
-        """Give the `k` best passages of the agent's corpus. An empty query finds nothing and is not sent, unless
-        `empty`.
+        """Give the `k` best passages of the agent's corpus, or of all that its tools search, in turn. An empty query
+        finds nothing and is not sent, unless `empty`.
 
         Raises:
             UserError: the agent has no corpus, or has read the options under question-only retrieval.
@@ -251,15 +260,114 @@ class AttemptContext(AttemptLog):
         """
         if self._threads.elsewhere:
             return await self._threads.across(self.search(query, k, empty=empty))
+        if self.toolbox:
+            return await self._search_with_all(query, k, empty=empty)
         if self.searcher is None:
             raise UserError("This agent searches, but no corpus was given. Name one with --corpus.")
+        return await self._searched(self.searcher, query, k, empty=empty)
+
+    async def _search_with_all(self, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
+        """Ask everything in the toolbox that searches, and take what is found in turn; then read on with what reads."""
+        asked: list[Coroutine[object, object, Sequence[Passage]]] = []
+        for tool in self.toolbox:
+            if tool.searcher is not None:
+                asked.append(self._searched(tool.searcher, query, k, empty=empty))
+            elif tool.argument and tool.spec.startswith(MCP):
+                asked.append(self._passages_by(tool, {tool.argument: query.text}))
+        found = in_turn(await asyncio.gather(*asked), k)
+        self._passages.update({passage.id: passage for passage in found})
+        readers = {tool.spec.partition("[")[0]: tool for tool in self.toolbox if tool.use is not None}
+        read = [await self._read_on(passage, readers) for passage in found]
+        self._passages.update({passage.id: passage for passage in read})
+        return tuple(read)
+
+    async def _read_on(self, passage: Passage, readers: Mapping[str, AgentTool]) -> Passage:
+        """The passage with the text of its page, or with what stands around it, where a tool reads that."""
+        text = ""
+        if FETCH in readers and passage.id.startswith(("http://", "https://")):
+            asked = {"url": passage.id, "looking_for": passage.text[:4000]}
+            text = "\n".join(one.text for one in await self._passages_by(readers[FETCH], asked))
+        elif READ in readers and self.searcher is not None and passage.corpus == self.searcher.corpus:
+            text = "\n".join(one.text for one in await self._passages_by(readers[READ], {"passage": passage.id}))
+        return replace(passage, text=text) if text.strip() else passage
+
+    async def _passages_by(self, tool: AgentTool, arguments: Mapping[str, object]) -> tuple[Passage, ...]:
+        answer = await self._used(tool, arguments)
+        return passages_of(tool, answer)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the agent lists, as they are described to a model."""
+        return tuple(tool.tool for tool in self.toolbox)
+
+    async def use(self, tool: str, arguments: Mapping[str, object], *, k: int = 5) -> ToolAnswer:
+        """Use a tool of the agent's. What a search finds are passages; arguments that are not of its schema, and what
+        failed for good, are answered with a text that says so.
+
+        Raises:
+            UserError: the agent lists no such tool, or has read the options under question-only retrieval.
+            AttemptEnded: a cap is reached.
+            CallFailed: no answer after all retries.
+        """
+        if self._threads.elsewhere:
+            return await self._threads.across(self.use(tool, arguments, k=k))
+        chosen = next((one for one in self.toolbox if one.tool.name == tool), None)
+        if chosen is None:
+            names = [one.tool.name for one in self.toolbox]
+            has = ", ".join(names) or "none"
+            raise UserError(f"The agent has no tool {tool!r}.{nearest(tool, names)} It has {has}.")
+        try:
+            if chosen.searcher is None:
+                return await self._used(chosen, arguments)
+            query = Query(chosen.text_argument(arguments))
+            return ToolAnswer("", await self._searched(chosen.searcher, query, k, empty=False))
+        except WrongArguments as problem:
+            self.note("malformed_call", f"{tool}: {problem}")
+            return ToolAnswer(msgspec.json.encode({"error": str(problem)}).decode())
+
+    async def _used(self, tool: AgentTool, arguments: Mapping[str, object]) -> ToolAnswer:
+        """A use of a tool that does not search: once for each key, in the journal before its answer is used."""
+        self._check_blind("used a tool")
+        await self.under_cap()
+        self.check_caps()
+        if tool.spec == READ and (known := self._passages.get(str(arguments.get("passage")))) is not None:
+            arguments = {**arguments, DOCUMENT: known.document}
+        given = msgspec.json.encode(arguments, order="deterministic").decode()
+        request = ToolRequest(tool=tool.tool.name, query=given)
+        key = _digest("tool", tool.actor, sorted(tool.codes.items()), request).hex()
+        begun = self.begin_call(tool.actor, given, "tool")
+        use = tool.use
+
+        async def answered() -> ToolAnswer:
+            """Use it."""
+            if use is None:
+                raise UserError(f"{tool.spec} searches: it is no tool of its own.")
+            try:
+                return await use(arguments)
+            except GaveUp as problem:
+                raise CallFailed(problem.kind, str(problem)) from problem
+
+        entry = Entry(key=key, kind="tool", actor=tool.actor, request=request)
+        ended = partial(self.end_call, begun, tool.actor, role="using", kind="tool", key=key, asked=request)
+        try:
+            with self.begun():
+                answer, cached = await self.journal.once(entry, answered, ToolAnswer)
+        except CallFailed as error:
+            ended(faults=error.faults, error=error.message)
+            raise
+        found = tuple(passage.id for passage in answer.passages)
+        ended(cached=cached, price=tool.price, passages=found, gave=answer, usage=Usage())
+        self._passages.update({passage.id: passage for passage in answer.passages if passage.id not in self._passages})
+        return answer
+
+    async def _searched(self, searcher: Searcher, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
+        """One search: once for each key, in the journal before what it found is used."""
         self._check_blind("searched")
         await self.under_cap()
         self.check_caps()
         if not query.text.strip() and not empty:
             self.note("empty_query", "an empty query was not searched")
             return ()
-        searcher = self.searcher
         mean = query.dense if isinstance(searcher, MeanSearcher) else ()
         guard = self.guard
         request = SearchRequest(corpus=searcher.corpus, query=query.text, k=k, mean=mean)
@@ -352,7 +460,7 @@ class AttemptContext(AttemptLog):
 
     def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
         """Give a context in which the question is `stem`, without options; its calls count for this attempt."""
-        return NestedContext(self, stem=stem, parameters=parameters, prompts=self.prompts, role=role)
+        return NestedContext(self, self.item.benchmark, stem, parameters, self.prompts, role)
 
     async def answer_of(self, agent: str) -> str:
         """Run another agent on this question's stem, inside this attempt, and give its final answer.
@@ -364,7 +472,7 @@ class AttemptContext(AttemptLog):
         """
         inside = check_subagent(open_agent(agent))
         prompts = PromptFolder(inside.card.prompts, inside.layout)
-        context = NestedContext(self, self.stem, inside.parameters, prompts, role="querying")
+        context = NestedContext(self, self.item.benchmark, self.stem, inside.parameters, prompts, "querying")
         state = await catalogue.build(inside.card.graph).compile().ainvoke({}, context=context)
         return str(state.get("answer", ""))
 
@@ -417,121 +525,3 @@ _encoder = msgspec.msgpack.Encoder()
 
 def _digest(*parts: object) -> bytes:
     return hashlib.sha256(_encoder.encode(parts)).digest()
-
-
-@dataclass(eq=False)
-class NestedContext:
-    """The context of a graph that runs inside a node of another (contract: :class:`ragrounds.contracts.Context`).
-
-    Its question is `stem` and has no options, so nothing that runs here can show them to anything. What it asks and
-    searches is a part of `attempt`.
-    """
-
-    attempt: AttemptContext
-    stem: Stem
-    parameters: Mapping[str, Value]
-    prompts: Prompts
-    role: str = "answering"
-    """Stands in for ``answering``."""
-    question: Question = field(init=False)
-
-    def __post_init__(self) -> None:
-        stem, benchmark = self.stem, self.attempt.item.benchmark
-        self.question = Question(
-            id=stem.question_id, benchmark=benchmark, text=stem.text, kind="long", language=stem.language
-        )
-
-    @property
-    def seed(self) -> str:
-        """As that of the attempt."""
-        return self.attempt.seed
-
-    @property
-    def continues(self) -> Continuation:
-        """How the answering model continues a text of its own."""
-        return self.attempt.continues
-
-    async def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        role: str = "answering",
-        prefix: str = "",
-        stop: Sequence[str] = (),
-        max_tokens: int | None = None,
-        tools: Sequence[Tool] = (),
-        web_search: bool = False,
-        temperature: float | None = None,
-        seed: int | None = None,
-        response_format: Mapping[str, object] | None = None,
-        logprobs: int | None = None,
-        tool_choice: str | None = None,
-        parallel_tool_calls: bool | None = None,
-    ) -> Reply:
-        """Ask as the attempt does, with `role` in place of ``answering``."""
-        return await self.attempt.ask(
-            messages,
-            role=self._role(role),
-            prefix=prefix,
-            stop=stop,
-            max_tokens=max_tokens,
-            tools=tools,
-            web_search=web_search,
-            temperature=temperature,
-            seed=seed,
-            response_format=response_format,
-            logprobs=logprobs,
-            tool_choice=tool_choice,
-            parallel_tool_calls=parallel_tool_calls,
-        )
-
-    def wait(self, asked: Coroutine[object, object, W]) -> W:
-        """Wait as the attempt does."""
-        return self.attempt.wait(asked)
-
-    async def search(self, query: Query, k: int, *, empty: bool = False) -> tuple[Passage, ...]:
-        """Search the attempt's corpus."""
-        return await self.attempt.search(query, k, empty=empty)
-
-    def passage(self, id: str) -> Passage:
-        """Give a passage that a search of the attempt returned."""
-        return self.attempt.passage(id)
-
-    def gold_passages(self) -> tuple[Passage, ...]:
-        """Refuse: a nested graph is no oracle.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError("A graph inside another one is never given the gold documents.")
-
-    def asking(self, stem: Stem, *, role: str = "answering", **parameters: Value) -> Context:
-        """Give another nested context of the same attempt."""
-        return NestedContext(self.attempt, stem, parameters, self.prompts, self._role(role))
-
-    async def answer_of(self, agent: str) -> str:
-        """Refuse: agents are nested once.
-
-        Raises:
-            UserError: always.
-        """
-        raise UserError(f"The agent {agent!r} cannot run here: one agent inside another is as deep as it goes.")
-
-    def room(self, messages: Sequence[Message], *, role: str = "answering") -> int | None:
-        """Tokens left beside `messages` and the answer; ``None``: the model's window is not known."""
-        return self.attempt.room(messages, role=self._role(role))
-
-    def count(self, text: str, *, role: str = "answering") -> int:
-        """Tokens of a text, by the model's tokenizer."""
-        return self.attempt.count(text, role=self._role(role))
-
-    def cut(self, text: str, tokens: int, *, role: str = "answering") -> str:
-        """The longest beginning of a text that has at most `tokens` tokens."""
-        return self.attempt.cut(text, tokens, role=self._role(role))
-
-    def note(self, what: str, text: str) -> None:
-        """Leave a remark in the attempt's trace."""
-        self.attempt.note(what, text)
-
-    def _role(self, role: str) -> str:
-        return self.role if role == "answering" else role

@@ -45,9 +45,12 @@ from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Asked, Run
-from ragrounds.specs import Value, parse
+from ragrounds.settings import McpServer
+from ragrounds.specs import Spec, Value, parse
+from ragrounds.tools.agent_tools import AgentTool, ToolSources, check_tools, open_tools, tools_need_corpus
 from ragrounds.tools.collection_builder import Progress
 from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
+from ragrounds.tools.mcp_servers import McpSource
 from ragrounds.tools.retriever import needs_corpus, open_searcher, searcher_codes
 from ragrounds.version import __version__
 
@@ -70,14 +73,19 @@ class Recipe(Struct, frozen=True, kw_only=True):
     (:func:`with_servers`), or the fingerprint of another server than the first at its address."""
     servers: Mapping[str, Mapping[str, str]] = {}
     """What servers say of themselves, as :attr:`ragrounds.records.Run.servers`; new runs keep it of theirs."""
+    mcp: Mapping[str, McpServer] = {}
+    """The MCP servers of the settings."""
+    closed: bool = False
+    """Nothing may be sent, as a replay demands: what MCP servers offer is read from what was kept of them."""
 
 
 class OpenedAgent(Struct, frozen=True):
-    """An agent with its models, by role, and its retriever."""
+    """An agent with its models, by role, its retriever, and the tools that it lists."""
 
     agent: Agent
     models: Mapping[str, Model]
     searcher: Searcher | None
+    tools: tuple[AgentTool, ...] = ()
 
 
 class PlannedRun(Struct, frozen=True):
@@ -93,6 +101,8 @@ class PlannedRun(Struct, frozen=True):
     """A run of the same agent on the same questions that the store has, of other code; of a run that was begun now."""
     changed: tuple[str, ...] = ()
     """What is another than in `changed_since`, each a clause: ``the retriever bm25 changed`` …"""
+    tools: tuple[AgentTool, ...] = ()
+    """What the agent lists as its tools."""
     strays: bool = False
     """A system of one's own asks its first question in other words than it did, and nothing says why."""
 
@@ -149,8 +159,8 @@ def plan(
         new_run = run.id not in known
         before, changed = _changed_since(store, run, identity, benchmark) if new_run else (None, ())
         strayed = not new_run and bool(identity.probed) and strays(store, run, identity.probed, benchmark.questions[0])
-        made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed, strayed)
-        planned_runs.append(made)
+        made = PlannedRun(run, opened.agent, opened.models, opened.searcher, recipe.prices, before, changed)
+        planned_runs.append(replace(made, tools=opened.tools, strays=strayed))
     return planned_runs
 
 
@@ -218,10 +228,46 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
         OpenedAgent(
             agent,
             open_models(agent, recipe.model, models, recipe.prices, recipe.defaults, recipe.served),
-            _open_searcher(agent, recipe, home, searchers, progress) if agent.card.searches else None,
+            _open_searcher(agent, recipe, home, searchers, progress) if searches_corpus(agent) else None,
+            _open_tools(agent, recipe, home, searchers, progress),
         )
         for agent in agents
     ]
+
+
+def searches_corpus(agent: Agent) -> bool:
+    """Whether an agent searches a corpus: one that lists tools does where one of these is over the corpus."""
+    if not agent.card.tools:
+        return agent.card.searches
+    check_tools(agent.card.tools)
+    return tools_need_corpus(agent.card.tools)
+
+
+def _open_tools(
+    agent: Agent,
+    recipe: Recipe,
+    home: Path,
+    opened: dict[tuple[str, str], Searcher],
+    progress: Progress | None,
+) -> tuple[AgentTool, ...]:
+    """Open what an agent lists as its tools.
+
+    Raises:
+        UserError: an unknown tool, what it needs is not there, or the agent neither searches nor calls tools.
+    """
+    if not agent.card.tools:
+        return ()
+    if not agent.card.searches:
+        raise UserError(f"The agent {agent.spec!r} does not search: tools=[…] has no effect on it.")
+
+    def _retriever(spec: Spec) -> Searcher:
+        if not needs_corpus(spec):
+            return open_searcher(with_fingerprints(spec, recipe.served), "", home, progress=progress)
+        return _searcher_by(spec, agent, recipe, home, opened, progress)
+
+    sources = {name: McpSource(name, server, home, recipe.closed) for name, server in recipe.mcp.items()}
+    by_default = parse(agent.card.retriever)
+    return open_tools(agent.card.tools, ToolSources(lambda: _retriever(by_default), _retriever, sources))
 
 
 def open_models(
@@ -276,16 +322,27 @@ def _open_searcher(
     opened: dict[tuple[str, str], Searcher],
     progress: Progress | None,
 ) -> Searcher:
+    return _searcher_by(parse(agent.card.retriever), agent, recipe, home, opened, progress)
+
+
+def _searcher_by(
+    retriever: Spec,
+    agent: Agent,
+    recipe: Recipe,
+    home: Path,
+    opened: dict[tuple[str, str], Searcher],
+    progress: Progress | None,
+) -> Searcher:
+    """Open a retriever over the agent's corpus; equal ones are opened once."""
     place = agent.card.corpus or recipe.corpus or ""
-    if not place and needs_corpus(parse(agent.card.retriever)):
+    if not place and needs_corpus(retriever):
         raise UserError(
             f"The agent {agent.spec!r} searches, but no corpus was given. Name one with --corpus, such as "
             "beir:FOLDER, or `ragrounds index build` one."
         )
-    key = (agent.card.retriever, place)
+    key = (str(retriever), place)
     if key not in opened:
-        retriever = with_fingerprints(parse(agent.card.retriever), recipe.served)
-        opened[key] = open_searcher(retriever, place, home, progress=progress)
+        opened[key] = open_searcher(with_fingerprints(retriever, recipe.served), place, home, progress=progress)
     return opened[key]
 
 
@@ -328,6 +385,7 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         "oracle": card.oracle,
         "tier": "journaled" if takes_context(card) else "own",
         "inner": subagent_identity(agent),  # the key that stored runs have
+        **({"tools": [tool.identity() for tool in opened.tools]} if opened.tools else {}),
         **(system_parts(card) if is_foreign(card) else {}),
     }
 

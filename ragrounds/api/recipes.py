@@ -1,0 +1,61 @@
+"""What the agents of a run are opened from: a request, with the settings in place of what it leaves open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ragrounds.api.agent_texts import searching_with
+from ragrounds.api.run_request import RunRequest
+from ragrounds.api.servers import server_defaults
+from ragrounds.api.workspace import user_prices
+
+if TYPE_CHECKING:
+    from ragrounds.evals.benchmarks import Benchmark
+    from ragrounds.evals.engine.plan import Recipe
+    from ragrounds.settings import Settings
+
+SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
+"""What is compared on the sample benchmark where no agent is named."""
+
+
+def is_sample(loaded: Benchmark) -> bool:
+    """Whether a benchmark is the built-in sample."""
+    return loaded.name.partition("/")[0] == "sample"
+
+
+def recipe_of(request: RunRequest, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:
+    """What the agents of a request are opened from, with the settings in place of what it leaves open."""
+    from ragrounds.agents.profiles import names_agents, sampled, settled
+    from ragrounds.evals.engine.plan import Recipe, own_corpus
+    from ragrounds.models.providers import BASELINE
+
+    where = server_defaults(request.base_url, request.alias, settings)
+    url = where["base_url"]
+    sampling = {
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_answer_tokens,
+    }
+    agents = request.agents or (SAMPLE_AGENTS if is_sample(loaded) else ("direct_cot",))
+    if request.profile is not None and not request.agents:
+        names_agents(request.profile, agents)
+    if request.retriever is not None:
+        agents = searching_with(request.retriever, agents)
+    model = request.model or settings.model or (BASELINE if is_sample(loaded) and not url else None)
+    if model:
+        model = sampled(model, agents, request.profile, [key for key, value in sampling.items() if value is not None])
+    return Recipe(
+        agents=tuple(settled(agent, request.profile, model) for agent in agents),
+        model=model,
+        corpus=request.corpus or own_corpus(loaded),
+        prices=user_prices(settings),
+        defaults={
+            **where,
+            **sampling,
+            "timeout": request.timeout,
+            "rpm": request.rpm,
+            "tpm": request.tpm,
+        },
+        mcp=settings.mcp,
+        closed=closed,
+    )

@@ -1,0 +1,326 @@
+"""What an agent searches and reads with, as its ``tools=[…]`` lists it.
+
+| tool | what a model may do with it | what is needed |
+|---|---|---|
+| ``corpus`` | ``search``: the agent's corpus, by its retriever | ``--corpus`` |
+| ``read`` | ``read``: a passage's neighbours in its document, or the whole of it | ``--corpus`` |
+| a retriever: ``web[provider=tavily]``, ``pubmed``, ``pgvector[…]`` … | ``search_NAME`` | what it needs |
+| ``fetch`` | ``fetch``: the text of a web page | the extra ``web`` |
+| ``mcp:NAME`` | every tool of the MCP server that the settings name so | the extra ``mcp`` |
+
+A tool that searches is a search in the trace, with its query, passages and ranks; every other use is a tool's call.
+Both are journaled, so that a replay uses none of them.
+
+A strategy that writes queries and calls no tools (``search_o1``, ``vanilla_rag`` …) asks every search of the list with
+each of its queries, and takes what they find in turn: the first of each, then the second of each. ``fetch`` reads the
+pages that a web search found, ``read`` the neighbours of the corpus' passages, and an MCP server is asked by those of
+its tools that take one text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
+
+from ragrounds.contracts import Library, Searcher, Tool
+from ragrounds.digests import code_digest, text_digest
+from ragrounds.errors import UserError, nearest
+from ragrounds.records import Passage, ToolAnswer
+from ragrounds.specs import Spec, parse
+from ragrounds.tools.mcp_servers import McpSource, listed_tools, use_tool
+from ragrounds.tools.retriever import find_retriever, needs_corpus, retrievers, searcher_codes
+from ragrounds.tools.toolset import fetched_answer, read_answer
+
+MCP = "mcp:"
+CORPUS, READ, FETCH = "corpus", "read", "fetch"
+DOCUMENT = "document"
+"""What `read` is told beside the model's arguments, where a search of the attempt said it: the passage's document."""
+SEARCH, _SEARCHES = "search", "search_"
+"""What the search of the corpus is called, and how the names of others begin."""
+_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_ABOUT = {
+    "web": "Search the web for pages about a query.",
+    "pubmed": "Search PubMed for articles about a query.",
+    "europe_pmc": "Search Europe PMC for articles about a query.",
+}
+_QUERY = "What to search for, in a few words."
+
+Use = Callable[[Mapping[str, object]], Awaitable[ToolAnswer]]
+"""Answers a call with these arguments."""
+
+
+class WrongArguments(Exception):
+    """A call's arguments are not of the tool's schema; the message says which were expected."""
+
+
+@dataclass(frozen=True)
+class AgentTool:
+    """One tool of an agent, opened."""
+
+    spec: str
+    """As the agent lists it."""
+    tool: Tool
+    """As it is described to a model."""
+    actor: str
+    """Canonical text of what answers."""
+    searcher: Searcher | None = None
+    """What is searched; ``None``: it does not search."""
+    use: Use | None = None
+    """Answers, where it does not search."""
+    price: float | None = 0.0
+    """Dollars of a use; ``None``: not known. A search's own price is known to its searcher."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """Name → digest of the code that answers."""
+
+    @property
+    def argument(self) -> str:
+        """The name of its argument, where it takes one text alone; else empty."""
+        properties = self.tool.parameters.get("properties")
+        needed = self.tool.parameters.get("required")
+        names = list(properties) if isinstance(properties, dict) else []
+        required = needed if isinstance(needed, list) else []
+        if not isinstance(properties, dict) or len(required) != 1 or required[0] not in names:
+            return ""
+        kind = properties[required[0]]
+        return str(required[0]) if isinstance(kind, dict) and kind.get("type") == "string" else ""
+
+    def identity(self) -> dict[str, object]:
+        """What a run's results depend on."""
+        made: dict[str, object] = {"tool": self.spec, "actor": self.actor, "codes": dict(self.codes)}
+        if self.searcher is not None:
+            return {**made, "corpus": self.searcher.corpus}
+        return {**made, "described": msgspec.to_builtins(self.tool)}
+
+    def text_argument(self, arguments: Mapping[str, object]) -> str:
+        """The query of a call to a search.
+
+        Raises:
+            WrongArguments: there is none.
+        """
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise WrongArguments(f'{self.tool.name} takes one text, "query".')
+        return query
+
+
+@dataclass(frozen=True)
+class ToolSources:
+    """What tools are opened over."""
+
+    corpus: Callable[[], Searcher]
+    """Opens the agent's corpus, by its retriever."""
+    retriever: Callable[[Spec], Searcher]
+    """Opens another retriever: over the agent's corpus, or over what it searches by itself."""
+    mcp: Mapping[str, McpSource] = field(default_factory=dict)
+    """The MCP servers that the settings name."""
+
+
+def check_tools(listed: Sequence[str]) -> None:
+    """Refuse names that are no tools, and tools that are listed twice.
+
+    Raises:
+        UserError: there is one; offers the nearest.
+    """
+    for text, times in Counter(listed).items():
+        if times > 1:
+            raise UserError(f"tools=[…] lists {text!r} {times} times: once is enough.")
+    for text in listed:
+        if text in (CORPUS, READ) or text.startswith(MCP):
+            continue
+        spec = parse(text)
+        if spec.name == FETCH:
+            continue
+        try:
+            find_retriever(spec.name)
+        except UserError:
+            known = [CORPUS, READ, FETCH, *retrievers(), f"{MCP}NAME"]
+            raise UserError(
+                f"Unknown tool {text!r}.{nearest(spec.name, known)} tools=[…] lists corpus, read, fetch, mcp:NAME, or "
+                "retrievers such as pubmed and web[provider=tavily]."
+            ) from None
+
+
+def tools_need_corpus(listed: Sequence[str]) -> bool:
+    """Whether one of the tools is over the agent's corpus; an empty list is its search."""
+    return not listed or any(
+        text in (CORPUS, READ) or (not text.startswith(MCP) and parse(text).name != FETCH and needs_corpus(parse(text)))
+        for text in listed
+    )
+
+
+def open_tools(listed: Sequence[str], sources: ToolSources) -> tuple[AgentTool, ...]:
+    """Open the tools that an agent lists, in its order. Nothing is searched; MCP servers are asked for their tools.
+
+    Raises:
+        UserError: an unknown tool; what it needs is not there.
+    """
+    check_tools(listed)
+    made: list[AgentTool] = []
+    for text in listed:
+        spec = parse(text)
+        if text == CORPUS:
+            made.append(_search(text, SEARCH, sources.corpus()))
+        elif text == READ:
+            made.append(_read(sources.corpus()))
+        elif text.startswith(MCP):
+            made += _mcp(text, sources.mcp)
+        elif spec.name == FETCH:
+            made.append(_fetch(spec))
+        else:
+            made.append(_search(text, f"{_SEARCHES}{_NAME.sub('_', spec.name)}", sources.retriever(spec)))
+    return tuple(_named_apart(made))
+
+
+def _named_apart(tools: Sequence[AgentTool]) -> list[AgentTool]:
+    """The tools with a number after names that others have before them."""
+    seen: Counter[str] = Counter()
+    made = []
+    for one in tools:
+        seen[one.tool.name] += 1
+        number = seen[one.tool.name]
+        name = one.tool.name if number == 1 else f"{one.tool.name}_{number}"
+        made.append(AgentTool(**{**vars(one), "tool": replace(one.tool, name=name)}))
+    return made
+
+
+def _search(text: str, name: str, searcher: Searcher) -> AgentTool:
+    return AgentTool(text, _search_tool(name), searcher.spec, searcher, codes=searcher_codes(searcher))
+
+
+def _search_tool(name: str) -> Tool:
+    about = _ABOUT.get(name.removeprefix(_SEARCHES), "Search the corpus for passages about a query.")
+    return Tool.taking("query", _QUERY, name=name, description=about)
+
+
+def described(name: str) -> Tool:
+    """A tool as it is described to a model, before an agent lists it.
+
+    Raises:
+        UserError: its form is not known before: it is an MCP server's, or of no kind that there is.
+    """
+    if name == SEARCH or name.startswith(_SEARCHES):
+        return _search_tool(name)
+    known = {READ: _READ_TOOL, FETCH: _FETCH_TOOL}
+    if name not in known:
+        meant = nearest(name, [SEARCH, *known])
+        raise UserError(
+            f"The form of the tool {name!r} is not known before an attempt runs.{meant} Known "
+            "are search, search_NAME, read and fetch; inside a node, tools() gives all that the agent lists."
+        )
+    return known[name]
+
+
+_READ_TOOL = Tool(
+    "read",
+    "Read more of the document that a passage of the corpus is from.",
+    {
+        "type": "object",
+        "properties": {
+            "passage": {"type": "string", "description": "Id of a passage that a search gave."},
+            "whole": {"type": "boolean", "description": "The whole document in place of what stands around it."},
+        },
+        "required": ["passage"],
+    },
+)
+_FETCH_TOOL = Tool(
+    "fetch",
+    "Read a web page.",
+    {
+        "type": "object",
+        "properties": {
+            "url": {"type": "string", "description": "Address of the page."},
+            "looking_for": {
+                "type": "string",
+                "description": "Some words of it: the text around that place is given.",
+            },
+        },
+        "required": ["url"],
+    },
+)
+_CODES = {"ragrounds.tools.toolset": code_digest("ragrounds.tools.toolset")}
+
+
+def _read(searcher: Searcher) -> AgentTool:
+    if not isinstance(searcher, Library):
+        raise UserError(
+            f"tools=[read] needs a corpus that can give its documents: {searcher.spec} over {searcher.corpus} cannot."
+        )
+    library = searcher
+
+    async def _use(arguments: Mapping[str, object]) -> ToolAnswer:
+        passage, whole, document = arguments.get("passage"), arguments.get("whole", False), arguments.get(DOCUMENT, "")
+        if not isinstance(passage, str) or not passage.strip() or not isinstance(whole, bool):
+            raise WrongArguments('read takes a text, "passage", and a switch, "whole".')
+        return read_answer(library, passage, 1, whole, str(document))
+
+    actor = f"read {library.spec} over {library.corpus}"
+    return AgentTool(READ, _READ_TOOL, actor, use=_use, codes={**searcher_codes(library), **_CODES})
+
+
+def _fetch(spec: Spec) -> AgentTool:
+    from ragrounds.tools.web.pages import Fetcher, FetchLimits, need_web
+
+    need_web()
+    try:
+        limits = msgspec.convert(dict(spec.parameters), FetchLimits)
+    except msgspec.ValidationError as problem:
+        raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
+    if unknown := sorted(set(spec.parameters) - set(FetchLimits.__struct_fields__)):
+        fields = FetchLimits.__struct_fields__
+        raise UserError(
+            f"fetch has no parameter {unknown[0]!r}.{nearest(unknown[0], fields)} Known: {', '.join(fields)}."
+        )
+    fetcher = Fetcher(limits=limits)
+
+    async def _use(arguments: Mapping[str, object]) -> ToolAnswer:
+        url, looking_for = arguments.get("url"), arguments.get("looking_for", "")
+        if not isinstance(url, str) or not url.strip() or not isinstance(looking_for, str):
+            raise WrongArguments('fetch takes a text, "url", and a text, "looking_for".')
+        return await fetched_answer(fetcher, url, looking_for)
+
+    return AgentTool(str(spec), _FETCH_TOOL, fetcher.spec, use=_use, codes=_CODES)
+
+
+def _mcp(text: str, servers: Mapping[str, McpSource]) -> list[AgentTool]:
+    name = text.removeprefix(MCP)
+    source = servers.get(name)
+    if source is None:
+        known = ", ".join(sorted(servers)) or "none"
+        raise UserError(
+            f"The settings name no MCP server {name!r}.{nearest(name, servers)} Known: {known}. Name one in "
+            f'settings.toml: [mcp.{name}] with command = "…" and args = […], or url = "https://…".'
+        )
+    server = source
+
+    def _user(tool: Tool) -> Use:
+        async def _use(arguments: Mapping[str, object]) -> ToolAnswer:
+            return ToolAnswer(await use_tool(server, tool.name, arguments))
+
+        return _use
+
+    return [AgentTool(text, tool, source.actor, use=_user(tool), price=source.price) for tool in listed_tools(source)]
+
+
+def passages_of(tool: AgentTool, answer: ToolAnswer) -> tuple[Passage, ...]:
+    """A tool's answer as passages, for a strategy that calls no tools: its own, or its text as one."""
+    if answer.passages or not answer.text.strip():
+        return answer.passages
+    identity = f"{tool.spec}/{text_digest(answer.text)[:12]}"
+    made = Passage(id=identity, document=identity, title=tool.tool.name, text=answer.text, corpus=tool.spec, rank=1)
+    return (made,)
+
+
+def in_turn(found: Sequence[Sequence[Passage]], k: int) -> tuple[Passage, ...]:
+    """The first of each list, then the second of each, and so on: `k` of different ids, ranks from 1. Their scores
+    stay: those of different searches mean different things."""
+    chosen: dict[str, Passage] = {}
+    for place in range(max(map(len, found), default=0)):
+        for each in found:
+            if place < len(each):
+                chosen.setdefault(each[place].id, each[place])
+    return tuple(replace(one, rank=rank) for rank, one in enumerate(list(chosen.values())[:k], 1))
