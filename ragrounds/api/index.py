@@ -457,6 +457,7 @@ def _searched_by(settings: Settings) -> dict[str, list[str]]:
 
 def _described(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
     from ragrounds.tools.collection import current_generation, current_number, generation_folder, is_used, read_manifest
+    from ragrounds.tools.collection_builder import read_report
     from ragrounds.tools.generations import generations
 
     folder, number, engines = current_generation(root), current_number(root), []
@@ -484,6 +485,7 @@ def _described(root: Path, needed: Mapping[str, Sequence[str]] | None = None) ->
         bytes=_size(root),
         generation=number,
         generations=tuple(kept),
+        report=read_report(folder),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import Annotated
 
@@ -114,12 +115,7 @@ def delete(
 def _told(built: indexes.BuiltIndex, as_json: bool) -> None:
     """Say what came of a change."""
     from ragrounds.ui.index_lines import change_lines
-    from ragrounds.ui.text import one_line
 
-    for wrong in built.passed_over[:20]:
-        say(one_line(f"passed over {wrong}", 300))
-    if len(built.passed_over) > 20:
-        say(f"passed over {len(built.passed_over) - 20:,} more")
     if as_json:
         changes = {"changes": built.changes, "new": built.new, "not_followed": built.not_followed}
         print_json({"index": built.index.fields(), "passed_over": built.passed_over, **changes})
@@ -131,6 +127,7 @@ def _told(built: indexes.BuiltIndex, as_json: bool) -> None:
         new=built.new,
         retrievers=built.retrievers,
         not_followed=built.not_followed,
+        width=shutil.get_terminal_size().columns,
     ):
         say(line)
 
@@ -161,7 +158,7 @@ def show(name: IndexName, as_json: options.AsJson = False) -> None:
     if as_json:
         print_json({"index": found.fields()})
         return
-    for line in details_lines(found):
+    for line in details_lines(found, shutil.get_terminal_size().columns):
         tell(line)
 
 

@@ -26,7 +26,7 @@ from ragrounds.digests import code_digest, code_unless_first, text_digest
 from ragrounds.errors import StopRun, UserError
 from ragrounds.records import Passage
 from ragrounds.text import file_name
-from ragrounds.tools.build_report import storable
+from ragrounds.tools.build_report import BuildEntry, BuildReport, storable
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.collection import (
     START,
@@ -62,9 +62,10 @@ def reading_code() -> str:
     return code_digest(_LINES, within=(_READERS,))
 
 
-def building_code(chunker: str) -> str:
-    """The digest of the code that reads documents and, unless `chunker` is ``none``, cuts them."""
-    return text_digest(reading_code(), *([] if chunker == "none" else [code_digest(_CHUNKERS)]))
+def building_code(chunker: str, reading: str = "full") -> str:
+    """The digest of the code that reads documents, in one of its ways, and, unless `chunker` is ``none``, cuts them."""
+    how = [] if reading == "full" else [reading]
+    return text_digest(reading_code(), *([] if chunker == "none" else [code_digest(_CHUNKERS)]), *how)
 
 
 def open_collection(corpus: str, home: Path, *, progress: Progress | None = None) -> Collection:
@@ -134,6 +135,7 @@ class _Place(msgspec.Struct, frozen=True):
     changes: Changes
     of_file: int
     """Documents that were taken from the file that is being read."""
+    report: BuildReport
 
 
 def build_collection(
@@ -209,7 +211,7 @@ class _Collecting:
     ) -> None:
         (folder / "manifest.json").unlink(missing_ok=True)
         self._folder, self._source, self._cut, self._base = folder, source, cut, base
-        self._code = building_code(cut.chunker)
+        self._code = building_code(cut.chunker, source.reading)
         # Another chunker, or other code that reads or cuts, may make something else of the same document.
         held = base.collection.manifest if base is not None else None
         self._same_cut = held is not None and (held.chunker, held.code) == (cut.chunker, self._code)
@@ -220,6 +222,12 @@ class _Collecting:
         self._strict, self._bad_before = bad is None, len(self._bad)
         self._progress = progress
         self._noted = place.documents
+        self._report = place.report
+        earlier = read_report(base.collection.folder) if base is not None else None
+        self._known_report = earlier is not None and not earlier.unlisted
+        self._said: dict[str, list[BuildEntry]] = {}
+        for said in earlier.entries if earlier is not None else ():
+            self._said.setdefault(said.path, []).append(said)
         self._passages = PassageWriter(folder, count=place.count, size=place.size, chain=place.chain)
         self._ledger = LedgerWriter(folder, place.documents)
 
@@ -230,6 +238,8 @@ class _Collecting:
     def collected(self, name: str, origins: tuple[str, ...]) -> tuple[Manifest, Changes]:
         """Read what is left, and make the collection whole."""
         source = self._source
+        if self._place.at == (0, 0):
+            self._report.add_entries(source.found)
         try:
             for number, file in enumerate(source.files):
                 if number >= self._place.at[0]:
@@ -241,6 +251,7 @@ class _Collecting:
         if self._passages.count == 0:
             raise UserError(f"The corpus {source.name!r} is empty: no passage was found in {listed(source)}.")
         write_files(self._folder, self._files)
+        write_whole(self._folder / "report.json", self._report.to_json())
         manifest = Manifest(
             name=name,
             version=self._passages.chain.hex()[:12],
@@ -270,7 +281,8 @@ class _Collecting:
             return
         # Read by itself: its place in the corpus is this one's matter.
         alone = replace(self._source, files=(path,), found=())
-        for passage, (_, line) in passages(alone, bad=None if self._strict else self._bad, start=(0, start)):
+        refused = None if self._strict else self._bad
+        for passage, (_, line) in passages(alone, bad=refused, report=self._report, start=(0, start)):
             self._document(passage, path, line)
             if line and self._ledger.documents % STRIDE == 0:
                 self._note(number, line)
@@ -279,7 +291,8 @@ class _Collecting:
         self._file_done(number)
 
     def _taken_over(self, number: int, now: FileEntry) -> bool:
-        if self._base is None or not self._same_cut or (held := self._base.file(now.path)) is None:
+        held = self._base.file(now.path) if self._base is not None and self._same_cut and self._known_report else None
+        if self._base is None or held is None:
             return False
         entry, first = held
         if not entry.same(now):
@@ -291,9 +304,27 @@ class _Collecting:
             self._base.copy(one, self._passages, self._ledger)
             self._of_file += 1
             self._changes = self._changes.having(unchanged=1)
+        self._report_again(self._source.files[number], entry.documents)
         self._files.append(entry)
         self._file_done(number)
         return True
+
+    def _report_again(self, path: Path, documents: int) -> None:
+        """Say of a file that is taken over what was said of it when it was read."""
+        said = self._said.get(storable(self._name(path)), [])
+        if self._source.root is None:
+            self._report.add_entries(said)
+            self._report.rows["read"] = self._report.rows.get("read", 0) + documents
+        elif said:
+            self._report.add_entries(said[:1])  # the worst counts the file, the others are listed with it
+            self._report.entries += said[1:]
+        else:
+            self._report.add(self._name(path), "read")
+
+    def _name(self, path: Path) -> str:
+        """A file as the report calls it."""
+        root = self._source.root
+        return str(path) if root is None else str(path.relative_to(root)) if path != root else path.name
 
     def _file_done(self, number: int) -> None:
         if self._ledger.documents - self._noted >= STRIDE:
@@ -308,6 +339,8 @@ class _Collecting:
             if self._strict:
                 raise UnreadableLine(f"Cannot read {wrong}. Ids must differ.")
             self._bad.append(wrong)
+            (self._report.rows if line else self._report.files)["read"] -= 1
+            self._report.add(self._name(path), "skipped", "its id was given before", detail=repr(passage.id), row=line)
             return
         digest = document_hash(passage)
         known = self._base.find(value) if self._base is not None else None
@@ -342,6 +375,7 @@ class _Collecting:
             files=self._files,
             changes=self._changes,
             of_file=self._of_file,
+            report=self._report,
         )
         write_whole(self._folder / "progress.json", msgspec.json.encode(here))
         if self._progress:
@@ -359,7 +393,14 @@ def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
         place = msgspec.json.decode(path.read_bytes(), type=_Place)
         if (place.stamp, place.chunker) == (stamp, chunker):
             return place
-    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0, [], Changes(), 0)
+    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0, [], Changes(), 0, BuildReport())
+
+
+def read_report(folder: Path) -> BuildReport | None:
+    """What became of the files that a collection was made of; ``None``: it was built before that was kept."""
+    with suppress(FileNotFoundError, msgspec.MsgspecError):
+        return BuildReport.from_json((folder / "report.json").read_bytes())
+    return None
 
 
 def finish(folder: Path, manifest: Manifest) -> None:

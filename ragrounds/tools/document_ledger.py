@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
+from ragrounds.tools.build_report import storable
 from ragrounds.tools.collection import (
     Collection,
     PassageWriter,
@@ -62,7 +63,7 @@ def look(path: Path, now: int) -> FileEntry:
     """A file as it is now (`now`: nanoseconds since the epoch); not clean where it changed a moment ago."""
     held = path.stat()
     settled = max(held.st_mtime_ns, held.st_ctime_ns) < now - _RACE
-    return FileEntry(str(path.resolve()), held.st_size, held.st_mtime_ns, held.st_ctime_ns, 0, settled)
+    return FileEntry(storable(str(path.resolve())), held.st_size, held.st_mtime_ns, held.st_ctime_ns, 0, settled)
 
 
 def write_files(folder: Path, files: Iterable[FileEntry]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ragrounds.errors import UserError
+from ragrounds.tools.build_report import BuildEntry, BuildReport
 from ragrounds.tools.chunkers import chunker as make_chunker
 from ragrounds.tools.collection import (
     Collection,
@@ -20,8 +21,18 @@ from ragrounds.tools.collection import (
     current_generation,
     is_current,
     read_manifest,
+    write_whole,
 )
-from ragrounds.tools.collection_builder import Changes, Count, Cut, building_code, collect, finish, listed
+from ragrounds.tools.collection_builder import (
+    Changes,
+    Count,
+    Cut,
+    building_code,
+    collect,
+    finish,
+    listed,
+    read_report,
+)
 from ragrounds.tools.corpora import SAMPLE, BadLine, CorpusSource
 from ragrounds.tools.document_ledger import FileEntry, Ledger, LedgerWriter, look, write_files
 from ragrounds.tools.generations import Change
@@ -68,22 +79,32 @@ def built_from(
         bad: as for :func:`ragrounds.tools.corpora.passages`.
         progress: is told now and then how many passages are stored.
     """
-    cut = Cut(chunker, make_chunker(chunker))
+    cut, code = Cut(chunker, make_chunker(chunker)), building_code(chunker, source.reading)
 
     def _make(folder: Path, base: Ledger | None) -> tuple[Manifest, Changes]:
         return collect(folder, source, name, cut, base=base, origins=(origin,), bad=bad, progress=progress)
 
     def _idle(base: Ledger) -> bool:
         held = base.collection.manifest
-        if (held.chunker, held.code, held.origins) != (chunker, building_code(chunker), (origin,)):
+        if (held.chunker, held.code, held.origins) != (chunker, code, (origin,)):
+            return False
+        report = read_report(base.collection.folder)
+        if report is None or not _same_beside(source.found, report):
             return False
         now = time.time_ns()
         return len(base.files) == len(source.files) and all(
             entry.same(look(file, now)) for entry, file in zip(base.files, source.files, strict=True)
         )
 
-    request = "\0".join((origin, source.stamp(), chunker, building_code(chunker)))
+    request = "\0".join((origin, source.stamp(), chunker, code))
     return Change("build", request, _make, _idle)
+
+
+def _same_beside(found: Sequence[BuildEntry], report: BuildReport) -> bool:
+    """Whether what lies beside the documents is what a report says."""
+    unread = sum(one.outcome == "unsupported" for one in found)
+    said = set(report.entries)
+    return report.files.get("unsupported", 0) == unread and all(one in said for one in found)
 
 
 def added_from(
@@ -106,7 +127,7 @@ def added_from(
             collect(place, source, name, cut, base=base, origins=(origin,), bad=bad, progress=progress)
         return _merged(folder, base, Ledger(Collection(place)), origin, listed(source), progress)
 
-    request = "\0".join((origin, source.stamp(), chunker, building_code(chunker)))
+    request = "\0".join((origin, source.stamp(), chunker, building_code(chunker, source.reading)))
     return Change("add", request, _make)
 
 
@@ -123,7 +144,8 @@ def deleted(ids: Sequence[str], *, progress: Count | None = None) -> Change:
         for number in range(len(base)):
             if number not in gone:
                 writer.copy(base, number)
-        manifest = writer.finish(base.collection.manifest, base.without(gone))
+        report = read_report(base.collection.folder) or BuildReport()
+        manifest = writer.finish(base.collection.manifest, base.without(gone), report)
         return manifest, Changes(unchanged=len(base) - len(gone), removed=len(gone))
 
     return Change("delete", "\0".join(sorted(ids)), _make)
@@ -149,12 +171,13 @@ class _Writer:
         if self._progress and self._ledger.documents % _TOLD == 0:
             self._progress(self._passages.count)
 
-    def finish(self, manifest: Manifest, files: Iterable[FileEntry]) -> Manifest:
+    def finish(self, manifest: Manifest, files: Iterable[FileEntry], report: BuildReport) -> Manifest:
         """Make the collection whole; it says what `manifest` says, of the passages that it has."""
         for part in (self._passages, self._ledger):
             part.flush()
             part.close()
         write_files(self._folder, files)
+        write_whole(self._folder / "report.json", report.to_json())
         made = msgspec.structs.replace(
             manifest,
             version=self._passages.chain.hex()[:12],
@@ -203,5 +226,17 @@ def _merged(
             origins=former if origin in former else (*former, origin),
         ),
         files,
+        _both(base.collection.folder, incoming.collection.folder),
     )
     return manifest, Changes(added=added, replaced=len(replaced), unchanged=len(base) - len(replaced))
+
+
+def _both(*folders: Path) -> BuildReport:
+    """The reports of two collections as one."""
+    report = BuildReport()
+    for one in filter(None, map(read_report, folders)):
+        for mine, theirs in ((report.files, one.files), (report.rows, one.rows)):
+            mine.update({outcome: mine.get(outcome, 0) + count for outcome, count in theirs.items()})
+        report.entries += one.entries
+        report.unlisted += one.unlisted
+    return report

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from ragrounds.tools.build_report import BuildReport
     from ragrounds.tools.collection import Manifest
 
 
@@ -24,14 +25,19 @@ class IndexDetails(Struct, frozen=True, kw_only=True):
     """The generation that is searched."""
     generations: tuple[IndexGeneration, ...] = ()
     """All that are kept, oldest first."""
+    report: BuildReport | None = None
+    """What became of every file and row; ``None``: it was built before that was kept."""
 
     @property
     def current(self) -> bool | None:
         """Whether the code of now would read and cut the documents as they were; ``None``: that is not known."""
         from ragrounds.tools.collection_builder import building_code
+        from ragrounds.tools.documents import READINGS
 
         made = self.manifest
-        return made.code == building_code(made.chunker) if made is not None and made.code else None
+        if made is None or not made.code:
+            return None
+        return made.code in {building_code(made.chunker, reading) for reading in READINGS}
 
     def fields(self) -> dict[str, Any]:
         """As one flat object for ``--json``; `passages` is ``None`` where it is half-built."""
@@ -40,7 +46,8 @@ class IndexDetails(Struct, frozen=True, kw_only=True):
             told |= msgspec.to_builtins(self.manifest) | {"name": self.name}
         kept = {"generation": self.generation, "generations": msgspec.to_builtins(self.generations)}
         engines = {"engines": msgspec.to_builtins(self.engines), "bytes": self.bytes}
-        return told | {"current": self.current} | kept | engines
+        report = {"report": msgspec.to_builtins(self.report)}
+        return told | {"current": self.current} | kept | engines | report
 
 
 class EngineSize(Struct, frozen=True):

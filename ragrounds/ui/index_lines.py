@@ -24,8 +24,11 @@ def change_lines(
     new: bool,
     retrievers: Sequence[str],
     not_followed: Sequence[str] = (),
+    width: int = 100,
 ) -> Iterator[str]:
-    """What a build, an addition or a deletion came to: counts, what became of the documents, what searches them."""
+    """What a build, an addition or a deletion came to: what became of each file and document, what searches them."""
+    if found.report is not None:
+        yield from found.report.lines(width)
     yield f"{manifest.passages:,} passages of {manifest.documents:,} documents, version {manifest.version}"
     several = len(found.generations) > 1
     told = _counts(changes.added, changes.replaced, changes.removed, changes.unchanged)
@@ -63,8 +66,13 @@ def index_rows(found: Sequence[IndexDetails]) -> tuple[list[str], list[list[str]
     return ["index", "passages", "version", "generation", "engines", "MB", "chunker"], rows
 
 
-def details_lines(found: IndexDetails) -> Iterator[str]:
-    """What an index was made from, and how; its engines; its generations, the newest first."""
+def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:
+    """What an index was made from, and how; what became of each file; its engines; its generations, the newest first.
+
+    Args:
+        found: the index.
+        width: columns of the terminal.
+    """
     made = found.manifest
     yield _line("name", found.name)
     if made is None:
@@ -81,6 +89,9 @@ def details_lines(found: IndexDetails) -> Iterator[str]:
         yield _line("built", _moment(made.built))
         now = {True: "as of now", False: "other than now: a build reads and cuts all anew", None: "not known"}
         yield _line("read by code", now[found.current])
+    if found.report is not None:
+        for number, line in enumerate(found.report.lines(width - _LABEL)):
+            yield f"{'' if number else 'files':{_LABEL}}{line}"
     yield _line("size", f"{_size(found.bytes)}")
     for engine in found.engines:
         yield _line("engine", f"{engine.index}  {_size(engine.bytes)}")
