@@ -4,9 +4,8 @@ named with its reason; nothing is dropped in silence."""
 from __future__ import annotations
 
 import gzip
-import io
 import os
-import zipfile
+import runpy
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,9 @@ from ragrounds.tools.corpora import BadLine, corpus_source, passages
 from ragrounds.tools.documents.encodings import decode
 from ragrounds.tools.documents.found import DocumentFault
 from ragrounds.tools.documents.jats import read_article
+
+SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "awkward_files.py"))
+word, said, pdf = SCRIPT["word"], SCRIPT["said"], SCRIPT["pdf"]
 
 
 def read(folder: Path, family: str = "files") -> tuple[list[Passage], BuildReport, list[BadLine]]:
@@ -75,12 +77,12 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 
 def test_a_page_says_its_encoding_or_is_not_believed(tmp_path: Path) -> None:
     pytest.importorskip("bs4")
-    said = "Fièvre élevée à l’hôpital, traitée par antibiotiques"
-    head = f'<html><head><meta charset="{{}}"></head><body><p>{said}</p></body></html>'
+    words = "Fièvre élevée à l’hôpital, traitée par antibiotiques"
+    head = f'<html><head><meta charset="{{}}"></head><body><p>{words}</p></body></html>'
     (tmp_path / "right.html").write_bytes(head.format("iso-8859-1").encode("cp1252"))
     (tmp_path / "wrong.html").write_bytes(head.format("utf-8").encode("cp1252"))
     found, report, _ = read(tmp_path)
-    assert {one.text for one in found} == {said}
+    assert {one.text for one in found} == {words}
     assert "right.html" not in outcomes(report) or outcomes(report)["right.html"][0] == "duplicate"
     assert ("read", "its encoding was guessed") in [(one.outcome, one.reason) for one in report.of("wrong.html")]
 
@@ -169,33 +171,23 @@ def test_medrags_reading_of_an_article_leaves_out_what_its_program_does() -> Non
     assert article.text.split("\n\n") == ["# Doses", "See . Then:a.one two"]
 
 
-def word(**parts: str) -> bytes:
-    pytest.importorskip("mammoth")
-    forms = "http://schemas.openxmlformats.org"
-    space = f'xmlns:w="{forms}/wordprocessingml/2006/main"'
-    kind = f"{forms}/officeDocument/2006/relationships/officeDocument"
-    style = '<w:style w:type="paragraph" w:styleId="H1"><w:name w:val="heading 1"/></w:style>'
-    body = parts.pop("body")
-    files = {
-        "[Content_Types].xml": f'<Types xmlns="{forms}/package/2006/content-types"/>',
-        "_rels/.rels": f'<Relationships xmlns="{forms}/package/2006/relationships">'
-        f'<Relationship Id="r1" Type="{kind}" Target="word/document.xml"/></Relationships>',
-        "word/document.xml": f"{parts.pop('before', '')}<w:document {space}><w:body>{body}</w:body></w:document>",
-        "word/styles.xml": f"<w:styles {space}>{style}</w:styles>",
-    }
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, text in files.items():
-            packed.writestr(name, text)
-    return held.getvalue()
+def test_every_awkward_file_is_read_or_named_as_the_page_says() -> None:
+    """The page is written by the script; details, which come from libraries, may differ by their versions."""
+    for name in ("bs4", "chardet", "cryptography", "defusedxml", "mammoth", "pypdf"):
+        pytest.importorskip(name)
 
+    def _rows(text: str) -> list[list[str]]:
+        lines = [line.rsplit(" | ", 1) for line in text.splitlines() if line.startswith("| `")]
+        return [[left, right.partition(" (")[0].removesuffix(" |")] for left, right in lines]
 
-def said(text: str, style: str = "") -> str:
-    kind = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
-    return f"<w:p>{kind}<w:r><w:t>{text}</w:t></w:r></w:p>"
+    page = (Path(__file__).parents[2] / "docs" / "documents.md").read_text(encoding="utf-8")
+    written = _rows(page.partition("<!-- awkward files -->")[2].partition("<!-- end -->")[0])
+    assert len(written) >= 30
+    assert _rows(SCRIPT["table"]()) == written, "python docs/awkward_files.py --write"
 
 
 def test_word_gives_headings_tables_and_inserted_text(tmp_path: Path) -> None:
+    pytest.importorskip("mammoth")
     cell = "<w:tc>{}</w:tc>"
     body = (
         said("Croup", "H1")
@@ -205,7 +197,7 @@ def test_word_gives_headings_tables_and_inserted_text(tmp_path: Path) -> None:
         + f"<w:sdt><w:sdtContent>{said('In a field.')}</w:sdtContent></w:sdt>"
         + f"<w:tbl><w:tr>{cell.format(said('Drug'))}{cell.format(said('mg'))}</w:tr></w:tbl>"
     )
-    (tmp_path / "a.docx").write_bytes(word(body=body))
+    (tmp_path / "a.docx").write_bytes(word(body))
     [document], report, _ = read(tmp_path)
     assert (document.title, document.text) == ("Croup", "Barking cough.\n\nGiven early\n\nIn a field.\n\n| Drug | mg |")
     assert report.clean
@@ -214,11 +206,12 @@ def test_word_gives_headings_tables_and_inserted_text(tmp_path: Path) -> None:
 def test_word_that_is_a_bomb_encrypted_or_another_kind_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("mammoth")
     bomb = '<!DOCTYPE a [<!ENTITY x "xxxx"><!ENTITY y "&x;&x;">]>'
-    (tmp_path / "bomb.docx").write_bytes(word(before=bomb, body=said("&y;")))
+    (tmp_path / "bomb.docx").write_bytes(word(said("&y;"), bomb))
     (tmp_path / "other.docx").write_bytes(b"plain text")
     (tmp_path / "old.docx").write_bytes(b"\xd0\xcf\x11\xe0" + b"x" * 600)
-    (tmp_path / "large.docx").write_bytes(word(body=said("measles " * 2000)))
+    (tmp_path / "large.docx").write_bytes(word(said("measles " * 2000)))
     (tmp_path / "a.txt").write_text("text")
     monkeypatch.setattr(documents, "_LONGEST", 10_000)
     found, report, bad = read(tmp_path)
@@ -231,51 +224,9 @@ def test_word_that_is_a_bomb_encrypted_or_another_kind_is_named(
     assert len(bad) == report.files["skipped"] == 4
 
 
-def pdf(pages: int, *, picture: bool = False, text: str = "", password: str | None = None) -> bytes:
-    pypdf = pytest.importorskip("pypdf")
-    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject, NumberObject
-
-    writer = pypdf.PdfWriter()
-    for number in range(pages):
-        page = writer.add_blank_page(200, 200)
-        content = DecodedStreamObject()
-        if text and not number:
-            font = DictionaryObject(
-                {NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1")}
-            )
-            font[NameObject("/BaseFont")] = NameObject("/Helvetica")
-            page[NameObject("/Resources")] = DictionaryObject(
-                {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
-            )
-            content.set_data(f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode())
-        elif picture:
-            image = DecodedStreamObject()
-            image.set_data(b"\xff" * 3)
-            image.update(
-                {
-                    NameObject("/Type"): NameObject("/XObject"),
-                    NameObject("/Subtype"): NameObject("/Image"),
-                    NameObject("/Width"): NumberObject(1),
-                    NameObject("/Height"): NumberObject(1),
-                    NameObject("/ColorSpace"): NameObject("/DeviceRGB"),
-                    NameObject("/BitsPerComponent"): NumberObject(8),
-                }
-            )
-            place = writer._add_object(image)
-            page[NameObject("/Resources")] = DictionaryObject(
-                {NameObject("/XObject"): DictionaryObject({NameObject("/I"): place})}
-            )
-            content.set_data(b"/I Do")
-        page[NameObject("/Contents")] = writer._add_object(content)
-    if password is not None:
-        writer.encrypt(password, "owner", algorithm="AES-256")
-    held = io.BytesIO()
-    writer.write(held)
-    return held.getvalue()
-
-
 def test_pdf_that_is_scanned_encrypted_or_blank_is_named(tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
+    pytest.importorskip("pypdf")
     (tmp_path / "scan.pdf").write_bytes(pdf(3, picture=True))
     (tmp_path / "locked.pdf").write_bytes(pdf(1, text="secret", password="x"))
     (tmp_path / "open.pdf").write_bytes(pdf(1, text="Measles", password=""))
@@ -305,7 +256,7 @@ def test_kinds_that_are_not_read_and_empty_files_are_named_and_stop_nothing(tmp_
     assert outcomes(report) == {
         "talk.pptx": ("unsupported", ".pptx files are not read"),
         "README": ("unsupported", "files without an ending are not read"),
-        "zero.txt": ("empty", "no byte"),
+        "zero.txt": ("empty", "it has no byte"),
         "blank.md": ("empty", "nothing but white space"),
         "b.txt": ("duplicate", "it has the same text as another file; both are searched"),
     }

@@ -69,7 +69,7 @@ def read_document(path: Path, root: Path, reading: str = "full") -> tuple[Passag
         raise DocumentFault(f"{kind_of(path)} are not read", outcome="unsupported")
     data, remarks = _content(path, may_be_cut=kind in _TEXTS)
     if not data.strip():
-        raise DocumentFault("nothing but white space" if data else "no byte", outcome="empty")
+        raise DocumentFault("nothing but white space" if data else "it has no byte", outcome="empty")
     found = _READERS[kind](data, reading)
     if not (found.title or found.text.strip()):
         raise DocumentFault("nothing but white space", outcome="empty")

@@ -106,7 +106,9 @@ def _parsed(data: bytes) -> tuple[Element, tuple[Remark, ...]]:
             text = text.lstrip()
         parser.feed(text.encode("utf-8", "replace"))
         root: Element = parser.close()
-    except (ParseError, DefusedXmlException) as problem:
+    except DefusedXmlException:
+        raise DocumentFault("it declares entities, which are not expanded") from None
+    except ParseError as problem:
         raise DocumentFault("it is not XML that can be read", str(problem)) from None
     return root, remarks
 
