@@ -28,7 +28,7 @@ Outcome = Literal["skipped", "cut", "unsupported", "empty", "duplicate", "read"]
 
 _MOST_LISTED = 10_000
 """Entries that are kept one by one; of more only the number is known."""
-_MOST_LINES = 20
+_MOST_REASONS = 6
 
 
 def storable(path: str) -> str:
@@ -105,8 +105,8 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
             text: what was read, to find another file with the same.
         """
         said = list(remarks)
-        if first := self.same_text(path, text):
-            said.append(("duplicate", "it has the same text as another file; both are searched", first))
+        if (first := self.same_text(path, text)) and not any(outcome == "cut" for outcome, _, _ in said):
+            said.append(("duplicate", "the same text as another file; both are searched", first))
         order = get_args(Outcome)
         ranked = sorted(said, key=lambda one: order.index(one[0])) or [("read", "", "")]
         for number, (outcome, reason, detail) in enumerate(ranked):
@@ -143,26 +143,30 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
                     first = False
         return ", ".join(parts) or "nothing was found"
 
-    def lines(self, width: int = 100, most: int = _MOST_LINES) -> list[str]:
+    def lines(self, width: int = 100, most: int = _MOST_REASONS) -> list[str]:
         """The report as it is printed: the counts, then what is wrong, the worst first and each reason once.
 
         Args:
-            width: columns that the names of files may take before they are counted instead; one is always shown.
-            most: reasons that are shown.
+            width: columns of a line; only a reason that is longer goes beyond.
+            most: reasons that are shown of an outcome, with the first files that have them.
 
         Returns:
-            At most `most` + 2 lines, safe to print: names and reasons come from files.
+            Lines that are safe to print: names and reasons come from files.
         """
-        groups: dict[tuple[Outcome, str], list[BuildEntry]] = {}
+        reasons: dict[Outcome, dict[str, list[BuildEntry]]] = {outcome: {} for outcome in get_args(Outcome)}
         for one in self.entries:
-            groups.setdefault((one.outcome, one.reason), []).append(one)
-        order = get_args(Outcome)
-        ranked = sorted(groups.items(), key=lambda group: (order.index(group[0][0]), -len(group[1])))
+            reasons[one.outcome].setdefault(one.reason, []).append(one)
         told = [self.counted()]
-        told += [_group_line(*key, found, width) for key, found in ranked[:most]]
-        left = sum(len(found) for _, found in ranked[most:]) + self.unlisted
-        if left:
-            told.append(f"and {left:,} more")
+        for outcome, groups in reasons.items():
+            ranked = sorted(groups.items(), key=lambda group: -len(group[1]))
+            shown = most if len(ranked) <= most else most - 1
+            for reason, found in ranked[:shown]:
+                told += _group_lines(outcome, reason, found, width)
+            if left := ranked[shown:]:
+                number = sum(len(found) for _, found in left)
+                told.append(f"{outcome:<11} {number:>5,}  for {len(left):,} other reasons")
+        if self.unlisted:
+            told.append(f"and {self.unlisted:,} more")
         return told
 
     def to_json(self) -> bytes:
@@ -179,19 +183,35 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
         return msgspec.json.decode(data, type=BuildReport)
 
 
-def _group_line(outcome: Outcome, reason: str, found: list[BuildEntry], width: int) -> str:
-    start = f"{outcome:<12}{len(found):>6,}  {_flat(reason, 160)}: " if reason else f"{outcome:<12}{len(found):>6,}  "
-    room = max(width - len(start), 0)
-    names: list[str] = []
+def _group_lines(outcome: Outcome, reason: str, found: list[BuildEntry], width: int) -> list[str]:
+    """A reason with the files that have it: in one line where they fit, else in two."""
+    head = f"{outcome:<11} {len(found):>5,}  {_flat(reason, 160)}"
+    names = _names(found, width - len(head) - 2)
+    if len(head) + 2 + len(names) <= width:
+        return [f"{head}: {names}"]
+    return [head, f"{'':19}{_names(found, width - 19)}"]
+
+
+def _names(found: list[BuildEntry], room: int) -> str:
+    """As many as there is room for, the first in any case; then how many more there are."""
+    told: list[str] = []
     for one in found:
-        place = f"line {one.row:,} of {_flat(one.path, 80)}" if one.row else _flat(one.path, 80)
-        name = f"{place} ({_flat(one.detail, 80)})" if one.detail else place
-        more = len(f" and {len(found) - len(names) - 1:,} more")
-        if names and len(", ".join([*names, name])) + more > room:
-            break
-        names.append(name)
-    left = len(found) - len(names)
-    return f"{start}{', '.join(names)}{f' and {left:,} more' if left else ''}"
+        left = len(found) - len(told)
+        more = f" and {left - 1:,} more" if left > 1 else ""
+        name = _name(one, room - len(", ".join([*told, more])), shorten=not told)
+        if not name:
+            return f"{', '.join(told)} and {left:,} more"
+        told.append(name)
+    return ", ".join(told)
+
+
+def _name(entry: BuildEntry, room: int, shorten: bool) -> str:
+    """A file's name with what is true of it alone, or without; "" where that takes more than the room."""
+    place = f"line {entry.row:,} of {_flat(entry.path, 80)}" if entry.row else _flat(entry.path, 80)
+    for text in ([f"{place} ({_flat(entry.detail, 80)})"] if entry.detail else []) + [place]:
+        if len(text) <= room:
+            return text
+    return _flat(place, max(room, 20)) if shorten else ""
 
 
 def _flat(text: str, longest: int) -> str:

@@ -316,4 +316,4 @@ def _refused(link: Path, inside: Path) -> str:
         return "it is a link that leads nowhere"
     if not target.is_relative_to(inside):
         return "it is a link that leads out of the folder"
-    return "it is a link to a folder, whose files are read where they are" if target.is_dir() else ""
+    return "it is a link to a folder; files are read where they are" if target.is_dir() else ""

@@ -36,7 +36,7 @@ def test_what_is_plainly_read_is_counted_and_not_listed() -> None:
     assert report.of("a.txt") == []
     report.add("b.txt", "read", "taken for cp1252")
     assert not report.clean
-    assert report.lines() == ["2 files read", "read             1  taken for cp1252: b.txt"]
+    assert report.lines() == ["2 files read", "read            1  taken for cp1252: b.txt"]
 
 
 def test_rows_are_counted_apart_from_files() -> None:
@@ -73,8 +73,19 @@ def test_reasons_beyond_a_screen_are_counted() -> None:
     for number in range(40):
         report.add(f"{number}.pdf", "skipped", f"fault {number}")
     told = report.lines()
-    assert len(told) == 22
-    assert told[-1] == "and 20 more"
+    assert len(told) == 7
+    assert told[-1].split() == ["skipped", "35", "for", "35", "other", "reasons"]
+
+
+def test_what_does_not_fit_a_line_is_shortened_or_stands_below() -> None:
+    report = BuildReport()
+    for number in range(9):
+        report.add(f"a/long/way/down/to/the/{number}.pdf", "skipped", "pictures " * 4, detail="x" * 70)
+    for width in (60, 80, 120):
+        told = report.lines(width)
+        assert all(len(line) <= width for line in told)
+        assert told[-1].endswith(" more")
+        assert ".pdf" in told[-1]
 
 
 def test_names_from_files_do_nothing_to_a_terminal() -> None:
@@ -83,3 +94,17 @@ def test_names_from_files_do_nothing_to_a_terminal() -> None:
     (line,) = report.lines()[1:]
     assert line.isprintable()
     assert "a<U+000A>b<U+001B>[31m<U+202E>.txt" in line
+
+
+def test_a_file_is_counted_once_by_the_worst_that_is_said_of_it() -> None:
+    report = BuildReport()
+    report.add_read("a.txt", [], "the  same")
+    report.add_read("b.txt", [("read", "guessed", "")], "the same")
+    report.add_read("c.txt", [("read", "guessed", ""), ("cut", "too long", "")], "the same")
+    assert report.files == {"read": 1, "duplicate": 1, "cut": 1}
+    assert [(one.path, one.outcome) for one in report.entries] == [
+        ("b.txt", "duplicate"),
+        ("b.txt", "read"),
+        ("c.txt", "cut"),
+        ("c.txt", "read"),
+    ]

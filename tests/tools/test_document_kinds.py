@@ -258,7 +258,7 @@ def test_kinds_that_are_not_read_and_empty_files_are_named_and_stop_nothing(tmp_
         "README": ("unsupported", "files without an ending are not read"),
         "zero.txt": ("empty", "it has no byte"),
         "blank.md": ("empty", "nothing but white space"),
-        "b.txt": ("duplicate", "it has the same text as another file; both are searched"),
+        "b.txt": ("duplicate", "the same text as another file; both are searched"),
     }
     assert sum(report.files.values()) == 6
 

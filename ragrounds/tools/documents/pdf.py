@@ -12,8 +12,8 @@ from ragrounds.tools.documents.found import DocumentFault, DocumentText, Remark
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
 
-SCANNED = "its pages are pictures without text (scanned): recognise the text first"
-ENCRYPTED = "it is encrypted, and opens with a password alone"
+SCANNED = "scanned: its pages are pictures without text"
+ENCRYPTED = "it is encrypted and needs a password"
 
 
 def read_pdf(data: bytes) -> DocumentText:
@@ -62,7 +62,9 @@ def _text_of(reader: PdfReader) -> DocumentText:
     if broken:
         remarks.append(Remark("cut", "some pages cannot be read", f"{len(broken):,} of {counted}: {broken[0]}"))
     if pictures:
-        remarks.append(Remark("cut", "some pages are pictures without text (scanned)", f"{pictures:,} of {counted}"))
+        remarks.append(
+            Remark("cut", "scanned in part: some pages are pictures without text", f"{pictures:,} of {counted}")
+        )
     return DocumentText("", "\n\n".join(texts), tuple(remarks))  # titles in PDF are mostly a program's
 
 
