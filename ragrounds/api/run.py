@@ -320,6 +320,7 @@ class _Replay:
         from ragrounds.evals.judges.stale import refresh_scores
         from ragrounds.evals.store.leases import Lease
         from ragrounds.evals.store.unrecorded import check_replayable
+        from ragrounds.tools.vector_events import BUILT
         from ragrounds.ui.progress.words import live_claim_text
 
         store, execution, listener = self._store, self._execution, self._listener
@@ -327,18 +328,21 @@ class _Replay:
         recipe = self._met(self._fitting(opened))
         self._replay = replayer(execution, self._in_flight, recipe, self._settings, held, listener.message)
         before = {run.id for run in store.runs()}
-        self.planned_runs = plan(
-            store,
-            self._loaded,
-            recipe,
-            home=self._settings.home,
-            epochs=self._request.epochs,
-            new=execution.new,
-            only=execution.only,
-            asked=kept_request(self._request, recipe, execution),
-            progress=listener.reading,
-            probe=self._probe,
-        )
+        with BUILT.collecting() as built:
+            self.planned_runs = plan(
+                store,
+                self._loaded,
+                recipe,
+                home=self._settings.home,
+                epochs=self._request.epochs,
+                new=execution.new,
+                only=execution.only,
+                asked=kept_request(self._request, recipe, execution),
+                progress=listener.reading,
+                probe=self._probe,
+            )
+        for line in built:
+            listener.message(line)
         runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.embedders import Embedder, Encoding, open_embedder
 from ragrounds.tools.weights import weights_are_here
 
@@ -72,7 +72,7 @@ def card_encoding(spec: Spec) -> Encoding:
     return card.encoding
 
 
-def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, str]:
+def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Value]:
     """Read a ``dense[…]`` spec, or a card's with changes: the encoding and the store.
 
     Raises:
@@ -97,8 +97,11 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, str
         encoding = msgspec.convert({**base, **given}, Encoding)
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
-    if not isinstance(store, str) or (store not in ("chroma", "faiss") and "://" not in store):
-        raise UserError(f"Unknown store {store!r}: expected chroma, faiss, or the URL of a Chroma server.")
+    name = store.name if isinstance(store, Spec) else str(store)
+    if name != "faiss" and (isinstance(store, Spec) or (name != "chroma" and "://" not in name)):
+        raise UserError(
+            f"Unknown store {str(store)!r}: expected chroma, faiss, faiss[index=…], or the URL of a Chroma server."
+        )
     return encoding, store
 
 

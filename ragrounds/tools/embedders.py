@@ -74,6 +74,15 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lines."""
     dimensions: int = 0
     """Matryoshka: only so many of the first numbers are kept, and normalised anew; 0: all."""
+    kept: Literal["", "float32", "float16"] = ""
+    """Numbers of the vectors that are stored; float16 takes half the disk. Empty: float32."""
+    dtype: Literal["", "float32", "float16", "bfloat16"] = ""
+    """What local weights compute in; empty: as they are."""
+    device: str = ""
+    """Where local weights compute, as torch names it; several joined with ``+`` share the documents. Empty: torch
+    chooses."""
+    batch: int = 0
+    """Texts that local weights are given at once; 0: 32."""
     base_url: str = ""
     alias: str = ""
     """A name for the server at `base_url`, which may then move."""
@@ -81,6 +90,10 @@ class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Which of the servers that were met there it is; empty: the first. Runs set it."""
 
     def __post_init__(self) -> None:
+        if self.batch < 0:
+            raise ValueError(f"batch={self.batch} is below 0")
+        if (self.device or self.dtype) and self.model.startswith(("openai:", "import:")):
+            raise ValueError(f"device and dtype are for local weights, and {self.model} is none")
         if self.base_url:
             check_address(self.base_url, "set OPENAI_API_KEY, which is never written anywhere")
 
@@ -188,12 +201,19 @@ class LocalEmbedder:
         self._encoding = encoding
         one = not encoding.document_model or encoding.document_model == encoding.model
         same = one and encoding.query_length == encoding.document_length
-        self._queries = load_encoder(encoding.model, encoding.pooling, encoding.query_length)
+        self._batch = encoding.batch or _BATCH
+        self._devices = encoding.device.split("+") if "+" in encoding.device else []
+        """Several share the documents; queries are few, and stay on the first."""
+        where = (self._devices[0] if self._devices else encoding.device, encoding.dtype)
+        self._queries = load_encoder(encoding.model, encoding.pooling, encoding.query_length, *where)
         self._documents = (
             self._queries
             if same
-            else load_encoder(encoding.document_model or encoding.model, encoding.pooling, encoding.document_length)
+            else load_encoder(
+                encoding.document_model or encoding.model, encoding.pooling, encoding.document_length, *where
+            )
         )
+        self._pool: dict[str, object] | None = None
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Vectors of queries, each after the encoding's prefix."""
@@ -202,17 +222,30 @@ class LocalEmbedder:
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
         """Vectors of documents, their titles and texts put together as the encoding says."""
         prefix = self._encoding.document_prefix
-        if self._encoding.join == "pair":
-            return self._vectors(self._documents, [[prefix + title, text] for title, text in documents])
         how = self._encoding.join
-        return self._vectors(self._documents, [prefix + joined(title, text, how) for title, text in documents])
+        texts: list[str | list[str]] = [
+            [prefix + title, text] if how == "pair" else prefix + joined(title, text, how) for title, text in documents
+        ]
+        if self._devices and len(texts) > len(self._devices):
+            return self._shared(texts)
+        return self._vectors(self._documents, texts)
+
+    def _shared(self, texts: Sequence[str | list[str]]) -> Vectors:
+        """Vectors of documents by one process a device, which stay until this embedder is given up."""
+        model = self._documents
+        if self._pool is None:
+            self._pool = model.start_multi_process_pool(self._devices)
+            weakref.finalize(self, model.stop_multi_process_pool, self._pool)
+        share = -(-len(texts) // len(self._devices))
+        made = model.encode(texts, pool=self._pool, batch_size=self._batch, chunk_size=share, show_progress_bar=False)
+        return finish_vectors(made, self._encoding)
 
     def tokens(self, texts: Sequence[str]) -> list[Vectors]:
         """For each text as a query the vectors of its tokens, without the model's special tokens."""
         model, prefix = self._queries, self._encoding.query_prefix
         found = model.encode(
             [prefix + text for text in texts],
-            batch_size=_BATCH,
+            batch_size=self._batch,
             show_progress_bar=False,
             output_value="token_embeddings",
             convert_to_numpy=False,
@@ -227,12 +260,12 @@ class LocalEmbedder:
         return [row[: len(mark)][[not special for special in mark]] for row, mark in zip(rows, marks, strict=True)]
 
     def _vectors(self, model: SentenceTransformer, texts: Sequence[str | list[str]]) -> Vectors:
-        vectors = model.encode(texts, batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
+        vectors = model.encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True)
         return finish_vectors(vectors, self._encoding)
 
 
-def load_encoder(model: str, pooling: str, length: int) -> SentenceTransformer:
-    """Load weights by id or from a folder.
+def load_encoder(model: str, pooling: str, length: int, device: str = "", dtype: str = "") -> SentenceTransformer:
+    """Load weights by id or from a folder, to a device, in a type of numbers; empty: as torch and the weights have it.
 
     Raises:
         UserError: sentence-transformers is not installed, or the weights are neither here nor to be had.
@@ -244,16 +277,16 @@ def load_encoder(model: str, pooling: str, length: int) -> SentenceTransformer:
     except ImportError:
         raise UserError(f"The model {model!r} needs sentence-transformers: install ragrounds[local].") from None
     where = str(Path(model).expanduser()) if Path(model).expanduser().exists() else model
+    numbers = {"dtype": dtype} if dtype else {}
     try:
         if pooling == "model":
-            made = SentenceTransformer(where)
+            made = SentenceTransformer(where, device=device or None, model_kwargs=numbers)
             if length:
                 made.max_seq_length = length
             return made
-        transformer = Transformer(where, max_seq_length=length or None)
-        return SentenceTransformer(
-            modules=[transformer, Pooling(transformer.get_embedding_dimension(), pooling_mode=_POOLING_MODES[pooling])]
-        )
+        transformer = Transformer(where, max_seq_length=length or None, model_kwargs=numbers)
+        pooled = Pooling(transformer.get_embedding_dimension(), pooling_mode=_POOLING_MODES[pooling])
+        return SentenceTransformer(modules=[transformer, pooled], device=device or None)
     except Exception as problem:  # the hub, the network and the file formats each have errors of their own
         raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
 

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 @contextmanager
 def counting() -> Iterator[Callable[[str, int], None]]:
     """Gives a function to tell what is being done and how many are done. Shown only where standard error is a
-    terminal."""
+    terminal. What was built over vectors, with its recall, is told at the end, everywhere."""
     from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+    from ragrounds.tools.vector_events import BUILT
     from ragrounds.ui.console import SafeConsole
 
     console = SafeConsole(stderr=True)
@@ -21,7 +22,10 @@ def counting() -> Iterator[Callable[[str, int], None]]:
         TextColumn("{task.completed:,.0f}", markup=False),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with (
+        BUILT.collecting() as built,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
         tasks: dict[str, TaskID] = {}
 
         def tell(what: str, done: int) -> None:
@@ -30,3 +34,5 @@ def counting() -> Iterator[Callable[[str, int], None]]:
             bar.update(tasks[what], completed=done)
 
         yield tell
+    for line in built:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

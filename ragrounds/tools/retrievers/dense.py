@@ -2,7 +2,8 @@
 
 ``dense[model=PATH_OR_ID,store=chroma]``, with the parameters of :class:`~ragrounds.tools.embedders.Encoding`, or a
 card's name with what is to be different: ``medcpt[store=faiss,model=/copies/MedCPT-Query-Encoder]``. ``store`` is
-``chroma`` (the default: HNSW, approximate, in this process), ``faiss`` (exact), or the URL of a Chroma server.
+``chroma`` (the default: HNSW, approximate, in this process), ``faiss`` (exact), ``faiss[index=ivfpq,…]`` and the other
+forms of :mod:`ragrounds.tools.vector_index`, or the URL of a Chroma server.
 
 The greater a score the better: inner product, cosine, or the squared distance with a minus sign."""
 
@@ -13,6 +14,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -25,14 +27,22 @@ from ragrounds.contracts import Searcher
 from ragrounds.digests import code_digest, code_unless_first
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import Spec
+from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
-from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
+from ragrounds.tools.collection_builder import Count, IndexManifest, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
-
-_ADDED_AT_ONCE = 50_000
+from ragrounds.tools.vector_index import (
+    FaissForm,
+    FlatStore,
+    StoredVectors,
+    VectorIndexManifest,
+    build_and_measure,
+    faiss_form,
+    form_text,
+    read_index,
+)
 
 
 class VectorStore(Protocol):
@@ -41,34 +51,14 @@ class VectorStore(Protocol):
     def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
         """Positions and scores of the `k` best, best first."""
 
-
-class FlatStore:
-    """FAISS' exhaustive search: exact."""
-
-    def __init__(self, vectors: Vectors, metric: Metric) -> None:
-        try:
-            import faiss
-        except ImportError:
-            raise UserError("store=faiss needs faiss-cpu: install ragrounds[dense].") from None
-        self._sign = -1.0 if metric == "l2" else 1.0
-        dimensions = vectors.shape[1]
-        self._index: Any = faiss.IndexFlatL2(dimensions) if metric == "l2" else faiss.IndexFlatIP(dimensions)
-        for start in range(0, len(vectors), _ADDED_AT_ONCE):
-            self._index.add(np.ascontiguousarray(vectors[start : start + _ADDED_AT_ONCE]))
-
-    def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
-        """Positions and scores of the `k` best, best first, ties to the earlier position."""
-        scores, positions = self._index.search(vector.reshape(1, -1), min(k, self._index.ntotal))
-        found = [
-            (int(position), self._sign * float(score)) for position, score in zip(positions[0], scores[0], strict=True)
-        ]
-        return sorted(found, key=lambda hit: (-hit[1], hit[0]))
+    def nearest_many(self, vectors: Vectors, k: int) -> list[list[tuple[int, float]]]:
+        """:meth:`nearest` for a row a question."""
 
 
 class ChromaStore:
     """A collection of Chroma's, filled where it is not yet."""
 
-    def __init__(self, client: Any, name: str, vectors: Vectors, metric: Metric, progress: Count | None) -> None:
+    def __init__(self, client: Any, name: str, vectors: StoredVectors, metric: Metric, progress: Count | None) -> None:
         self._metric = metric
         self._count = len(vectors)
         try:
@@ -89,7 +79,8 @@ class ChromaStore:
             for start in range(held, self._count, step):  # vectors go in by position: what is there is the beginning
                 end = min(start + step, self._count)
                 self._collection.upsert(
-                    ids=[str(position) for position in range(start, end)], embeddings=np.asarray(vectors[start:end])
+                    ids=[str(position) for position in range(start, end)],
+                    embeddings=np.asarray(vectors[start:end], np.float32),
                 )
                 if progress:
                     progress(end)
@@ -100,15 +91,15 @@ class ChromaStore:
 
     def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
         """Positions and scores of the `k` best that the graph search finds, best first."""
-        found = self._collection.query(
-            query_embeddings=vector.reshape(1, -1), n_results=min(k, self._count), include=["distances"]
-        )
+        return self.nearest_many(vector.reshape(1, -1), k)[0]
+
+    def nearest_many(self, vectors: Vectors, k: int) -> list[list[tuple[int, float]]]:
+        """:meth:`nearest` for a row a question."""
+        found = self._collection.query(query_embeddings=vectors, n_results=min(k, self._count), include=["distances"])
         one = 0.0 if self._metric == "l2" else 1.0  # Chroma's distances are 1 - product, or squared distances
-        hits = [
-            (int(position), one - float(distance))
-            for position, distance in zip(found["ids"][0], found["distances"][0], strict=True)
-        ]
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+        rows = zip(found["ids"], found["distances"], strict=True)
+        hits = [[(int(at), one - float(away)) for at, away in zip(*row, strict=True)] for row in rows]
+        return [sorted(row, key=lambda hit: (-hit[1], hit[0])) for row in hits]
 
 
 def local_chroma(folder: Path) -> Any:
@@ -155,9 +146,11 @@ def _quiet() -> Any:
 
 FORMAT = 1
 _BATCH = 256
-_QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": "", "alias": ""}
-_LATER = ("alias", "fingerprint")
+_QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": "", "alias": "", "device": "", "batch": 0}
+_LATER = ("alias", "fingerprint", "dtype", "kept", "device", "batch")
 """Fields that version 0.1.0 had not: where they are empty, what it built is used."""
+_NOT_RESULTS = ("device", "batch")
+"""Parameters that say how fast vectors are made: a searcher's name does not hold them."""
 
 
 class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -169,7 +162,7 @@ class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_f
 class PassageVectors(NamedTuple):
     """The vectors of a collection's passages, as they are kept on disk."""
 
-    vectors: Vectors
+    vectors: StoredVectors
     """A row a passage, in the collection's order, shape (passages, dimensions)."""
     encoding: Encoding
     embedder: Embedder
@@ -186,6 +179,27 @@ def passage_vectors(
         StopRun: the disk is full.
     """
     encoding, _ = encoding_of(spec, card)
+    documents, folder = vectors_place(collection, encoding)
+    embedder = open_embedder(encoding)
+
+    def build() -> None:
+        _build(collection, folder, documents, encoding, embedder, progress)
+
+    statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), build)
+    path, kind = vectors_file(folder, encoding)
+    vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
+    return PassageVectors(vectors, encoding, embedder, folder)
+
+
+def vectors_file(folder: Path, encoding: Encoding) -> tuple[Path, type[np.float32] | type[np.float16]]:
+    """Where the vectors of an encoding lie in its folder, and the type of their numbers."""
+    if encoding.kept == "float16":
+        return folder / "vectors.f16", np.float16
+    return folder / "vectors.f32", np.float32
+
+
+def vectors_place(collection: Collection, encoding: Encoding) -> tuple[str, Path]:
+    """What decides the vectors of a collection's passages, as text, and the folder where they are kept."""
     # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
     model = encoding.document_model or encoding.model
     decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
@@ -198,83 +212,130 @@ def passage_vectors(
         # Version 0.1.0 did not keep the vectors of two servers apart; those that it made are used as they are.
         plain["server"] = encoding.alias or encoding.base_url.rstrip("/")
         documents, folder = _place(collection, plain, built_by)
-    embedder = open_embedder(encoding)
-    statistics = whole_index(
-        collection,
-        folder,
-        DenseStatistics,
-        (FORMAT, documents),
-        lambda: _build(collection, folder, documents, embedder, progress),
-    )
-    vectors: Vectors = map_array(folder / "vectors.f32", np.float32).reshape(statistics.passages, statistics.dimensions)
-    return PassageVectors(vectors, encoding, embedder, folder)
+    return documents, folder
 
 
 def open_dense(
-    collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Count | None = None
+    collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Progress | None = None
 ) -> DenseSearcher:
-    """Open dense retrieval over a collection; vectors are made where they are not there, and an interrupted
-    build is resumed.
+    """Open dense retrieval over a collection; vectors, and the index over them that the spec names, are made where they
+    are not there, and an interrupted build is resumed.
 
     Raises:
         UserError: the model or the store cannot be had; vectors that do not fit the collection.
         StopRun: the disk is full.
     """
-    _, store = encoding_of(spec, card)
-    vectors, encoding, embedder, folder = passage_vectors(collection, spec, card, progress=progress)
-    named = f"ragrounds-{collection.manifest.version}-{folder.name.removeprefix('dense-')}"
-    placed = {key: value for key, value in spec.parameters.items() if key != "base_url" or not encoding.alias}
+    encoding, store = encoding_of(spec, card)
+    made = passage_vectors(collection, spec, card, progress=partial(progress, "embedding") if progress else None)
+    placed = {key: value for key, value in spec.parameters.items() if key not in _NOT_RESULTS}
+    if encoding.alias:
+        placed.pop("base_url", None)
+    form = faiss_form(store)
+    placed["store"] = "chroma" if isinstance(store, str) and "://" in store else form_text(form) if form else store
     return DenseSearcher(
         collection,
-        folder,
-        str(Spec(spec.name, placed).having(store="chroma" if "://" in store else store)),
+        made.folder,
+        str(Spec(spec.name, placed)),
         encoding,
-        embedder,
-        _store(store, folder, named, vectors, encoding, progress),
+        made.embedder,
+        _store(store, form, collection, made, progress),
     )
 
 
 def _place(collection: Collection, plain: Mapping[str, object], built_by: str) -> tuple[str, Path]:
-    """What decides the vectors of documents, as text, and the folder where they are kept."""
     documents = msgspec.json.encode(plain).decode()
     key = hashlib.blake2b((documents + built_by).encode(), digest_size=6).hexdigest()
     return documents, collection.folder / f"dense-{key}"
 
 
 def _store(
-    store: str, folder: Path, name: str, vectors: Vectors, encoding: Encoding, progress: Count | None
+    store: Value, form: FaissForm | None, collection: Collection, made: PassageVectors, progress: Progress | None
 ) -> VectorStore:
-    if store == "faiss":
-        return FlatStore(vectors, encoding.metric)
-    client = local_chroma(folder / "chroma") if store == "chroma" else chroma_server(store)
-    return ChromaStore(client, name, vectors, encoding.metric, progress)
+    metric = made.encoding.metric
+    if form is not None:
+        doing = partial(progress, "indexing vectors") if progress else None
+        return indexed_store(collection, made.folder.name, made.vectors, metric, form, doing)
+    name = f"ragrounds-{collection.manifest.version}-{made.folder.name.removeprefix('dense-')}"
+    client = local_chroma(made.folder / "chroma") if store == "chroma" else chroma_server(str(store))
+    return ChromaStore(client, name, made.vectors, metric, partial(progress, "embedding") if progress else None)
 
 
-def _build(collection: Collection, folder: Path, documents: str, embedder: Embedder, progress: Count | None) -> None:
+def indexed_store(
+    collection: Collection, of: str, vectors: StoredVectors, metric: Metric, form: FaissForm, progress: Count | None
+) -> VectorStore:
+    """The index of a form over stored vectors, built and measured where it is not there; `of` names their folder.
+
+    Raises:
+        UserError: faiss is not installed, the form does not fit the vectors, or the index cannot be read.
+    """
+    fitted = form.fitted(*vectors.shape)
+    if fitted.index == "flat":
+        return FlatStore(vectors, metric)
+    described = msgspec.json.encode({"of": of, "metric": metric, **fitted.built}).decode()
+    key = hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
+    folder = collection.folder / f"faiss-{key}"
+
+    def build() -> None:
+        made = build_and_measure(folder, described, collection.manifest.version, vectors, metric, fitted, progress)
+        write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
+
+    whole_index(collection, folder, VectorIndexManifest, (1, described), build)
+    return read_index(folder / "index.faiss", vectors, metric, fitted)
+
+
+def _build(
+    collection: Collection,
+    folder: Path,
+    documents: str,
+    encoding: Encoding,
+    embedder: Embedder,
+    progress: Count | None,
+) -> None:
     """Make the vectors of all passages. The file grows a batch at a time: its length is the place to resume at."""
-    path = folder / "vectors.f32"
+    path, kind = vectors_file(folder, encoding)
     total = len(collection.store)
-    first = _vectors(embedder, collection, 0, min(_BATCH, total))
-    row = first.shape[1] * 4
+    batch = max(_BATCH, encoding.batch)
+    first = _vectors(embedder, collection, 0, min(batch, total))
+    row = first.shape[1] * np.dtype(kind).itemsize
     done = path.stat().st_size // row if path.is_file() else 0
     path.touch()
     with path.open("r+b") as file:
         file.truncate(done * row)
         file.seek(done * row)
         while done < total:
-            end = min(done + _BATCH, total)
+            end = min(done + batch, total)
             vectors = first[done:end] if end <= len(first) else _vectors(embedder, collection, done, end)
-            file.write(vectors.tobytes())
+            file.write(stored_as(vectors, kind, encoding.model).tobytes())
             sync(file)
             done = end
             if progress:
                 progress(done)
+    write_vectors_manifest(collection, folder, documents, first.shape[1])
+
+
+def stored_as(vectors: Vectors, kind: type[np.float32] | type[np.float16], model: str) -> StoredVectors:
+    """Vectors in the type that they are kept in.
+
+    Raises:
+        UserError: a number is beyond what float16 holds.
+    """
+    if kind is np.float32:
+        return vectors
+    with np.errstate(over="ignore"):
+        half = vectors.astype(np.float16)
+    if not np.isfinite(half).all():
+        raise UserError(f"{model!r} gives numbers beyond 65,504, which kept=float16 cannot hold: leave it out.")
+    return half
+
+
+def write_vectors_manifest(collection: Collection, folder: Path, documents: str, dimensions: int) -> None:
+    """Say of the vectors of a folder that they are whole."""
     statistics = DenseStatistics(
         format=FORMAT,
         index=documents,
         version=collection.manifest.version,
-        passages=total,
-        dimensions=first.shape[1],
+        passages=len(collection.store),
+        dimensions=dimensions,
     )
     write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
 
@@ -338,14 +399,31 @@ class DenseSearcher:
             raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
         if not query.strip():
             return []
-        with self._encoding_now:
-            vector = self._embedder.queries([query])[0]
-        return self.near(vector, k)
+        return self.near(self.vectors([query])[0], k)
+
+    async def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """:meth:`search` for several queries: one call of the model, one of the index."""
+        return await asyncio.to_thread(self.find_many, queries, k)
+
+    def find_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """:meth:`search_many`, in this thread."""
+        if k < 1:
+            raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
+        asked = [number for number, query in enumerate(queries) if query.strip()]
+        found: list[list[Passage]] = [[] for _ in queries]
+        if asked:
+            near = self._store.nearest_many(self.vectors([queries[number] for number in asked]), k)
+            for number, hits in zip(asked, near, strict=True):
+                found[number] = self._passages(hits)
+        return found
 
     def near(self, vector: Vectors, k: int) -> list[Passage]:
         """The passages nearest to a vector of the same encoding."""
+        return self._passages(self._store.nearest(vector, k))
+
+    def _passages(self, hits: Sequence[tuple[int, float]]) -> list[Passage]:
         found = []
-        for rank, (position, score) in enumerate(self._store.nearest(vector, k), 1):
+        for rank, (position, score) in enumerate(hits, 1):
             passage = self._collection.store.passage(position, self.corpus)
             found.append(msgspec.structs.replace(passage, score=score, rank=rank, retriever=self.spec))
         return found
@@ -359,7 +437,7 @@ class DenseSearcher:
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     card = None if spec.name == DENSE.name else card_encoding(spec)
     check_embedder(encoding_of(spec, card)[0])
-    return corpora.each(lambda collection: open_dense(collection, spec, card, progress=corpora.counting("embedding")))
+    return corpora.each(lambda collection: open_dense(collection, spec, card, progress=corpora.progress))
 
 
 _DEFAULTS = Encoding(model="")
@@ -369,7 +447,9 @@ DENSE = Retriever(
     example="dense[model=PATH_OR_ID,store=faiss]",
     open=_open,
     parameters=(
-        RetrieverParameter("store", "chroma, faiss, or the URL of a Chroma server", "chroma"),
+        RetrieverParameter(
+            "store", "chroma, faiss, faiss[index=flat|sq8|hnsw|ivfpq|auto,…], or the URL of a Chroma server", "chroma"
+        ),
         RetrieverParameter("model", "the encoder of queries, and of documents where they have none of their own"),
         RetrieverParameter("document_model", "the encoder of documents"),
         RetrieverParameter("pooling", "mean, cls, last, or model for what the weights say", _DEFAULTS.pooling),
@@ -381,6 +461,10 @@ DENSE = Retriever(
         RetrieverParameter("document_length", "tokens of a document; 0: the model's limit", _DEFAULTS.document_length),
         RetrieverParameter("join", "title and text as pair, sentence, sep or line", _DEFAULTS.join),
         RetrieverParameter("dimensions", "first numbers of a vector that are kept; 0: all", _DEFAULTS.dimensions),
+        RetrieverParameter("kept", "numbers of the stored vectors as float32 or float16", _DEFAULTS.kept),
+        RetrieverParameter("dtype", "what local weights compute in: float32, float16 or bfloat16; empty: as they are"),
+        RetrieverParameter("device", "where local weights compute, as cuda:0; several, joined with +, share the work"),
+        RetrieverParameter("batch", "texts at once; 0: 32", _DEFAULTS.batch),
         RetrieverParameter("base_url", "a server with OpenAI's API"),
         RetrieverParameter("alias", "a name for that server, which may then move"),
         RetrieverParameter("fingerprint", "which of the servers met at that address it is; set by ragrounds"),

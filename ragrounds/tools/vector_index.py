@@ -1,0 +1,399 @@
+"""Indexes over stored vectors: ``store=faiss[index=…]``.
+
+The vectors of a collection lie in one file, float32 or float16, and are never loaded whole: it is memory-mapped.
+
+* ``flat`` compares a question with every vector (exact over what is stored);
+* ``sq8`` keeps one byte a number and compares with every code (Jégou et al.'s scalar quantiser of FAISS);
+* ``hnsw`` walks a graph (Malkov and Yashunin 2018) over such codes;
+* ``ivfpq`` keeps product-quantised codes in inverted lists (Jégou et al. 2011), of which some are looked into;
+* ``auto`` takes ``flat`` below 100,000 vectors, ``sq8`` below 1,000,000, and ``ivfpq`` above.
+
+What the last three find is ordered anew by the stored vectors: ``rerank`` candidates for each passage asked for.
+At every build the recall against ``flat`` is measured on a sample and kept in ``engine.json``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Literal, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.errors import UserError, nearest
+from ragrounds.specs import Spec, Value
+from ragrounds.tools.collection_builder import Count, IndexManifest
+from ragrounds.tools.embedders import Metric, Vectors
+from ragrounds.tools.vector_events import BUILT
+
+Positions = npt.NDArray[np.int64]
+StoredVectors = npt.NDArray[np.float32] | npt.NDArray[np.float16] | npt.NDArray[np.float32 | np.float16]
+"""The vectors of a collection by position, as they lie in a file: shape (passages, dimensions)."""
+Found = list[tuple[int, float]]
+"""Positions and scores, best first."""
+
+ADDED_AT_ONCE = 50_000
+_BLOCK = 65_536
+_CODES = 256
+"""Values of one byte of a product quantiser's code."""
+SAMPLED, SAMPLED_K = 200, 32
+"""Questions and depth of the recall that every build measures."""
+
+
+class FaissIndex(Protocol):
+    """The part of FAISS' indexes that is used here."""
+
+    ntotal: int
+
+    def search(self, x: Vectors, k: int, /) -> tuple[Vectors, Positions]:
+        """Scores and positions of the `k` best, shape (queries, k); position -1: none."""
+
+
+class FaissForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of ``faiss[…]``. 0 is: by the number of vectors and their dimensions (:meth:`fitted`)."""
+
+    index: Literal["flat", "sq8", "hnsw", "ivfpq", "auto"] = "flat"
+    nlist: int = 0
+    """Inverted lists; by default 4 times the square root of the number of vectors, as a power of 2."""
+    m: int = 0
+    """Parts that a product quantiser cuts a vector into; a divisor of the dimensions, by default an eighth of them (a
+    quarter with ``bits=4``)."""
+    bits: Literal[8, 4] = 8
+    """Bits of a part's code; those of 4 are compared 32 at a time (FAISS' fast scan)."""
+    links: int = 32
+    """Links of a node of the graph on every layer (FAISS' M)."""
+    ef_construction: int = 200
+    nprobe: int = 0
+    """Inverted lists that a question looks into; by default a sixteenth, 16 or more."""
+    ef_search: int = 0
+    """Candidates that a walk through the graph keeps; by default 128, and not fewer than are asked for."""
+    rerank: int = 8
+    """Candidates for each passage that is asked for, ordered anew by the stored vectors; 0: their order stays."""
+
+    def __post_init__(self) -> None:
+        for name in ("nlist", "m", "ef_construction", "nprobe", "ef_search", "rerank"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}={getattr(self, name)} is below 0")
+        if self.links < 2:
+            raise ValueError(f"links={self.links} is below 2")
+
+    def fitted(self, count: int, dimensions: int) -> FaissForm:
+        """The form with everything filled in for `count` vectors.
+
+        Raises:
+            UserError: `m` does not divide the dimensions.
+        """
+        kind = self.index
+        if kind == "auto":
+            kind = "flat" if count < 100_000 else "sq8" if count < 1_000_000 else "ivfpq"
+        if kind != "ivfpq":
+            return msgspec.structs.replace(self, index=kind, ef_search=self.ef_search or 128)
+        power = 2 ** round(np.log2(max(4 * count**0.5, 1)))
+        nlist = self.nlist or max(1, min(power, count // 39))  # FAISS wants 39 vectors for each centroid
+        if self.m and dimensions % self.m:
+            fitting = [n for n in range(1, dimensions + 1) if dimensions % n == 0]
+            raise UserError(
+                f"m={self.m} does not divide the {dimensions} dimensions of these vectors: expected one of "
+                f"{', '.join(map(str, fitting))}."
+            )
+        most = max(1, dimensions // self.bits)  # FAISS is fastest with parts of 8 or 4 numbers
+        parts = self.m or max(n for n in range(1, most + 1) if dimensions % n == 0)
+        nprobe = min(nlist, self.nprobe or max(16, nlist // 16))
+        return msgspec.structs.replace(self, index=kind, nlist=min(nlist, count), m=parts, nprobe=nprobe)
+
+    @property
+    def built(self) -> dict[str, object]:
+        """What decides the file: searching with other values of the rest uses the same one."""
+        decisive = {"sq8": (), "hnsw": ("links", "ef_construction"), "ivfpq": ("nlist", "m", "bits"), "flat": ()}
+        return {"index": self.index, **{key: getattr(self, key) for key in decisive.get(self.index, ())}}
+
+
+def faiss_form(store: Value) -> FaissForm | None:
+    """The form that a ``store=…`` names; ``None``: it is none of FAISS'.
+
+    Raises:
+        UserError: an unknown parameter or a wrong value.
+    """
+    spec = store if isinstance(store, Spec) else Spec(str(store))
+    if spec.name != "faiss":
+        return None
+    known = FaissForm.__struct_fields__
+    for key in spec.parameters:
+        if key not in known:
+            raise UserError(f"faiss has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    try:
+        return msgspec.convert(dict(spec.parameters), FaissForm)
+    except (msgspec.ValidationError, ValueError) as problem:
+        raise UserError(f"Cannot use store={spec}: {problem}.") from None
+
+
+def form_text(form: FaissForm) -> Value:
+    """A form as the value of ``store``: what differs from the default."""
+    plain = FaissForm()
+    given = {key: value for key, value in msgspec.structs.asdict(form).items() if value != getattr(plain, key)}
+    return Spec("faiss", given) if given else "faiss"
+
+
+class MeasuredRecall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of what exact search finds an index finds too, measured when it was built."""
+
+    questions: int
+    """Passages of the collection whose vectors were asked, each without itself."""
+    k: int
+    recall: float
+    """Mean share of the `k` nearest that are found, from 0 to 1."""
+    without_rerank: float
+    """The same in the index's own order."""
+    searched: str
+    """Parameters of the search."""
+
+
+class VectorIndexManifest(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a whole index over vectors says of itself."""
+
+    form: FaissForm
+    bytes_a_vector: float
+    """Bytes of the index, without the stored vectors."""
+    recall: MeasuredRecall
+    seconds: float
+    """How long the building took."""
+
+    def words(self) -> str:
+        """What a build tells."""
+        measured = self.recall
+        return (
+            f"{self.form.index}: {self.bytes_a_vector:,.0f} bytes a vector beside the stored ones, "
+            f"recall@{measured.k} {measured.recall:.3f} against exact search "
+            f"({measured.without_rerank:.3f} before re-ranking; {measured.questions} passages as questions)"
+        )
+
+
+class FlatStore:
+    """Exhaustive search over stored vectors: exact over what is stored, which stays on disk."""
+
+    def __init__(self, vectors: StoredVectors, metric: Metric) -> None:
+        self._faiss = _faiss()
+        self._vectors = vectors
+        self._metric = metric
+        self._kind = self._faiss.METRIC_L2 if metric == "l2" else self._faiss.METRIC_INNER_PRODUCT
+        self._sign = -1.0 if metric == "l2" else 1.0
+
+    def nearest(self, vector: Vectors, k: int) -> Found:
+        """Positions and scores of the `k` best, best first, ties to the earlier position."""
+        return self.nearest_many(vector.reshape(1, -1), k)[0]
+
+    def nearest_many(self, vectors: Vectors, k: int) -> list[Found]:
+        """:meth:`nearest` for a row a question."""
+        asked = np.ascontiguousarray(vectors, dtype=np.float32)
+        k = min(k, len(self._vectors))
+        if self._vectors.dtype == np.float32:
+            scores, positions = self._faiss.knn(asked, self._vectors, k, self._kind)
+        else:
+            scores, positions = self._by_blocks(asked, k)
+        return [_ordered(row, self._sign * one) for row, one in zip(positions, scores, strict=True)]
+
+    def _by_blocks(self, asked: Vectors, k: int) -> tuple[Vectors, Positions]:
+        """A block of float16 after the other: FAISS decodes them as it compares, much faster than numpy would."""
+        kept_scores = np.zeros((len(asked), 0), dtype=np.float32)
+        kept: Positions = np.zeros((len(asked), 0), dtype=np.int64)
+        index = self._faiss.IndexScalarQuantizer(
+            self._vectors.shape[1], self._faiss.ScalarQuantizer.QT_fp16, self._kind
+        )
+        for start in range(0, len(self._vectors), _BLOCK):
+            block = np.ascontiguousarray(self._vectors[start : start + _BLOCK])
+            index.reset()
+            index.add_sa_codes(block.view(np.uint8).reshape(len(block), -1))
+            scores, positions = index.search(asked, min(k, len(block)))
+            kept_scores = np.hstack([kept_scores, scores])
+            kept = np.hstack([kept, positions + start])
+            best = np.argsort(-self._sign * kept_scores, axis=1, kind="stable")[:, :k]
+            kept_scores, kept = np.take_along_axis(kept_scores, best, 1), np.take_along_axis(kept, best, 1)
+        return kept_scores, kept
+
+
+class QuantisedStore:
+    """An index of FAISS' over stored vectors; its candidates are ordered anew by these."""
+
+    def __init__(self, index: FaissIndex, vectors: StoredVectors, metric: Metric, form: FaissForm) -> None:
+        self._index, self._vectors, self._metric, self._form = index, vectors, metric, form
+        self._sign = -1.0 if metric == "l2" else 1.0
+        _tuned(index, form)
+
+    def nearest(self, vector: Vectors, k: int) -> Found:
+        """Positions and scores of the `k` best of the candidates, best first, ties to the earlier position."""
+        return self.nearest_many(vector.reshape(1, -1), k)[0]
+
+    def nearest_many(self, vectors: Vectors, k: int) -> list[Found]:
+        """:meth:`nearest` for a row a question."""
+        asked = np.ascontiguousarray(vectors, dtype=np.float32)
+        deep = min(max(k, k * self._form.rerank), self._index.ntotal)
+        _tuned(self._index, self._form, deep)
+        scores, positions = self._index.search(asked, deep)
+        found: list[Found] = []
+        for vector, row, own in zip(asked, positions, scores, strict=True):
+            there = row >= 0
+            row, own = row[there], self._sign * own[there]
+            if self._form.rerank:
+                row = np.sort(row)  # in the order of the file
+                own = self._scores(vector, row)
+            found.append(_ordered(row, own)[:k])
+        return found
+
+    def _scores(self, vector: Vectors, positions: Positions) -> Vectors:
+        rows = self._vectors[positions].astype(np.float32)
+        if self._metric == "l2":
+            away = rows - vector
+            distances: Vectors = (away**2).sum(axis=1)
+            return -distances
+        scores: Vectors = rows @ vector
+        return scores
+
+
+def _ordered(positions: Positions, scores: Vectors) -> Found:
+    pairs = zip(positions.tolist(), scores.tolist(), strict=True)
+    return sorted(((position, score) for position, score in pairs if position >= 0), key=lambda hit: (-hit[1], hit[0]))
+
+
+def _tuned(index: FaissIndex, form: FaissForm, deep: int = 0) -> None:
+    """Set how far a search looks."""
+    if form.index == "ivfpq":
+        index.nprobe = form.nprobe  # type: ignore[attr-defined]
+    elif form.index == "hnsw":
+        index.hnsw.efSearch = max(form.ef_search, deep)  # type: ignore[attr-defined]
+
+
+def build_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissForm, progress: Count | None) -> None:
+    """Build the index of a fitted form over stored vectors, and write it whole.
+
+    Memory: the codes and, for training, a sample of the vectors.
+    """
+    faiss = _faiss()
+    count, dimensions = vectors.shape
+    kind = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
+    eight = faiss.ScalarQuantizer.QT_8bit
+    if form.index == "sq8":
+        index, wanted = faiss.IndexScalarQuantizer(dimensions, eight, kind), 100_000
+    elif form.index == "hnsw":
+        index, wanted = faiss.IndexHNSWSQ(dimensions, eight, form.links, kind), 100_000
+        index.hnsw.efConstruction = form.ef_construction
+    else:
+        # Above some thousand lists the nearest of them are found by a graph of their own.
+        coarse = faiss.IndexHNSWFlat(dimensions, 32, kind) if form.nlist >= 4096 else faiss.IndexFlat(dimensions, kind)
+        made = faiss.IndexIVFPQ if form.bits == 8 else faiss.IndexIVFPQFastScan
+        index = made(coarse, dimensions, form.nlist, form.m, form.bits, kind)
+        index.quantizer_trains_alone = 2 if form.nlist >= 4096 else 0
+        index.own_fields = True
+        coarse.this.disown()
+        index.cp.niter = 10
+        index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # no warnings from inside
+        index.pq.cp.niter = 10
+        wanted = max(48 * form.nlist, 100 * _CODES)
+    index.train(_sample(vectors, wanted))
+    for start in range(0, count, ADDED_AT_ONCE):
+        end = min(count, start + ADDED_AT_ONCE)
+        index.add(np.ascontiguousarray(vectors[start:end], dtype=np.float32))
+        if progress:
+            progress(end)
+    beside = path.with_name(path.name + ".part")
+    faiss.write_index(index, str(beside))
+    with beside.open("r+b") as file:
+        import os
+
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _sample(vectors: StoredVectors, wanted: int) -> Vectors:
+    """So many of the vectors, spread over the file; the same ones every time."""
+    count = len(vectors)
+    chosen = np.arange(count) if count <= wanted else np.sort(np.random.default_rng(0).choice(count, wanted, False))
+    return np.ascontiguousarray(vectors[chosen], dtype=np.float32)
+
+
+def read_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissForm) -> QuantisedStore:
+    """Open an index that :func:`build_index` wrote. Its codes stay in the file, which the system reads as needed.
+
+    Raises:
+        UserError: it cannot be read, or holds another number of vectors.
+    """
+    faiss = _faiss()
+    try:
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except RuntimeError as problem:
+        raise UserError(f"Cannot read the index {str(path)!r}: {str(problem)[:200]}. Remove its folder.") from None
+    if index.ntotal != len(vectors):
+        raise UserError(
+            f"The index {str(path)!r} holds {index.ntotal:,} vectors, expected {len(vectors):,}: remove its folder."
+        )
+    return QuantisedStore(index, vectors, metric, form)
+
+
+def measured_recall(
+    store: QuantisedStore, vectors: StoredVectors, metric: Metric, form: FaissForm, questions: int = SAMPLED
+) -> MeasuredRecall:
+    """Ask for the neighbours of some of the vectors themselves, each without itself, and compare with exact search.
+
+    Real questions lie farther away than passages do: theirs can differ (perf/vectors.md has both).
+    """
+    count = len(vectors)
+    k = min(SAMPLED_K, count - 1)
+    chosen = np.sort(np.random.default_rng(1).choice(count, min(questions, count), replace=False))
+    if k < 1:
+        return MeasuredRecall(questions=len(chosen), k=0, recall=1.0, without_rerank=1.0, searched="")
+    asked = np.ascontiguousarray(vectors[chosen], dtype=np.float32)
+    exact = FlatStore(vectors, metric).nearest_many(asked, k + 1)
+    plain = QuantisedStore(store._index, vectors, metric, msgspec.structs.replace(form, rerank=0))
+    shares = [_share(exact, one.nearest_many(asked, k + 1), chosen.tolist(), k) for one in (store, plain)]
+    keys = {"ivfpq": ("nprobe", "rerank"), "hnsw": ("ef_search", "rerank")}.get(form.index, ("rerank",))
+    told = ",".join(f"{key}={getattr(form, key)}" for key in keys)
+    return MeasuredRecall(questions=len(chosen), k=k, recall=shares[0], without_rerank=shares[1], searched=told)
+
+
+def _share(exact: Sequence[Found], found: Sequence[Found], own: Sequence[int], k: int) -> float:
+    shares = []
+    for right, got, self_ in zip(exact, found, own, strict=True):
+        wanted = [position for position, _ in right if position != self_][:k]
+        held = [position for position, _ in got if position != self_][:k]
+        shares.append(len(set(wanted) & set(held)) / k)
+    return float(np.mean(shares))
+
+
+def build_and_measure(
+    folder: Path,
+    described: str,
+    version: str,
+    vectors: StoredVectors,
+    metric: Metric,
+    form: FaissForm,
+    progress: Count | None,
+) -> VectorIndexManifest:
+    """Build an index in a folder and measure it; the caller writes what comes back into ``engine.json``."""
+    began = time.perf_counter()
+    path = folder / "index.faiss"
+    build_index(path, vectors, metric, form, progress)
+    seconds = time.perf_counter() - began
+    recall = measured_recall(read_index(path, vectors, metric, form), vectors, metric, form)
+    made = VectorIndexManifest(
+        format=1,
+        index=described,
+        version=version,
+        passages=len(vectors),
+        form=form,
+        bytes_a_vector=path.stat().st_size / max(1, len(vectors)),
+        recall=recall,
+        seconds=seconds,
+    )
+    BUILT.report(made.words())
+    return made
+
+
+def _faiss() -> ModuleType:
+    try:
+        import faiss
+    except ImportError:
+        raise UserError("store=faiss needs faiss-cpu: install ragrounds[dense].") from None
+    found: ModuleType = faiss
+    return found
