@@ -23,12 +23,13 @@ from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.collection import Collection, write_whole
 from ragrounds.tools.collection_builder import Progress
-from ragrounds.tools.embedders import Metric, Vectors
+from ragrounds.tools.embedders import Metric
 from ragrounds.tools.external_index import OUTAGE, gave_up, kind_of, tried_again
 from ragrounds.tools.external_parameters import ExternalParameters, dense_spec, embedder_value, secrets_of
 from ragrounds.tools.push import PushRow
 from ragrounds.tools.retriever import find_retriever, retrievers
 from ragrounds.tools.retrievers.dense import passage_vectors
+from ragrounds.tools.vector_index import StoredVectors
 
 R = TypeVar("R")
 BATCH = 500
@@ -143,7 +144,7 @@ class _Sender:
             raise gave_up(problem, kind, self._name, self._redact, time.monotonic() - begun) from None
 
 
-def _vectors(collection: Collection, spec: Spec, progress: Progress | None) -> tuple[Vectors | None, Metric]:
+def _vectors(collection: Collection, spec: Spec, progress: Progress | None) -> tuple[StoredVectors | None, Metric]:
     """The passages' vectors with their metric; ``None``: the spec names no embedding model."""
     if not spec.parameters.get("embed"):
         return None, "cosine"
