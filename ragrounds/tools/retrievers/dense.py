@@ -182,10 +182,10 @@ def passage_vectors(
     documents, folder = vectors_place(collection, encoding)
     embedder = open_embedder(encoding)
 
-    def build() -> None:
+    def _make() -> None:
         _build(collection, folder, documents, encoding, embedder, progress)
 
-    statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), build)
+    statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), _make)
     path, kind = vectors_file(folder, encoding)
     vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
     return PassageVectors(vectors, encoding, embedder, folder)
@@ -275,11 +275,11 @@ def indexed_store(
     key = hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"faiss-{key}"
 
-    def build() -> None:
+    def _make() -> None:
         made = build_and_measure(folder, described, collection.manifest.version, vectors, metric, fitted, progress)
         write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
 
-    whole_index(collection, folder, VectorIndexManifest, (1, described), build)
+    whole_index(collection, folder, VectorIndexManifest, (1, described), _make)
     return read_index(folder / "index.faiss", vectors, metric, fitted)
 
 
