@@ -109,4 +109,18 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
     options = tuple(_FORMER.get(word, word) for word in run.asked.options)
     if options.count("--base-url") > 1 and "--alias" not in options:
         options += ("--alias", _FORMER_GROUP)
-    return run, Asked(run.asked.folder, options)
+    return run, Asked(run.asked.folder, _same_corpus(options, str(run.identity.get("corpus") or "")))
+
+
+def _same_corpus(options: tuple[str, ...], searched: str) -> tuple[str, ...]:
+    """Options that name the generation of an index that a run searched: the index may have another one by now."""
+    from ragrounds.tools.corpora import corpora_of, is_source
+
+    versions = {corpus.rpartition("@")[0]: corpus for corpus in searched.split("+")}
+    told = list(options)
+    for place, option in enumerate(options[::2]):
+        if option == "--corpus" and 2 * place + 1 < len(options):
+            given = options[2 * place + 1]
+            parts = [part if is_source(part) else versions.get(part, part) for part in corpora_of(given)]
+            told[2 * place + 1] = "+".join(parts)
+    return tuple(told)

@@ -171,15 +171,12 @@ def _workplace(root: Path, request: str, current: int | None) -> Path:
     place = root / "generations"
     place.mkdir(exist_ok=True)
     sweep(root, current)
-    highest = max([current or 0, *generation_numbers(root)])
     for entry in _unfinished(root, current):
         noted = entry / _REQUEST
         if noted.is_file() and noted.read_text(encoding="utf-8") == request:
             return entry
         _discard(entry)
-    folder = generation_folder(root, highest + 1)
-    if folder.exists():
-        _discard(folder)
+    folder = generation_folder(root, max([current or 0, *generation_numbers(root)]) + 1)
     folder.mkdir()
     write_whole(folder / _REQUEST, request.encode())
     return folder
