@@ -317,7 +317,7 @@ class ExternalSearcher:
         begun = time.monotonic()
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(self._passes),
-            wait=tenacity.wait_exponential_jitter(FIRST_WAIT, LONGEST_WAIT, jitter=FIRST_WAIT),
+            wait=tenacity.wait_exponential(FIRST_WAIT, LONGEST_WAIT) + tenacity.wait_random(0, FIRST_WAIT),
             stop=lambda state: self._over(state.attempt_number, time.monotonic() - begun, _error(state)),
             reraise=True,
         )
@@ -384,7 +384,7 @@ def tried_again(work: Callable[[], R], kind: Callable[[BaseException], str], out
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: kind(error) in PASSING),
-        wait=tenacity.wait_exponential_jitter(FIRST_WAIT, LONGEST_WAIT, jitter=FIRST_WAIT),
+        wait=tenacity.wait_exponential(FIRST_WAIT, LONGEST_WAIT) + tenacity.wait_random(0, FIRST_WAIT),
         stop=over,
         reraise=True,
     )

@@ -8,6 +8,10 @@
 * ``rrf2``, ``rrf4`` — MedRAG's (Xiong et al. 2024): BM25 + MedCPT, and those with Contriever and SPECTER; constant 100,
   ``max(2k, 100)`` passages from each, corpora joined as in the authors' program.
 
+An engine of somebody else's (``rrf[a=bm25,b=pgvector[…]]``) knows the same passages under another corpus and version:
+where the retrievers' corpora differ, a passage is known by its id alone, and the fused corpus is called after all of
+them.
+
 Of several corpora (``one+two``) each retriever's hits are put together by raw score before any fusion. ``joined`` says
 how:
 
@@ -87,8 +91,6 @@ class FusedSearcher:
     (:class:`~ragrounds.tools.retrievers.joined.JoinedSearcher`) the whole lists are ranked."""
 
     def __init__(self, spec: Spec, members: Mapping[str, Searcher]) -> None:
-        if len({member.corpus for member in members.values()}) > 1:
-            raise UserError(f"Cannot fuse {str(spec)!r}: its retrievers search different corpora.")
         self._given = {key: value for key, value in spec.parameters.items() if key not in members}
         self._by_score = spec.name == "weighted"
         self._members = dict(members)
@@ -97,8 +99,10 @@ class FusedSearcher:
         self._depth = int(_positive(spec, "depth", DEPTH))
         self._double = spec.parameters.get("double") is True
         self._whole = joined_of(spec) == "whole"
+        corpora = list(dict.fromkeys(member.corpus for member in members.values()))
+        self._by_id = self._whole or len(corpora) > 1
         named: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
-        self.corpus = next(iter(members.values())).corpus
+        self.corpus = "+".join(corpora)
         self.spec = str(Spec(spec.name, {**self._given, **named}))
 
     def document(self, id: str) -> list[Passage]:
@@ -109,7 +113,7 @@ class FusedSearcher:
         """The `k` best passages of the fused ranking."""
         depth = max(2 * k if self._double else k, self._depth)
         found = await asyncio.gather(*(_ranked(member, query, depth) for member in self._members.values()))
-        key_of = _id if self._whole else _key
+        key_of = _id if self._by_id else _key
         passages = {key_of(passage): passage for hits in reversed(found) for passage in reversed(hits)}
         if self._by_score:
             fused = weighted_fusion([{key_of(hit): hit.score for hit in hits} for hits in found], self._weights)

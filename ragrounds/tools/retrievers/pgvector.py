@@ -540,5 +540,6 @@ PGVECTOR = Retriever(
     cost="a query to the server, and the embedding model once for each query",
     extra="pgvector",
     library="psycopg_pool",
+    own_corpus=True,
     push=PushWay(open=_open_push, searched=_pushed),
 )

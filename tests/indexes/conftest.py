@@ -1,0 +1,53 @@
+"""Real servers of search engines, one for the tests of a process, and a small index of ours."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+from hashed_words import TEXTS
+
+from ragrounds.api import index as indexes
+from ragrounds.tools.collection import open_named
+from tests.servers.engines import chroma, pgvector_programs
+from tests.servers.postgresql import restartable
+
+
+@pytest.fixture(scope="session")
+def chroma_server(tmp_path_factory):
+    """A Chroma server."""
+    pytest.importorskip("chromadb", reason="chromadb is not installed: the extra `dense`")
+    with chroma(tmp_path_factory.mktemp("chroma")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pgvector_server():
+    """A PostgreSQL server with pgvector."""
+    programs = pgvector_programs()
+    if programs is None or importlib.util.find_spec("psycopg_pool") is None:
+        pytest.skip("needs the package pgserver (PostgreSQL with pgvector) and the extra `pgvector`")
+    with restartable(programs) as server:
+        yield server
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A BEIR folder of the shared passages, as its corpus text; `corpus(texts)` for others."""
+
+    def write(texts=None, name="tiny"):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        rows = [{"_id": id, "title": title, "text": text} for id, (title, text) in (texts or TEXTS).items()]
+        (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return f"beir:{folder}"
+
+    return write
+
+
+@pytest.fixture
+def index(home, corpus):
+    """An index of the shared passages, called ``tiny``; gives the collection."""
+    indexes.build("tiny", corpus(), home=home, progress=False)
+    return open_named("tiny", home)

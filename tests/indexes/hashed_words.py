@@ -1,0 +1,70 @@
+"""Passages, and vectors of hashed words, that the tests of external engines share."""
+
+import hashlib
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+
+from ragrounds.tools.push import PushRow
+
+DIMENSIONS = 32
+EMBED = "import:hashed_words:Hashed"
+TEXTS = {
+    "gout-1": ("Gout", "uric acid crystals swell the joint of the big toe"),
+    "gout-2": ("Gout", "allopurinol lowers uric acid"),
+    "asthma-1": ("Asthma", "wheezing and short breath at night"),
+    "asthma-2": ("Asthma", "an inhaler opens the airways"),
+    "heart-1": ("Heart", "swollen ankles when the heart is weak"),
+    "heart-2": ("Heart", "diuretics take water from the body, and the ankles get thin"),
+    "flu-1": ("Influenza", "fever and cough in winter"),
+    "o'neil-1": ("O'Neil", 'a "quoted" name \\ with a stroke'),
+}
+
+
+def hashed(text):
+    """A bag of hashed words, of length 1."""
+    vector = np.full(DIMENSIONS, 0.001, dtype=np.float32)
+    for word in text.lower().replace(".", " ").split():
+        vector[int(hashlib.md5(word.encode()).hexdigest(), 16) % DIMENSIONS] += 1
+    return vector / np.linalg.norm(vector)
+
+
+class Hashed(Embeddings):
+    """Texts with the same words have the same vector."""
+
+    def embed_documents(self, texts):
+        return [hashed(text).tolist() for text in texts]
+
+    def embed_query(self, text):
+        return hashed(text).tolist()
+
+
+def rows(texts=None, vectors=True):
+    """Passages on their way: documents are what stands before the stroke."""
+    return [
+        PushRow(id, id.split("-")[0], title, text, hashed(text) if vectors else None)
+        for id, (title, text) in (texts or TEXTS).items()
+    ]
+
+
+def pushed(target, texts=None, vectors=True, metric="cosine"):
+    """Bring passages to a target; gives how many it holds at the end."""
+    try:
+        target.begin(DIMENSIONS if vectors else 0, metric)
+        target.put(rows(texts, vectors))
+        return target.end()
+    finally:
+        target.close()
+
+
+def exact(query, k, texts=None):
+    """Ids and cosines of the `k` nearest, by a comparison with all."""
+    held = {id: float(hashed(query) @ hashed(text)) for id, (_, text) in (texts or TEXTS).items()}
+    return sorted(held.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+
+
+class Short(Hashed):
+    """Vectors of another model."""
+
+    def embed_query(self, text):
+        return [1.0, 2.0, 3.0]

@@ -1,0 +1,279 @@
+"""Real servers as corpora: PostgreSQL with pgvector, and Chroma; both are filled by `ragrounds index push`."""
+
+import asyncio
+import json
+import uuid
+
+import pytest
+from aiohttp import ClientSession, web
+from hashed_words import EMBED, TEXTS, exact
+
+from ragrounds.api import index as indexes
+from ragrounds.errors import GaveUp, UserError
+from ragrounds.specs import parse
+from ragrounds.tools import external_index
+from ragrounds.tools.push_transfer import target_spec
+from ragrounds.tools.retriever import open_searcher
+from tests.servers.engines import chroma, free_port
+
+PLACE = {"pgvector": "table", "chroma": "collection"}
+SERVERS = {"pgvector": "pgvector_server", "chroma": "chroma_server"}
+FILTER = {"pgvector": "title like 'Gou%'", "chroma": json.dumps({"title": "Gout"})}
+
+
+@pytest.fixture(params=PLACE)
+def target(request):
+    """A fresh table or collection of a real server, as a spec that takes passages."""
+    server = request.getfixturevalue(SERVERS[request.param])
+    return parse(request.param).having(url=server.url, **{PLACE[request.param]: "t" + uuid.uuid4().hex[:12]})
+
+
+def push(target, home, embed=EMBED):
+    return indexes.push("tiny", str(target), embed=embed, home=home, progress=False)
+
+
+async def found(spec, query, k=3, home=None, corpus=""):
+    searcher = open_searcher(spec, corpus, home)
+    try:
+        return await searcher.search(query, k)
+    finally:
+        getattr(searcher, "close", lambda: None)()
+
+
+async def test_what_was_pushed_is_found_by_its_vectors(index, home, target):
+    done = push(target, home)
+    assert (done.passages, done.held, done.resumed) == (len(TEXTS), len(TEXTS), 0)
+    query = "uric acid in the joint"
+    hits = await found(done.spec, query, home=home)
+    # What our own exact search finds over the same vectors.
+    wanted = await found(f"dense[model={EMBED},store=faiss]", query, home=home, corpus="tiny")
+    assert [hit.id for hit in hits] == [hit.id for hit in wanted]
+    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in wanted], abs=1e-5)
+    assert [(hit.title, hit.text, hit.document) for hit in hits] == [(h.title, h.text, h.document) for h in wanted]
+    assert [hit.rank for hit in hits] == [1, 2, 3]
+    assert hits[0].corpus.startswith(f"{target.parameters[PLACE[target.name]]}@")
+    assert hits[0].retriever == done.spec
+
+
+async def test_a_filter_and_many_queries_in_one_call(index, home, target):
+    spec = parse(push(target, home).spec)
+    filtered = await found(spec.having(filter=FILTER[spec.name]), "swollen ankles and cough", k=5, home=home)
+    assert {hit.title for hit in filtered} == {"Gout"}
+    assert len(filtered) == 2
+    searcher = open_searcher(spec, "", home)
+    lists = await searcher.search_many(["uric acid", "  ", "fever"], 2)
+    assert lists == [await searcher.search("uric acid", 2), [], await searcher.search("fever", 2)]
+    mean = await searcher.search_mean(["fever", "cough"], 1)
+    assert mean[0].id == "flu-1"
+    assert [hit.id for hit in searcher.document("flu-1")] == ["flu-1"]
+    with pytest.raises(UserError, match="expected 1 or more"):
+        await searcher.search("fever", 0)
+    searcher.close()
+
+
+async def test_the_version_follows_the_content_and_push_replaces(index, home, target, corpus):
+    first = push(target, home)
+    before = open_searcher(first.spec, "", home).corpus
+    assert before == open_searcher(first.spec, "", home).corpus
+    indexes.build("tiny", corpus({**TEXTS, "flu-1": ("Influenza", "rest and tea")}), home=home, progress=False)
+    second = push(target, home)
+    assert (second.spec, second.held) == (first.spec, len(TEXTS))
+    after = open_searcher(second.spec, "", home)
+    assert after.corpus != before
+    assert (await after.search("rest and tea", 1))[0].text == "rest and tea"
+    named = open_searcher(parse(second.spec).having(version="2026-01"), "mine", home)
+    assert named.corpus == "mine@2026-01"
+
+
+def test_a_push_that_was_interrupted_goes_on_where_it_stood(index, home, target, monkeypatch):
+    from ragrounds.tools import push_transfer
+
+    monkeypatch.setattr(push_transfer, "BATCH", 3)
+    seen = []
+
+    def stop(doing, count):
+        if doing == "pushing":
+            seen.append(count)
+            if count == 6:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        indexes.push("tiny", str(target), embed=EMBED, home=home, progress=stop)
+    done = push(target, home)
+    assert seen == [3, 6]
+    assert (done.resumed, done.held) == (6, len(TEXTS))
+    assert push(target, home).resumed == 0
+
+
+def test_what_is_wrong_is_said_in_one_line(index, home, target):
+    spec = parse(push(target, home).spec)
+    with pytest.raises(UserError, match=r"has no field 'titel' for title=….*Its fields are .*title"):
+        open_searcher(spec.having(title="titel"), "", home)
+    with pytest.raises(UserError, match=r"finds no \w+ 'nothere'"):
+        open_searcher(spec.having(**{PLACE[spec.name]: "nothere"}), "", home)
+    with pytest.raises(UserError, match=r"has no parameter 'embd'. Did you mean 'embed'"):
+        open_searcher(spec.having(embd="x"), "", home)
+    with pytest.raises(UserError, match="needs what makes vectors"):
+        open_searcher(parse(str(target)), "", home)
+    with pytest.raises(UserError, match=r"dimensions"):
+        push(target, home, embed=f"dense[model={EMBED},dimensions=16]")
+
+
+@pytest.mark.parametrize("name", PLACE)
+def test_no_key_stands_in_a_spec_or_an_error(name, home, monkeypatch):
+    secret = "Kennwort-93451-geheim"
+    spec = parse(name).having(embed=EMBED, **{PLACE[name]: "x"})
+    for wrong in ({"url": f"http://u:{secret}@127.0.0.1:1/x"}, {"url": f"http://h/?password={secret}"}):
+        with pytest.raises(UserError) as refused:
+            open_searcher(spec.having(**wrong), "", home)
+        assert secret not in str(refused.value)
+        assert "url_env" in str(refused.value)
+    with pytest.raises(UserError, match="is not set"):
+        open_searcher(spec.having(url_env="NO_SUCH_PLACE"), "", home)
+    with pytest.raises(UserError) as named:
+        open_searcher(spec.having(url="http://h", key_env="sk-12345+67890"), "", home)
+    assert "12345" not in str(named.value)
+    monkeypatch.setenv(
+        "PLACE", f"postgresql://u:{secret}@127.0.0.1:1/x" if name == "pgvector" else "http://127.0.0.1:1"
+    )
+    monkeypatch.setattr(external_index, "FIRST_WAIT", 0.01)
+    with pytest.raises(GaveUp) as away:
+        open_searcher(spec.having(url_env="PLACE"), "", home)
+    assert away.value.kind == "connection"
+    assert secret not in str(away.value)
+    assert "\n" not in str(away.value)
+
+
+async def test_words_and_both_in_postgresql(index, home, pgvector_server):
+    target = parse("pgvector").having(url=pgvector_server.url, table="public.words_" + uuid.uuid4().hex[:8])
+    words = push(target, home, embed="")
+    assert parse(words.spec).parameters["mode"] == "text"
+    hits = await found(words.spec, "does allopurinol lower the acids", home=home)
+    assert [hit.id for hit in hits] == ["gout-2", "gout-1"]
+    assert hits[0].score > hits[1].score > 0
+    assert await found(words.spec, "it's : & | ! <-> \\ '", home=home) == []
+    both = parse("pgvector").having(url=pgvector_server.url, table="both_" + uuid.uuid4().hex[:8])
+    spec = parse(push(both, home).spec).having(mode="hybrid")
+    hits = await found(spec, "uric acid and allopurinol", home=home, k=4)
+    assert hits[0].id == "gout-2"
+    assert hits[0].score == pytest.approx(2 / 61)
+    # Without the column of words they are made row by row; a filter with a percent sign is no parameter.
+    plain = parse("pgvector").having(
+        mode="text", filter="title like 'G%'", **{k: both.parameters[k] for k in both.parameters}
+    )
+    assert [hit.id for hit in await found(plain, "uric acid crystals", home=home)] == ["gout-1", "gout-2"]
+
+
+async def test_fields_in_json_and_a_table_of_another_form(home, pgvector_server):
+    import psycopg
+
+    with psycopg.connect(pgvector_server.url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS clinic")
+        connection.execute("CREATE TABLE IF NOT EXISTS clinic.notes (pk int PRIMARY KEY, body text, about jsonb)")
+        about = json.dumps({"title": "On gout", "of": {"doc": "d7"}})
+        connection.execute("INSERT INTO clinic.notes VALUES (7, 'uric acid', %s) ON CONFLICT DO NOTHING", (about,))
+    spec = parse("pgvector[table=clinic.notes,mode=text,id=pk,text=body,title=about.title,document=about.of.doc]")
+    hits = await found(spec.having(url=pgvector_server.url), "what is gout?", home=home)
+    assert [(hit.id, hit.document, hit.title, hit.text) for hit in hits] == [("7", "d7", "On gout", "uric acid")]
+
+
+async def test_fused_with_bm25_by_the_ids_of_passages(index, home, target):
+    outside = push(target, home).spec
+    hits = await found(f"rrf[a=bm25,b={outside}]", "allopurinol uric acid", home=home, corpus="tiny")
+    assert hits[0].id == "gout-2"
+    assert hits[0].score == pytest.approx(2 / 61)
+    assert len({hit.id for hit in hits}) == len(hits)
+
+
+async def test_a_server_behind_a_token(chroma_server, index, home, monkeypatch):
+    """Chroma's own server takes no token: one that does stands before it here, as a proxy would."""
+    token = "t0ken-4711-of-the-clinic"
+
+    async def forward(request: web.Request) -> web.Response:
+        if request.headers.get("X-Chroma-Token") != token:
+            return web.json_response({"error": "AuthError", "message": f"no: {dict(request.headers)}"}, status=401)
+        async with (
+            ClientSession() as session,
+            session.request(
+                request.method,
+                chroma_server.url + request.path_qs,
+                data=await request.read(),
+                headers={"Content-Type": "application/json"},
+            ) as answer,
+        ):
+            return web.Response(body=await answer.read(), status=answer.status, content_type=answer.content_type)
+
+    application = web.Application(client_max_size=1 << 26)
+    application.router.add_route("*", "/{any:.*}", forward)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    monkeypatch.setenv("CLINIC_TOKEN", token)
+    try:
+        spec = parse("chroma").having(url=f"http://127.0.0.1:{port}", key_env="CLINIC_TOKEN", collection="behind")
+        done = await asyncio.to_thread(push, spec, home)
+        assert token not in done.spec
+        searcher = await asyncio.to_thread(open_searcher, done.spec, "", home)
+        assert (await searcher.search("fever", 1))[0].id == "flu-1"
+        monkeypatch.setenv("CLINIC_TOKEN", "another-0815-token")
+        monkeypatch.setattr(external_index, "FIRST_WAIT", 0.01)
+        with pytest.raises(GaveUp) as refused:
+            await asyncio.to_thread(open_searcher, done.spec, "", home)
+        assert "another-0815" not in str(refused.value)
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.slow
+async def test_a_chroma_server_that_is_killed_and_comes_back(index, home, tmp_path, monkeypatch):
+    with chroma(tmp_path / "killed") as server:
+        spec = push(parse("chroma").having(url=server.url, collection="tiny"), home).spec
+        searcher = open_searcher(spec, "", home)
+        assert (await searcher.search("fever", 1))[0].id == "flu-1"
+        server.kill()
+        asking = asyncio.ensure_future(searcher.search("fever", 1))
+        await asyncio.sleep(1)
+        await asyncio.to_thread(server.start)
+        assert (await asking)[0].id == "flu-1"  # the pause is outlived
+        server.kill()
+        monkeypatch.setattr(external_index, "OUTAGE", 1.0)
+        with pytest.raises(GaveUp, match="chroma gave no answer within"):
+            await searcher.search("fever", 1)
+        await asyncio.to_thread(server.start)
+        assert (await searcher.search("fever", 1))[0].id == "flu-1"
+
+
+@pytest.mark.slow
+async def test_a_postgresql_server_that_crashes_and_comes_back(index, home, pgvector_server, monkeypatch):
+    spec = push(parse("pgvector").having(url=pgvector_server.url, table="crashing"), home).spec
+    searcher = open_searcher(spec, "", home)
+    before = await searcher.search("fever", 1)
+    pgvector_server.stop("immediate")
+    asking = asyncio.ensure_future(searcher.search("fever", 1))
+    await asyncio.sleep(1)
+    await asyncio.to_thread(pgvector_server.start)
+    assert await asking == before
+    pgvector_server.stop("immediate")
+    monkeypatch.setattr(external_index, "OUTAGE", 1.0)
+    try:
+        with pytest.raises(GaveUp) as gone:
+            await searcher.search("fever", 1)
+        assert gone.value.kind == "connection"
+    finally:
+        await asyncio.to_thread(pgvector_server.start)
+    assert await searcher.search("fever", 1) == before
+
+
+def test_what_a_target_may_be():
+    assert str(target_spec("chroma:/data/store")) == "chroma[path=/data/store]"
+    assert str(target_spec("chroma:http://127.0.0.1:8000")) == "chroma[url=http://127.0.0.1:8000]"
+    assert target_spec("pgvector[table=x]", "bge-small-en").parameters["embed"] == "bge-small-en"
+    with pytest.raises(UserError, match="Cannot push to 'bm25'"):
+        target_spec("bm25:x")
+    with pytest.raises(UserError, match="given twice"):
+        target_spec("pgvector[embed=x]", "y")
+
+
+def test_the_exact_comparison_of_these_tests():
+    assert exact("fever and cough in winter", 1)[0][0] == "flu-1"
