@@ -383,9 +383,11 @@ _QUOTED = re.compile(r":? b(['\"]).*$")
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what led to it."""
-    while error is not None:
+    """An error and what led to it, each once: what is raised `from` itself, as gRPC's clients do, leads in a circle."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
         yield error
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
 
 
