@@ -102,11 +102,13 @@ class EngineSample(msgspec.Struct, frozen=True):
     """Passages that can be found, under the filter where there is one."""
     rows: tuple[tuple[str, str], ...]
     """Ids and texts: all, or at most :data:`SAMPLED` that the engine gives again as long as they are unchanged."""
+    mark: str = ""
+    """What the engine itself counts of its changes, where it does and `rows` are not all."""
 
     @property
     def version(self) -> str:
         """Twelve hexadecimal digits of the number of passages and of the sampled ids and texts, by id."""
-        digest = hashlib.blake2b(str(self.count).encode(), digest_size=6)
+        digest = hashlib.blake2b(f"{self.count}{self.mark and f' {self.mark}'}".encode(), digest_size=6)
         for identity, text in sorted(self.rows):
             digest.update(hashlib.blake2b(f"{identity}\0{text}".encode("utf-8", "replace"), digest_size=16).digest())
         return digest.hexdigest()

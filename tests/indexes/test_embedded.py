@@ -1,0 +1,175 @@
+"""LanceDB, Milvus Lite and Qdrant in this process: real engines, each by its official client."""
+
+import asyncio
+import importlib.util
+
+import pytest
+from hashed_words import EMBED, TEXTS, exact, hashed, pushed, rows
+
+from ragrounds.errors import GaveUp, UserError
+from ragrounds.specs import parse
+from ragrounds.tools.retriever import find_retriever, open_searcher
+
+CLIENTS = {"lancedb": "lancedb", "milvus": "milvus_lite"}
+FILTERS = {"lancedb": "title = 'Gout'", "milvus": 'title == "Gout"'}
+WORDS = {"lancedb": "table", "milvus": "collection"}
+
+
+@pytest.fixture(params=CLIENTS)
+def engine(request):
+    if importlib.util.find_spec(CLIENTS[request.param]) is None:
+        pytest.skip(f"{CLIENTS[request.param]} is not installed: the extra `{request.param}`")
+    return request.param
+
+
+@pytest.fixture
+def place(engine, tmp_path):
+    return str(tmp_path / {"lancedb": "lance", "milvus": "milvus.db"}.get(engine, "store"))
+
+
+def spec_of(engine, place, **more):
+    return parse(engine).having(**{"path": place, WORDS[engine]: "passages", **more})
+
+
+def push(engine, place, texts=None, name="passages", vectors=True, metric="cosine", **more):
+    way = find_retriever(engine).push
+    return pushed(way.open(parse(engine).having(path=place, **more), name), texts, vectors, metric)
+
+
+async def found(engine, place, query, k=3, tmp_path=None, **more):
+    searcher = open_searcher(spec_of(engine, place, **more), "", tmp_path)
+    try:
+        return await searcher.search(query, k)
+    finally:
+        searcher.close()
+
+
+async def test_vectors_find_what_a_comparison_with_all_finds(engine, place, tmp_path):
+    assert push(engine, place) == len(TEXTS)
+    query = "uric acid in the joint"
+    hits = await found(engine, place, query, tmp_path=tmp_path, embed=EMBED)
+    wanted = exact(query, 3)
+    assert [hit.id for hit in hits] == [id for id, _ in wanted]
+    assert [hit.score for hit in hits] == pytest.approx([score for _, score in wanted], abs=1e-5)
+    assert [hit.rank for hit in hits] == [1, 2, 3]
+    first = hits[0]
+    assert (first.title, first.text) == TEXTS[first.id]
+    assert first.document == "gout"
+    assert first.corpus.startswith("passages@")
+    assert parse(first.retriever) == spec_of(engine, place, embed=EMBED)
+
+
+@pytest.mark.parametrize("metric", ["ip", "l2"])
+async def test_scores_of_other_metrics(engine, place, metric, tmp_path):
+    push(engine, place, metric=metric)
+    query = "fever and cough"
+    hits = await found(engine, place, query, k=2, tmp_path=tmp_path, embed=EMBED, metric=metric)
+    for hit in hits:
+        product = float(hashed(query) @ hashed(TEXTS[hit.id][1]))
+        assert hit.score == pytest.approx(product if metric == "ip" else -(2 - 2 * product), abs=1e-4)
+    assert hits[0].id == "flu-1"
+
+
+async def test_words_are_searched_by_their_weight(engine, place, tmp_path):
+    push(engine, place, vectors=False)
+    hits = await found(engine, place, "uric acid and allopurinol", tmp_path=tmp_path, mode="text")
+    assert [hit.id for hit in hits][:2] == ["gout-2", "gout-1"]
+    assert hits[0].score > hits[1].score > 0
+    assert await found(engine, place, "xylophone", tmp_path=tmp_path, mode="text") == []
+    odd = await found(engine, place, 'ankles AND "swollen (x:~ ?*', tmp_path=tmp_path, mode="text")
+    assert odd[0].id == "heart-1"
+
+
+async def test_both_are_fused(engine, place, tmp_path):
+    push(engine, place)
+    hits = await found(engine, place, "inhaler", k=4, tmp_path=tmp_path, mode="hybrid", embed=EMBED)
+    assert hits[0].id == "asthma-2"
+    assert hits[0].score == pytest.approx(2 / 61)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
+async def test_a_filter_is_kept(engine, place, mode, tmp_path):
+    push(engine, place)
+    hits = await found(
+        engine, place, "uric acid, breath and ankles", k=10, tmp_path=tmp_path, mode=mode, filter=FILTERS[engine],
+        **({} if mode == "text" else {"embed": EMBED}),
+    )  # fmt: skip
+    assert {hit.id for hit in hits} == {"gout-1", "gout-2"}
+
+
+async def test_many_questions_in_one_call_and_many_at_once(engine, place, tmp_path):
+    push(engine, place)
+    searcher = open_searcher(spec_of(engine, place, embed=EMBED), "", tmp_path)
+    queries = [text for _, text in TEXTS.values()]
+    together = await searcher.search_many([*queries, " "], 2)
+    assert [hits[0].id for hits in together[:-1]] == list(TEXTS)
+    assert together[-1] == []
+    alone = await asyncio.gather(*(searcher.search(query, 2) for query in queries))
+    for one, other in zip(alone, together, strict=False):
+        assert [hit.id for hit in one] == [hit.id for hit in other]
+        assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-5)
+    searcher.close()
+
+
+async def test_documents_are_given_whole(engine, place, tmp_path):
+    push(engine, place)
+    searcher = open_searcher(spec_of(engine, place, embed=EMBED), "", tmp_path)
+    assert [passage.id for passage in searcher.document("gout")] == ["gout-1", "gout-2"]
+    assert [passage.id for passage in searcher.document("o'neil")] == ["o'neil-1"]
+    assert searcher.document("no such") == []
+    searcher.close()
+
+
+async def test_a_changed_passage_changes_the_version(engine, place, tmp_path):
+    push(engine, place)
+
+    def corpus():
+        searcher = open_searcher(spec_of(engine, place, embed=EMBED), "", tmp_path)
+        searcher.close()
+        return searcher.corpus
+
+    before = corpus()
+    push(engine, place)  # the same passages once more
+    assert corpus() == before
+    push(engine, place, {**TEXTS, "flu-1": ("Influenza", "fever and cough in spring")})
+    changed = corpus()
+    assert changed != before
+    push(engine, place, {"new-1": ("New", "something else")})
+    assert corpus() not in (before, changed)
+
+
+def test_a_wrong_field_is_told_with_those_there_are(engine, place, tmp_path):
+    push(engine, place)
+    with pytest.raises(UserError, match=r"no field 'txt' for text=….*Did you mean 'text'.*document, id, .*title"):
+        open_searcher(spec_of(engine, place, embed=EMBED, text="txt"), "", tmp_path)
+    with pytest.raises(UserError, match=r"no (table|collection) 'passage'.*Did you mean 'passages'"):
+        open_searcher(spec_of(engine, place, embed=EMBED, **{WORDS[engine]: "passage"}), "", tmp_path)
+    with pytest.raises(UserError, match="no parameter 'tabel'"):
+        open_searcher(spec_of(engine, place, embed=EMBED, tabel="passages"), "", tmp_path)
+
+
+async def test_what_the_engine_refuses_costs_one_search(engine, place, tmp_path):
+    push(engine, place)
+    with pytest.raises(GaveUp, match=f"{engine} refused") as caught:
+        await found(engine, place, "gout", tmp_path=tmp_path, embed="import:hashed_words:Short")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match=f"{engine} refused"):
+        open_searcher(spec_of(engine, place, embed=EMBED, filter="((("), "", tmp_path)
+
+
+def test_a_push_goes_on_where_it_was_broken_off(engine, place):
+    way = find_retriever(engine).push
+    target = way.open(parse(engine).having(path=place), "passages")
+    assert target.begin(32, "cosine") == 0
+    target.put(rows()[:3])
+    target.close()
+    target = way.open(parse(engine).having(path=place), "passages")
+    assert target.begin(32, "cosine") == 3
+    target.put(rows()[2:])
+    assert target.end() == len(TEXTS)
+    target.close()
+    target = way.open(parse(engine).having(path=place), "passages")
+    with pytest.raises(UserError, match="dimensions"):
+        target.begin(16, "cosine")
+    target.close()
