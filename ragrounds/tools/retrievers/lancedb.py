@@ -11,7 +11,7 @@ A vector's score is the cosine or the inner product, or the squared distance wit
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -55,13 +55,13 @@ class LanceParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unkn
 class LanceQuery(Protocol):
     """LanceDB's builder of a query."""
 
-    def select(self, columns: Sequence[str]) -> LanceQuery: ...
-    def limit(self, rows: int) -> LanceQuery: ...
-    def where(self, condition: str) -> LanceQuery: ...
-    def distance_type(self, name: str) -> LanceQuery: ...
-    def nprobes(self, number: int) -> LanceQuery: ...
-    def refine_factor(self, number: int) -> LanceQuery: ...
-    def to_list(self) -> list[Row]: ...
+    select: Callable[..., LanceQuery]
+    limit: Callable[..., LanceQuery]
+    where: Callable[..., LanceQuery]
+    distance_type: Callable[..., LanceQuery]
+    nprobes: Callable[..., LanceQuery]
+    refine_factor: Callable[..., LanceQuery]
+    to_list: Callable[..., list[Row]]
 
 
 class LanceField(Protocol):
@@ -82,34 +82,32 @@ class LanceIndex(Protocol):
 class LanceTable(Protocol):
     """LanceDB's table, as far as it is used here."""
 
-    @property
-    def schema(self) -> Sequence[LanceField]: ...
-    @property
-    def version(self) -> int: ...
-    def search(self, query: object = None, **named: object) -> LanceQuery: ...
-    def take_offsets(self, offsets: Sequence[int]) -> LanceQuery: ...
-    def count_rows(self, filter: str | None = None) -> int: ...
-    def list_indices(self) -> Sequence[LanceIndex]: ...
-    def index_stats(self, index_name: str) -> LanceIndex | None: ...
-    def merge_insert(self, on: str) -> LanceMerge: ...
-    def create_index(self, metric: str, **named: object) -> None: ...
-    def optimize(self) -> object: ...
+    schema: Sequence[LanceField]
+    version: int
+    search: Callable[..., LanceQuery]
+    take_offsets: Callable[..., LanceQuery]
+    count_rows: Callable[..., int]
+    list_indices: Callable[..., Sequence[LanceIndex]]
+    index_stats: Callable[..., LanceIndex | None]
+    merge_insert: Callable[..., LanceMerge]
+    create_index: Callable[..., None]
+    optimize: Callable[..., object]
 
 
 class LanceMerge(Protocol):
     """LanceDB's builder of an upsert."""
 
-    def when_matched_update_all(self) -> LanceMerge: ...
-    def when_not_matched_insert_all(self) -> LanceMerge: ...
-    def execute(self, rows: object) -> object: ...
+    when_matched_update_all: Callable[..., LanceMerge]
+    when_not_matched_insert_all: Callable[..., LanceMerge]
+    execute: Callable[..., object]
 
 
 class LanceDatabase(Protocol):
     """LanceDB's connection, as far as it is used here."""
 
-    def open_table(self, name: str) -> LanceTable: ...
-    def create_table(self, name: str, *, schema: object) -> LanceTable: ...
-    def list_tables(self, *, page_token: str | None, limit: int) -> LanceTables: ...
+    open_table: Callable[..., LanceTable]
+    create_table: Callable[..., LanceTable]
+    list_tables: Callable[..., LanceTables]
 
 
 class LanceTables(Protocol):
@@ -399,5 +397,6 @@ LANCEDB = Retriever(
     cost="a search of LanceDB in this process; with vectors, the model once for each query",
     extra="lancedb",
     library="lancedb",
+    own_corpus=True,
     push=PushWay(open=lambda spec, name: LancePush(_given(spec, name)), searched=_searched, address="path"),
 )

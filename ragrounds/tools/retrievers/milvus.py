@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -63,41 +63,41 @@ class MilvusParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unk
 class MilvusConnection(Protocol):
     """Milvus' client, as far as it is used here."""
 
-    def list_collections(self, **named: object) -> list[str]: ...
-    def describe_collection(self, collection_name: str, **named: object) -> Mapping[str, object]: ...
-    def describe_index(self, collection_name: str, index_name: str, **named: object) -> Mapping[str, object] | None: ...
-    def list_indexes(self, collection_name: str, field_name: str = "", **named: object) -> list[str]: ...
-    def load_collection(self, collection_name: str, **named: object) -> None: ...
-    def query(self, collection_name: str, **named: object) -> Sequence[dict[str, object]]: ...
-    def query_iterator(self, collection_name: str, **named: object) -> MilvusPages: ...
-    def search(self, collection_name: str, **named: object) -> Sequence[Sequence[Mapping[str, object]]]: ...
-    def hybrid_search(self, collection_name: str, **named: object) -> Sequence[Sequence[Mapping[str, object]]]: ...
-    def create_schema(self, **named: object) -> MilvusSchema: ...
-    def prepare_index_params(self) -> MilvusIndexes: ...
-    def create_collection(self, collection_name: str, **named: object) -> None: ...
-    def upsert(self, collection_name: str, data: Sequence[Mapping[str, object]], **named: object) -> object: ...
-    def flush(self, collection_name: str, **named: object) -> None: ...
-    def close(self) -> None: ...
+    list_collections: Callable[..., list[str]]
+    describe_collection: Callable[..., Mapping[str, object]]
+    describe_index: Callable[..., Mapping[str, object] | None]
+    list_indexes: Callable[..., list[str]]
+    load_collection: Callable[..., None]
+    query: Callable[..., Sequence[dict[str, object]]]
+    query_iterator: Callable[..., MilvusPages]
+    search: Callable[..., Sequence[Sequence[Mapping[str, object]]]]
+    hybrid_search: Callable[..., Sequence[Sequence[Mapping[str, object]]]]
+    create_schema: Callable[..., MilvusSchema]
+    prepare_index_params: Callable[..., MilvusIndexes]
+    create_collection: Callable[..., None]
+    upsert: Callable[..., object]
+    flush: Callable[..., None]
+    close: Callable[..., None]
 
 
 class MilvusSchema(Protocol):
     """Milvus' builder of a schema."""
 
-    def add_field(self, field_name: str, datatype: object, **named: object) -> object: ...
-    def add_function(self, function: object) -> object: ...
+    add_field: Callable[..., object]
+    add_function: Callable[..., object]
 
 
 class MilvusIndexes(Protocol):
     """Milvus' builder of indexes."""
 
-    def add_index(self, field_name: str, **named: object) -> None: ...
+    add_index: Callable[..., None]
 
 
 class MilvusPages(Protocol):
     """Milvus' walk through a collection, in the order of its primary key."""
 
-    def next(self) -> Sequence[dict[str, object]]: ...
-    def close(self) -> None: ...
+    next: Callable[..., Sequence[dict[str, object]]]
+    close: Callable[..., None]
 
 
 class MilvusEngine(ExternalEngine):
@@ -491,5 +491,6 @@ MILVUS = Retriever(
     cost="a request to the server; with vectors, the model once for each query",
     extra="milvus",
     library="pymilvus",
+    own_corpus=True,
     push=PushWay(open=_pushed, searched=_searched, address="path"),
 )

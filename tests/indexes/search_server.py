@@ -1,0 +1,321 @@
+"""A stand-in for Elasticsearch and OpenSearch on loopback, written from their documented REST APIs.
+
+It holds one node's indices in memory, scores words by BM25 and vectors exactly, takes only queries that the
+documentation knows, and answers as documented: 400 with ``root_cause`` for what it does not know, 401 without the
+login, 404 for an absent index. A test orders faults: the next answers are 429 or 503, late, or cut off.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import math
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+WORD = re.compile(r"\w+")
+
+
+class Refused(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status, kind, reason):
+        super().__init__(reason)
+        self.status = status
+        self.body = {
+            "error": {"root_cause": [{"type": kind, "reason": reason}], "type": kind, "reason": reason},
+            "status": status,
+        }
+
+
+class SearchStub:
+    """The server. `brand` is ``elasticsearch`` or ``opensearch``; `login` is the value of Authorization it wants."""
+
+    def __init__(self, brand, login=""):
+        self.brand, self.login = brand, login
+        self.indices = {}
+        self.asked = []
+        self.faults = []
+        self.slow = 0.0
+        self.lock = threading.RLock()
+        self.port = 0
+        self.connections = set()
+        self.start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        """Listen; after a stop at the same port."""
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self):
+                super().setup()
+                stub.connections.add(self.connection)
+
+            def answer(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                stub.asked.append((self.command, self.path, dict(self.headers), body))
+                fault = stub.faults.pop(0) if stub.faults else None
+                if fault == "cut":
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                if fault == "late":
+                    time.sleep(stub.slow)
+                try:
+                    if isinstance(fault, int):
+                        raise Refused(fault, "es_rejected_execution_exception", "the queue is full")
+                    if stub.login and self.headers.get("Authorization") != stub.login:
+                        said = f"unable to authenticate {self.headers.get('Authorization')}"
+                        raise Refused(401, "security_exception", said)
+                    with stub.lock:
+                        status, answer = stub.answer(self.command, self.path, body)
+                except Refused as refused:
+                    status, answer = refused.status, refused.body
+                data = b"" if self.command == "HEAD" else json.dumps(answer).encode()
+                self.send_response(status)
+                kind = "application/vnd.elasticsearch+json;compatible-with=9"
+                self.send_header("Content-Type", kind if stub.brand == "elasticsearch" else "application/json")
+                if stub.brand == "elasticsearch":
+                    self.send_header("X-Elastic-Product", "Elasticsearch")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    self.wfile.write(data)
+
+            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = answer  # noqa: N815
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self._server.daemon_threads = True
+        self._server.handle_error = lambda request, address: None
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def stop(self):
+        """Close the port and all connections, as a killed server does."""
+        self._server.shutdown()
+        self._server.server_close()
+        while self.connections:
+            with contextlib.suppress(OSError):
+                self.connections.pop().shutdown(socket.SHUT_RDWR)
+
+    def answer(self, method, path, body):
+        parts = [part for part in urlsplit(path).path.split("/") if part]
+        if not parts:
+            version = {"number": "9.1.0", "build_flavor": "default", "lucene_version": "10.2.2"}
+            if self.brand == "opensearch":
+                version |= {"distribution": "opensearch", "number": "3.1.0"}
+            return 200, {"name": "n", "cluster_name": "c", "version": version, "tagline": "You Know, for Search"}
+        if parts[-1] == "_bulk":
+            return 200, self.bulk(body)
+        if parts == ["_msearch"]:
+            return 200, self.msearch(body)
+        index = parts[0]
+        if len(parts) == 1 and method == "PUT":
+            if index in self.indices:
+                raise Refused(400, "resource_already_exists_exception", f"index [{index}] already exists")
+            self.indices[index] = {**json.loads(body), "documents": {}, "changes": -1, "uuid": f"uuid-{index}"}
+            return 200, {"acknowledged": True, "index": index}
+        if index not in self.indices:
+            raise Refused(404, "index_not_found_exception", f"no such index [{index}]")
+        held = self.indices[index]
+        if len(parts) == 1 and method == "HEAD":
+            return 200, {}
+        what = parts[1]
+        if what == "_mapping":
+            return 200, {index: {"mappings": held["mappings"]}}
+        if what == "_refresh":
+            return 200, {"_shards": {"total": 1, "successful": 1, "failed": 0}}
+        if what == "_stats":
+            shard = {"routing": {"state": "STARTED", "primary": True}, "seq_no": {"max_seq_no": held["changes"]}}
+            return 200, {"indices": {index: {"uuid": held["uuid"], "shards": {"0": [shard]}}}}
+        if what == "_count":
+            return 200, {"count": len(self.matching(held, json.loads(body)["query"])), "_shards": {"failed": 0}}
+        if what == "_search":
+            return 200, self.search(index, json.loads(body))
+        raise Refused(400, "illegal_argument_exception", f"no handler found for [{path}]")
+
+    def bulk(self, body):
+        lines, items, errors = [json.loads(line) for line in body.splitlines() if line], [], False
+        for action, source in zip(lines[::2], lines[1::2], strict=True):
+            name, id = action["index"]["_index"], action["index"]["_id"]
+            if len(id.encode()) > 512:
+                errors = True
+                reason = f"id [{id[:20]}…] is too long, must be no longer than 512 bytes but was: {len(id.encode())}"
+                error = {"type": "action_request_validation_exception", "reason": reason}
+                items.append({"index": {"_index": name, "_id": id, "status": 400, "error": error}})
+                continue
+            held = self.indices[name]
+            held["documents"][id] = source
+            held["changes"] += 1
+            items.append({"index": {"_index": name, "_id": id, "status": 201, "result": "created"}})
+        return {"took": 1, "errors": errors, "items": items}
+
+    def msearch(self, body):
+        lines, responses = [json.loads(line) for line in body.splitlines() if line], []
+        for header, asked in zip(lines[::2], lines[1::2], strict=True):
+            try:
+                responses.append({**self.search(header["index"], asked), "status": 200})
+            except Refused as refused:
+                responses.append(refused.body)
+        return {"took": 1, "responses": responses}
+
+    def search(self, index, asked):
+        known = {"query", "knn", "size", "_source", "track_total_hits", "retriever", "search_pipeline"}
+        if unknown := set(asked) - known:
+            raise Refused(400, "parsing_exception", f"unknown key [{unknown.pop()}]")
+        held = self.indices.get(index)
+        if held is None:
+            raise Refused(404, "index_not_found_exception", f"no such index [{index}]")
+        size = asked.get("size", 10)
+        if size > 10_000:
+            raise Refused(400, "illegal_argument_exception", "Result window is too large")
+        if "retriever" in asked:
+            rrf = asked["retriever"]["rrf"]
+            rankings = [
+                self.near(held, one["knn"]) if "knn" in one else self.matching(held, one["standard"]["query"])
+                for one in rrf["retrievers"]
+            ]
+            scores = self.fused(rankings, rrf["rank_constant"], rrf["rank_window_size"])
+        elif "hybrid" in (asked.get("query") or {}):
+            [processor] = asked["search_pipeline"]["phase_results_processors"]
+            combination = processor["score-ranker-processor"]["combination"]
+            assert combination["technique"] == "rrf"
+            rankings = [self.matching(held, one) for one in asked["query"]["hybrid"]["queries"]]
+            scores = self.fused(rankings, combination["rank_constant"], 10_000)
+        elif "knn" in asked:
+            scores = self.near(held, asked["knn"])
+        else:
+            scores = self.matching(held, asked["query"])
+        ordered = sorted(scores.items(), key=lambda pair: -pair[1])[:size]
+        wanted = asked.get("_source")
+        hits = [
+            {"_index": index, "_id": id, "_score": score, "_source": _chosen(held["documents"][id], wanted)}
+            for id, score in ordered
+        ]
+        shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+        return {"took": 1, "timed_out": False, "_shards": shards, "hits": {"max_score": None, "hits": hits}}
+
+    def fused(self, rankings, constant, window):
+        scores = Counter()
+        for ranking in rankings:
+            ordered = sorted(ranking.items(), key=lambda pair: -pair[1])[:window]
+            for rank, (id, _) in enumerate(ordered, 1):
+                scores[id] += 1 / (constant + rank)
+        return dict(scores)
+
+    def matching(self, held, query):
+        """Id → score of what a query finds."""
+        [(kind, inside)] = query.items()
+        documents = held["documents"]
+        if kind == "match_all":
+            return dict.fromkeys(documents, 1.0)
+        if kind == "match":
+            [(field, asked)] = inside.items()
+            return self.bm25(held, [(field, 1.0)], asked["query"])
+        if kind == "multi_match":
+            pairs = [(name, float(weight or 1)) for name, _, weight in (one.partition("^") for one in inside["fields"])]
+            return self.bm25(held, pairs, inside["query"])
+        if kind == "term":
+            [(field, value)] = inside.items()
+            return {id: 1.0 for id, source in documents.items() if _value(source, field) == value}
+        if kind == "query_string":
+            field, _, value = inside["query"].partition(":")
+            if not value:
+                raise Refused(400, "query_shard_exception", f"Failed to parse query [{inside['query']}]")
+            return {id: 1.0 for id, source in documents.items() if value in WORD.findall(str(_value(source, field)))}
+        if kind == "knn" and self.brand == "opensearch":
+            [(field, asked)] = inside.items()
+            return self.near(held, {"field": field, "query_vector": asked["vector"], **asked})
+        if kind == "bool":
+            found = None
+            for one in inside.get("must", []):
+                found = self.matching(held, one)
+            should = [self.matching(held, one) for one in inside.get("should", [])]
+            if should:
+                found = {id: score for one in should for id, score in one.items()}
+            found = dict.fromkeys(documents, 0.0) if found is None else found
+            for one in inside.get("filter", []):
+                allowed = self.matching(held, one)
+                found = {id: score for id, score in found.items() if id in allowed}
+            return found
+        raise Refused(400, "parsing_exception", f"unknown query [{kind}]")
+
+    def near(self, held, asked):
+        field, vector = asked["field"], asked["query_vector"]
+        mapping = held["mappings"]["properties"].get(field)
+        if mapping is None:
+            raise Refused(400, "query_shard_exception", f"failed to create query: field [{field}] does not exist")
+        dimensions = mapping.get("dims") or mapping.get("dimension")
+        if len(vector) != dimensions:
+            raise Refused(400, "query_shard_exception", f"the query vector has a different dimension [{len(vector)}]")
+        allowed = held["documents"]
+        filters = asked.get("filter") or []
+        for one in filters if isinstance(filters, list) else [filters]:
+            allowed = {id: allowed[id] for id in self.matching(held, one) if id in allowed}
+        scores = {}
+        for id, source in allowed.items():
+            other = _value(source, field)
+            product = sum(a * b for a, b in zip(vector, other, strict=True))
+            scores[id] = (1 + product / (math.hypot(*vector) * math.hypot(*other))) / 2
+        return dict(sorted(scores.items(), key=lambda pair: -pair[1])[: asked["k"]])
+
+    def bm25(self, held, fields, query):
+        best = {}
+        for field, weight in fields:
+            texts = {id: WORD.findall(str(_value(one, field) or "").lower()) for id, one in held["documents"].items()}
+            average = sum(map(len, texts.values())) / max(len(texts), 1) or 1.0
+            for word in set(WORD.findall(query.lower())):
+                holding = sum(word in words for words in texts.values())
+                idf = math.log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
+                for id, words in texts.items():
+                    if count := words.count(word):
+                        part = weight * idf * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * len(words) / average))
+                        best.setdefault(id, Counter())[field] += part
+        return {id: max(parts.values()) for id, parts in best.items()}
+
+
+def _value(source, field):
+    """A field, by its own name or along its dots."""
+    if field in source:
+        return source[field]
+    for part in field.split("."):
+        if not isinstance(source, dict) or part not in source:
+            return None
+        source = source[part]
+    return source
+
+
+def _chosen(source, wanted):
+    if wanted is None:
+        return source
+    kept = {}
+    for name in wanted:
+        if name in source:
+            kept[name] = source[name]
+        elif (value := _value(source, name)) is not None:
+            node = kept
+            *inside, last = name.split(".")
+            for part in inside:
+                node = node.setdefault(part, {})
+            node[last] = value
+    return kept
+
+
+def basic(login):
+    """The header of a login."""
+    return "Basic " + base64.b64encode(login.encode()).decode()
