@@ -35,6 +35,7 @@ from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scor
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, said_of_models
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
+from ragrounds.evals.store.live_dates import live_words
 from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.store import Store
@@ -208,6 +209,7 @@ def compare(
     notes += [note for run in runs for note in _retry_notes(run, replaced[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
+    notes += [words for run in runs if (words := live_words(store, run))]
     tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)
     return Comparison(
         benchmark=runs[0].benchmark,

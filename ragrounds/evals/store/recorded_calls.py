@@ -100,7 +100,8 @@ class AttemptReader:
         try:
             if call.kind == "search":
                 found = unpack(gave, SearchResult, self._known)
-                return TracedCall(call, searched=unpack(asked, SearchRequest, self._known), passages=found.passages)
+                searched = unpack(asked, SearchRequest, self._known)
+                return TracedCall(call, searched=searched, passages=found.passages, when=found.searched)
             if call.kind == "tool":
                 used = unpack(asked, dict[str, object], self._known)
                 if "messages" not in used:  # not an address that an agent's file lists

@@ -75,6 +75,8 @@ class TracedCall(Struct, frozen=True):
     reply: Reply | None = None
     searched: SearchRequest | None = None
     passages: tuple[Passage, ...] = ()
+    when: str = ""
+    """When the live corpus of a search was searched, UTC (:attr:`SearchResult.searched`); empty: it has a version."""
     used: object = None
     """What a tool was asked, as plain values; ``None``: the journal does not hold it."""
     gave: object = None
@@ -168,7 +170,9 @@ def traced_call(store: Store, call: Call) -> TracedCall:
         return TracedCall(call)
     if call.kind == "search":
         found = store.call(call.key, SearchRequest, SearchResult)
-        return TracedCall(call, searched=found[0], passages=found[1].passages) if found else TracedCall(call)
+        if found is None:
+            return TracedCall(call)
+        return TracedCall(call, searched=found[0], passages=found[1].passages, when=found[1].searched)
     used = store.call(call.key, dict, dict) if call.kind == "tool" else None
     if used is not None and "messages" not in used[0]:  # not an address that an agent's file lists
         return TracedCall(call, used=used[0], gave=used[1])
@@ -218,7 +222,8 @@ def _traced(call: Call, read: Sequence[object]) -> TracedCall:
     if isinstance(asked, dict) and "messages" in asked:  # an address that an agent's file lists
         asked, gave = msgspec.convert(asked, Request), msgspec.convert(gave, Reply)
     if isinstance(gave, SearchResult):
-        return TracedCall(call, searched=asked if isinstance(asked, SearchRequest) else None, passages=gave.passages)
+        searched = asked if isinstance(asked, SearchRequest) else None
+        return TracedCall(call, searched=searched, passages=gave.passages, when=gave.searched)
     if isinstance(gave, Reply):
         return TracedCall(call, asked=asked if isinstance(asked, Request) else None, reply=gave)
     return TracedCall(call, used=asked, gave=gave)

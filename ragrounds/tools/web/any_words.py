@@ -49,8 +49,11 @@ def match_of(spec: Spec) -> str:
 
 def content_words(query: str) -> list[str]:
     """The words of a query that say what it is about, each once, in its order, :data:`MOST` at most."""
-    words = {word.lower(): word for word in reversed(_WORD.findall(query)) if word.lower() not in _COMMON}
-    return list(reversed(words.values()))[:MOST]
+    words: dict[str, str] = {}
+    for word in _WORD.findall(query):
+        if word.lower() not in _COMMON:
+            words.setdefault(word.lower(), word)
+    return list(words.values())[:MOST]
 
 
 async def matched(query: str, match: str, who: str, find: Callable[[str], Awaitable[Sequence[T]]]) -> Sequence[T]:

@@ -167,6 +167,8 @@ class ProviderTraffic:
         self._next = self._paused_until = 0.0
         self._cut_at = self._rounds = 0
         self._gone_since: float | None = None
+        self._ended, self._why_ended = 0.0, ""
+        """When a search last ended the run because nobody is there."""
         self.answered = False
         """Whether it has ever given an answer here."""
 
@@ -177,10 +179,12 @@ class ProviderTraffic:
             SearchFailed: the tries, or the time, are over.
             StopRun: nobody is there, or it asks to wait for longer than the budget has.
         """
-        tries, first_fault = 0, None
+        tries, first_fault, begun = 0, None, time.monotonic()
         while True:
             async with self._places:
                 await self._turn(budget.rate)
+                if begun < self._ended:  # another search has waited for it long enough
+                    raise StopRun(self._why_ended)
                 number = next(self._numbers)
                 try:
                     given = await once()
@@ -191,12 +195,15 @@ class ProviderTraffic:
                     return given
             now = time.monotonic()
             first_fault = first_fault or now
-            self._pause(met, number)
             if met.kind == "connection":
                 self._gone_since = self._gone_since or now
-                if now - self._gone_since >= budget.wait:
-                    raise StopRun(self._gone(met, now - self._gone_since))
+                left = self._gone_since + budget.wait - now
+                if left <= 0:
+                    self._ended, self._why_ended = now, self._gone(met, now - self._gone_since)
+                    raise StopRun(self._why_ended)
+                self._pause(met, number, left)
                 continue
+            self._pause(met, number, LONGEST_WAIT)
             if met.kind == "rate_limit":
                 if (met.wait or 0.0) > budget.wait:
                     raise StopRun(
@@ -216,14 +223,14 @@ class ProviderTraffic:
             "goes on from there when it is back."
         )
 
-    def _pause(self, fault: PassingFault, number: int) -> None:
-        """Have every request wait. Faults of requests that left before the last pause began say nothing new, unless the
-        provider asks for longer."""
+    def _pause(self, fault: PassingFault, number: int, most: float) -> None:
+        """Have every request wait, at most `most` seconds where the provider does not say how long. Faults of requests
+        that left before the last pause began say nothing new, unless the provider asks for longer."""
         now = time.monotonic()
         if fault.wait is not None:
             pause = fault.wait
         elif number > self._cut_at:
-            pause = min(LONGEST_WAIT, FIRST_WAIT * 2**self._rounds) * random.uniform(0.75, 1.0)
+            pause = min(most, LONGEST_WAIT, FIRST_WAIT * 2 ** min(self._rounds, 20) * random.uniform(0.75, 1.0))
         else:
             return
         if number > self._cut_at:

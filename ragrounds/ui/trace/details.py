@@ -225,7 +225,7 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
         return
     hop = next((one for one in loaded.hops if one.call == node.place), None) if call.kind == "search" else None
     if recorded.searched is not None:
-        yield from _query(recorded.searched, hop)
+        yield from _query(recorded.searched, hop, recorded.when)
     if hop is not None and not call.error:
         if source := sources(recorded):
             yield TextBlock(source, "dim")
@@ -269,14 +269,19 @@ def _faults(call: Call) -> Iterator[TextBlock]:
         yield TextBlock(f"error: {call.error}", "trouble")
 
 
-def _query(searched: SearchRequest, hop: Hop | None) -> Iterator[TextBlock]:
+def _query(searched: SearchRequest, hop: Hop | None, when: str) -> Iterator[TextBlock]:
     number = f" of hop {hop.number}" if hop else ""
-    yield TextBlock(f"\nquery{number}, {searched.k} wanted from {searched.corpus}", "heading")
+    yield TextBlock(f"\nquery{number}, {searched.k} wanted from {searched.corpus}{_moment(when)}", "heading")
     yield TextBlock(searched.query, "strong")
     for text in searched.mean:
         yield TextBlock(f"and the vector of: {text}", "note")
     if hop is not None and hop.repeats is not None:
         yield TextBlock(f"hop {hop.repeats} asked the same", "trouble")
+
+
+def _moment(when: str) -> str:
+    """The moment of a search of a live corpus: ``, searched 2026-11-23 01:41 UTC``."""
+    return f", searched {when[:16].replace('T', ' ')} UTC" if when else ""
 
 
 def _values(value: object) -> str:
