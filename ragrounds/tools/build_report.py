@@ -126,6 +126,11 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
         """Whether all was read, and there is nothing to say of any of it."""
         return not self.entries and not self.unlisted
 
+    @property
+    def lost(self) -> bool:
+        """Whether something that was found is not searchable, in whole or in part."""
+        return any(counts.get(outcome) for counts in (self.files, self.rows) for outcome in get_args(Outcome)[:-2])
+
     def of(self, path: str) -> list[BuildEntry]:
         """What is said of one file; nothing, where it was plainly read."""
         name = storable(path)

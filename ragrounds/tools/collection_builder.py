@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ import numpy as np
 from ragrounds.digests import code_digest, code_unless_first, text_digest
 from ragrounds.errors import StopRun, UserError
 from ragrounds.records import Passage
-from ragrounds.text import file_name
+from ragrounds.text import file_name, safe
 from ragrounds.tools.build_report import BuildEntry, BuildReport, storable
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.collection import (
@@ -44,6 +45,7 @@ from ragrounds.tools.collection import (
 from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
 from ragrounds.tools.document_ledger import FileEntry, Ledger, LedgerWriter, document_hash, look, write_files
 
+_LOG = logging.getLogger(__name__)
 STRIDE = 20_000
 _TOLD = 512
 """Documents after which progress is told."""
@@ -84,17 +86,25 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
     known = indexes(home) / ".stamps" / stamp
     folder = indexes(home) / known.read_text() if known.is_file() else None
     if folder is None or not is_current(folder):
-        folder = _store(origin, stamp, home, progress)
+        folder = _store(corpus, origin, stamp, home, progress)
         known.parent.mkdir(parents=True, exist_ok=True)
         write_whole(known, folder.name.encode())
     return Collection(folder)
 
 
-def _store(origin: CorpusSource, stamp: str, home: Path, progress: Progress | None) -> Path:
+def _store(corpus: str, origin: CorpusSource, stamp: str, home: Path, progress: Progress | None) -> Path:
     """Store a source's passages in a folder that carries their version; equal passages share one."""
     building = indexes(home) / f".building-{stamp}"
     count = partial(progress, "reading") if progress else None
     manifest = build_collection(building, origin, name=origin.name, progress=count)
+    report = read_report(building)
+    if report is not None and report.lost:
+        _LOG.warning(
+            "Not all of the corpus %s is searched: %s. `ragrounds index build NAME --from %s` says of each why.",
+            safe(origin.name),
+            report.counted(),
+            safe(corpus),
+        )
     folder = indexes(home) / f"{file_name(origin.name, instead='-', kept='._-')}@{manifest.version}"
     if folder.is_dir() and not is_current(folder):  # written by an older version of this package
         shutil.rmtree(folder)

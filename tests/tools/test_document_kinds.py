@@ -14,6 +14,7 @@ from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.tools import documents
 from ragrounds.tools.build_report import BuildReport
+from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 from ragrounds.tools.documents.encodings import decode
 from ragrounds.tools.documents.found import DocumentFault
@@ -354,3 +355,19 @@ def test_what_a_corpus_is_called_is_checked(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(UserError, match=words):
             corpus_source(text)
+
+
+def test_a_corpus_named_by_its_path_says_what_is_not_searched(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.txt").write_text("measles")
+    (folder / "b.txt").write_text("measles")
+    open_collection(f"files:{folder}", tmp_path / "home")
+    assert caplog.messages == []
+    (folder / "talk.pptx").write_bytes(b"PK")
+    (folder / "c.txt").write_text("rubella")
+    assert open_collection(f"files:{folder}", tmp_path / "home").manifest.passages == 3
+    (said,) = caplog.messages
+    assert "notes is searched: 2 files read, 1 duplicate, 1 unsupported" in said
+    open_collection(f"files:{folder}", tmp_path / "home")
+    assert len(caplog.messages) == 1  # once, when it is read
