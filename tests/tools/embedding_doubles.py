@@ -1,6 +1,7 @@
 """Embeddings and retrievers that tests name by import path."""
 
 import hashlib
+from typing import ClassVar
 
 import numpy as np
 from langchain_core.documents import Document
@@ -49,6 +50,54 @@ def make_store():
     store = InMemoryVectorStore(Hashing())
     store.add_texts(["gout and uric acid", "asthma in children", "asthma"], ids=["g", "c", "a"])
     return store
+
+
+def make_retriever():
+    """That store behind a retriever of LangChain's."""
+    return make_store().as_retriever()
+
+
+def make_distances():
+    """A store whose scores are distances."""
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    class Distances(InMemoryVectorStore):
+        def similarity_search_with_score(self, query, k=4, **kwargs):
+            found = [(Document(page_content=text, id=text), far) for text, far in (("a", 0.25), ("b", 0.5), ("c", 2.0))]
+            return found[:k]
+
+        async def asimilarity_search_with_score(self, query, k=4, **kwargs):
+            return self.similarity_search_with_score(query, k)
+
+    return Distances(Hashing())
+
+
+class Scored(BaseRetriever):
+    """Documents with their scores."""
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(page_content=text, metadata={"score": score}) for text, score in (("a", 7.5), ("b", 3))]
+
+
+class Refused(Exception):
+    """As clients of HTTP raise it: with the answer's status, and a key in its text."""
+
+    def __init__(self, status):
+        super().__init__(f"no answer for kq-7781-secret-of-ours:\n{status}")
+        self.status_code = status
+
+
+class Failing(BaseRetriever):
+    """Fails at everything but one query."""
+
+    status: ClassVar[int] = 503
+    calls: ClassVar[int] = 0
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        if query == "after":
+            return [Document(page_content=query)]
+        type(self).calls += 1
+        raise Refused(type(self).status)
 
 
 def make_llama_index():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragrounds.errors import UserError
+from ragrounds.errors import GaveUp, UserError
 from ragrounds.records import Passage
 from ragrounds.specs import parse
 from ragrounds.tools.retriever import open_searcher
@@ -27,6 +27,58 @@ async def test_a_langchain_vector_store(tmp_path):
     assert [p.id for p in await searcher.search("asthma", 3)][:1] == ["a"]
     assert len(await searcher.search("asthma", 3)) == 3
     assert len(await searcher.search("asthma", 2)) == 2
+
+
+@pytest.mark.parametrize("name", ["make_store", "make_retriever"])
+async def test_scores_of_a_langchain_vector_store_are_kept(name, tmp_path):
+    searcher = open_searcher(f'langchain[from="embedding_doubles:{name}"]', "", tmp_path)
+    alone = (await searcher.search("asthma", 1))[0]
+    found = await searcher.search("asthma", 3)
+    assert searcher.corpus == f"{name}@unversioned"
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    assert found[0].score == pytest.approx(1.0, abs=1e-6)
+    assert 0 < found[-1].score < 0.9
+    assert alone == found[0]
+
+
+async def test_distances_get_a_minus_sign(tmp_path):
+    searcher = open_searcher('langchain[from="embedding_doubles:make_distances"]', "", tmp_path)
+    assert [hit.score for hit in await searcher.search("asthma", 1)] == [-0.25]
+    assert [hit.score for hit in await searcher.search("asthma", 3)] == [-0.25, -0.5, -2.0]
+
+
+async def test_scores_in_metadata_are_kept(tmp_path):
+    searcher = open_searcher('langchain[from="embedding_doubles:Scored"]', "mine", tmp_path)
+    assert [hit.score for hit in await searcher.search("gout", 2)] == [7.5, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "kind"), [(503, 3, "server"), (429, 3, "rate_limit"), (400, 1, "bad_request")]
+)
+async def test_a_server_behind_a_retriever_is_asked_again_and_given_up(status, asked, kind, tmp_path, monkeypatch):
+    import embedding_doubles
+
+    from ragrounds.tools.retrievers import external
+
+    monkeypatch.setattr(external, "FIRST_WAIT", 0.01)
+    monkeypatch.setenv("CLINIC_API_KEY", "kq-7781-secret-of-ours")
+    monkeypatch.setattr(embedding_doubles.Failing, "status", status)
+    monkeypatch.setattr(embedding_doubles.Failing, "calls", 0)
+    searcher = open_searcher('langchain[from="embedding_doubles:Failing"]', "mine", tmp_path)
+    with pytest.raises(GaveUp) as failed:
+        await searcher.search("gout", 2)
+    assert (failed.value.kind, embedding_doubles.Failing.calls) == (kind, asked)
+    assert "7781" not in str(failed.value)
+    assert "\n" not in str(failed.value)
+    assert (await searcher.search("after", 2))[0].text == "after"
+
+
+async def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
+    (tmp_path / "own_retriever_here.py").write_text("from embedding_doubles import Two as mine\n")
+    monkeypatch.chdir(tmp_path)
+    for path in ("own_retriever_here:mine", "./own_retriever_here.py:mine"):
+        searcher = open_searcher(f'langchain[from="{path}"]', "", tmp_path)
+        assert (await searcher.search("gout", 1))[0].id == "7"
 
 
 async def test_a_llama_index_retriever(tmp_path):

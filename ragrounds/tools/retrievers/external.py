@@ -3,25 +3,61 @@
 * ``langchain[from="package.module:name"]`` — a LangChain ``BaseRetriever`` or ``VectorStore``;
 * ``llamaindex[from="package.module:name"]`` — a LlamaIndex ``BaseRetriever``.
 
-The name may be the object or a function without arguments that makes it. The corpus is whatever it searches: it is
-called what ``--corpus`` says, with ``version=…`` of the spec, since its content cannot be hashed from here. Results
-keep the retriever's order; where it gives no scores, a passage's is 1 / rank.
+The name may be the object or a function without arguments that makes it; ``./file.py:name`` and modules of the current
+folder are found too. The corpus is whatever it searches: it is called what ``--corpus`` says, or after the object, with
+``version=…`` of the spec, since its content cannot be hashed from here. Results keep the retriever's order.
+
+Scores are kept. Those of a LangChain vector store, also behind ``as_retriever()``, are what its search with scores
+gives; where the best has the smallest, they are distances, and get a minus sign. Those of another LangChain retriever
+are the numbers that every document names in its metadata (``score``, ``relevance_score`` …). Where there are none, a
+passage's score is 1 / rank.
+
+A connection that fails, a timeout, and an answer of 429 or 5xx are met with two more tries. What fails after that, or
+otherwise, fails the search with one line and never the run.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ragrounds.errors import UserError
+from ragrounds.errors import GaveUp, UserError
+from ragrounds.http import causes, root_cause
 from ragrounds.plugins import imported
 from ragrounds.records import Passage
+from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec
+from ragrounds.text import safe
+from ragrounds.tools.external_index import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    PASSING,
+    TRIES,
+    kind_of,
+    status_fault,
+)
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.vectorstores import VectorStore
+    from llama_index.core.retrievers import BaseRetriever as LlamaRetriever
+
+R = TypeVar("R")
 _IDS = ("id", "_id", "passage_id", "chunk_id")
 _DOCUMENTS = ("document", "document_id", "doc_id", "source")
+_SCORES = ("score", "relevance_score", "similarity_score", "_score", "similarity")
+
+
+class _Hit(NamedTuple):
+    id: str
+    text: str
+    metadata: Mapping[str, object]
+    score: float | None
+    """``None``: none was given."""
 
 
 class _ForeignSearcher:
@@ -29,12 +65,16 @@ class _ForeignSearcher:
 
     def __init__(self, spec: Spec, corpus: str) -> None:
         self.spec = str(spec)
-        self.corpus = f"{corpus}@{spec.parameters.get('version', 'unversioned')}"
+        self._name = spec.name
+        self.corpus = f"{corpus or path_of(spec).rpartition(':')[2]}@{spec.parameters.get('version', 'unversioned')}"
 
-    def _passages(self, hits: Iterable[tuple[str, str, Mapping[str, object], float | None]], k: int) -> list[Passage]:
+    def _passages(self, hits: Iterable[_Hit], k: int) -> list[Passage]:
         found = []
-        for rank, (identity, text, metadata, score) in enumerate(list(hits)[:k], 1):
-            name = identity or _first(metadata, _IDS) or hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        kept = list(hits)[:k]
+        scored = all(hit.score is not None and math.isfinite(hit.score) for hit in kept)
+        for rank, hit in enumerate(kept, 1):
+            text, metadata = hit.text, hit.metadata
+            name = hit.id or _first(metadata, _IDS) or hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
             found.append(
                 Passage(
                     id=name,
@@ -42,12 +82,88 @@ class _ForeignSearcher:
                     title=_first(metadata, ("title",)),
                     text=text,
                     corpus=self.corpus,
-                    score=1 / rank if score is None else score,
+                    score=hit.score if scored and hit.score is not None else 1 / rank,
                     rank=rank,
                     retriever=self.spec,
                 )
             )
         return found
+
+    async def _asked(self, call: Callable[[], Awaitable[R]]) -> R:
+        """Await what the user's object gives, and again after faults that pass.
+
+        Raises:
+            GaveUp: it failed for good.
+        """
+        import tenacity
+
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(lambda error: kind_of(error, foreign_fault) in PASSING),
+            wait=tenacity.wait_exponential(FIRST_WAIT, LONGEST_WAIT) + tenacity.wait_random(0, FIRST_WAIT),
+            stop=tenacity.stop_after_attempt(TRIES),
+            reraise=True,
+        )
+
+        async def once() -> R:
+            """One try."""
+            return await call()
+
+        try:
+            return await retrying(once)
+        except UserError:
+            raise
+        except Exception as problem:  # whatever the user's own code, and what it asks, may raise
+            kind = kind_of(problem, foreign_fault)
+            said = " ".join(Redactor()(safe(root_cause(problem), 400)).split()).rstrip(".")
+            tries = f" {TRIES} times" if kind in PASSING else ""
+            raise GaveUp(
+                kind or "search", f"The retriever {self.spec} failed{tries}: {type(problem).__name__}: {said}."
+            ) from problem
+
+
+def foreign_fault(error: Exception) -> str:
+    """The kind of an error of some client that is not known here: by its status, or by how its class and those of what
+    led to it are called. As :class:`~ragrounds.tools.external_index.EngineFault` names kinds; empty: not known."""
+    for cause in causes(error):
+        if isinstance(cause, TimeoutError):
+            return "timeout"
+        if isinstance(cause, ConnectionError):
+            return "connection"
+        for holder in (cause, getattr(cause, "response", None)):
+            for name in ("status_code", "http_status", "status"):
+                status = getattr(holder, name, None)
+                if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
+                    return status_fault(status)
+        called = type(cause).__name__
+        if "Timeout" in called or "TimedOut" in called:
+            return "timeout"
+        if "Connect" in called or called in ("RemoteProtocolError", "ServerDisconnectedError", "ServiceUnavailable"):
+            return "connection"
+    return ""
+
+
+class ScoredStore:
+    """A LangChain vector store that is asked for scores, the greater the better."""
+
+    def __init__(self, store: VectorStore, given: Mapping[str, object]) -> None:
+        self._store, self._given = store, {key: value for key, value in given.items() if key != "k"}
+        self._distances: bool | None = None
+        """Whether its scores are distances; ``None``: no search has shown it yet."""
+
+    async def search(self, query: str, k: int) -> Sequence[tuple[Document, float | None]]:
+        """The `k` best documents; without scores where the store has no such search."""
+        # Of one hit nobody can tell whether the smaller or the greater score is the better.
+        asked = max(k, 2) if self._distances is None else k
+        try:
+            found = await self._store.asimilarity_search_with_score(query, k=asked, **self._given)
+        except NotImplementedError:
+            plain = await self._store.asimilarity_search(query, k=k, **self._given)
+            return [(document, None) for document in plain]
+        scores = [float(score) for _, score in found]
+        if self._distances is None and len(set(scores)) > 1:
+            self._distances = scores[0] < scores[-1]
+        sign = -1.0 if self._distances else 1.0
+        return [(document, sign * score) for (document, _), score in zip(found, scores, strict=True)][:k]
 
 
 class LangChainSearcher(_ForeignSearcher):
@@ -56,20 +172,44 @@ class LangChainSearcher(_ForeignSearcher):
     def __init__(self, spec: Spec, corpus: str) -> None:
         super().__init__(spec, corpus)
         from langchain_core.retrievers import BaseRetriever
-        from langchain_core.vectorstores import VectorStore
+        from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
-        kinds = (BaseRetriever, VectorStore)
-        found: Any = imported(path_of(spec), kinds, "a LangChain BaseRetriever or VectorStore")
-        self._retriever: Any = found.as_retriever() if isinstance(found, VectorStore) else found
+        kinds: tuple[type[object], ...] = (BaseRetriever, VectorStore)
+        found = imported(path_of(spec), kinds, "a LangChain BaseRetriever or VectorStore")
+        self._store: ScoredStore | None = None
+        self._retriever: BaseRetriever | None = found if isinstance(found, BaseRetriever) else None
+        if isinstance(found, VectorStore):
+            self._store = ScoredStore(found, {})
+        elif type(found) is VectorStoreRetriever and found.search_type == "similarity":
+            self._store = ScoredStore(found.vectorstore, found.search_kwargs)
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` first results; ``k`` is passed on to retrievers that take it."""
+        """The `k` first results; ``k`` is passed on to retrievers that take it.
+
+        Raises:
+            GaveUp: the retriever failed, also when asked again.
+        """
         if not query.strip():
             return []
-        documents = await self._retriever.ainvoke(query, k=k)
+        if self._store is not None:
+            store = self._store
+            found: Sequence[tuple[Document, float | None]] = await self._asked(lambda: store.search(query, k))
+        else:
+            documents = await self._asked(lambda: self._documents(query, k))
+            found = [(document, _score(document.metadata)) for document in documents]
         return self._passages(
-            ((str(document.id or ""), document.page_content, document.metadata, None) for document in documents), k
+            (
+                _Hit(str(document.id or ""), document.page_content, document.metadata, score)
+                for document, score in found
+            ),
+            k,
         )
+
+    async def _documents(self, query: str, k: int) -> list[Document]:
+        if self._retriever is None:
+            return []
+        found: list[Document] = await self._retriever.ainvoke(query, k=k)
+        return found
 
 
 class LlamaIndexSearcher(_ForeignSearcher):
@@ -79,18 +219,31 @@ class LlamaIndexSearcher(_ForeignSearcher):
         super().__init__(spec, corpus)
         from llama_index.core.retrievers import BaseRetriever
 
-        self._retriever: Any = imported(path_of(spec), BaseRetriever, "a LlamaIndex BaseRetriever")
+        self._retriever: LlamaRetriever = imported(path_of(spec), BaseRetriever, "a LlamaIndex BaseRetriever")
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` first results; the retriever's own ``similarity_top_k`` is raised where it is lower."""
+        """The `k` first results; the retriever's own ``similarity_top_k`` is raised where it is lower.
+
+        Raises:
+            GaveUp: the retriever failed, also when asked again.
+        """
         if not query.strip():
             return []
         if getattr(self._retriever, "similarity_top_k", k) < k:
-            self._retriever.similarity_top_k = k
-        nodes = await self._retriever.aretrieve(query)
+            setattr(self._retriever, "similarity_top_k", k)  # noqa: B010 - not every retriever has it
+        nodes = await self._asked(lambda: self._retriever.aretrieve(query))
         return self._passages(
-            ((node.node.node_id, node.node.get_content(), node.node.metadata, node.score) for node in nodes), k
+            (_Hit(hit.node.node_id, hit.node.get_content(), hit.node.metadata, hit.score) for hit in nodes), k
         )
+
+
+def _score(metadata: Mapping[str, object]) -> float | None:
+    """The number by which a document's metadata tell its score."""
+    for name in _SCORES:
+        value = metadata.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    return None
 
 
 def path_of(spec: Spec) -> str:
@@ -129,6 +282,7 @@ LANGCHAIN = Retriever(
     open=_langchain,
     parameters=_PARAMETERS,
     cost="what your retriever takes",
+    own_corpus=True,
 )
 LLAMAINDEX = Retriever(
     name="llamaindex",
@@ -137,4 +291,5 @@ LLAMAINDEX = Retriever(
     open=_llamaindex,
     parameters=_PARAMETERS,
     cost="what your retriever takes",
+    own_corpus=True,
 )
