@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
     from ragrounds.api.results import Result as Result
+    from ragrounds.api.retrieval_bench import retrieval_bench as retrieval_bench
     from ragrounds.api.retrieve import retrieve as retrieve
     from ragrounds.api.retry import RetryResult as RetryResult
     from ragrounds.api.retry import retry as retry
@@ -56,7 +57,8 @@ _PLACES = {
     "retry": "api.retry", "RetryResult": "api.retry",
     "doctor": "api.doctor",
     "grid": "api.grid", "QuestionGrid": "api.grid",
-    "retrieve": "api.retrieve", "arena": "api.arena", "benchmark": "api.benchmarks",
+    "retrieve": "api.retrieve", "retrieval_bench": "api.retrieval_bench",
+    "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "list_runs": "api.run_list",
     "study": "api.study", "StudyResult": "api.study", "StudyListener": "api.study_cells",
     "Result": "api.results",

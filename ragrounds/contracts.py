@@ -215,6 +215,14 @@ class MeanSearcher(Searcher, Protocol):
 
 
 @runtime_checkable
+class BatchSearcher(Searcher, Protocol):
+    """A searcher that answers several queries at once faster than one after another."""
+
+    async def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """What :meth:`Searcher.search` gives for each query, in their order."""
+
+
+@runtime_checkable
 class Library(Searcher, Protocol):
     """A searcher that can also give the passages of a document."""
 

@@ -287,6 +287,7 @@ MEASURES = Frame(
         _whole("without_results", "Of these, queries without a result; they count 0."),
         _real("queries_per_second", "Searches a second; null: a TREC run."),
         _real("p95_seconds", "The time that 95 % of the searches stay below.", "seconds"),
+        _text("set", "The set of queries; null: one set alone."),
     ),
 )
 STUDY_CELLS = Frame(
@@ -323,6 +324,7 @@ QUERIES = Frame(
         _text("measure", "As trec_eval's."),
         _text("query", "The query's id."),
         _real("value", "The measure of this query."),
+        _text("set", "The set of queries; null: one set alone."),
     ),
 )
 RATINGS = Frame(

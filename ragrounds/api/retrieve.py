@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ragrounds.contracts import Used
+    from ragrounds.evals.retrieval.bench import QueryDifference
     from ragrounds.evals.retrieval.comparison import RetrievalComparison
     from ragrounds.evals.retrieval.query_generation import GeneratedQueries
     from ragrounds.evals.retrieval.query_sets import QuerySet
     from ragrounds.evals.retrieval.search import Keep, Retrieved
-    from ragrounds.evals.retrieval.similarity import CorrelationDifference
     from ragrounds.evals.retrieval.trec import Judgements
     from ragrounds.records import Passage
     from ragrounds.settings import Settings
@@ -79,6 +79,12 @@ class RetrievalRequest(Struct, frozen=True, kw_only=True):
     """A name for it; several addresses need one."""
     server_changed: ServerChanged = "stop"
     """What is done where another server answers there than the last time."""
+    published: tuple[Path, ...] = ()
+    """Result files of MTEB, or folders of them: means of others, shown beside."""
+    differences: int = 5
+    """Queries on which the two best differ the most."""
+    at_once: int | None = None
+    """Searches side by side; ``None``: as many as this machine has cores."""
     per_query: bool = False
     """Keep every query's values in the entries."""
     resamples: int = 10_000
@@ -99,17 +105,20 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
     comparisons: tuple[RetrievalComparison, ...]
     """Every pair, by the first measure."""
     measures: tuple[str, ...]
+    differences: tuple[QueryDifference, ...] = ()
+    """Queries on which the two best by the first measure differ the most."""
 
     def draw(self, console: Console) -> None:
         """Print the measures and the paired differences."""
         from ragrounds.ui.retrieval_tables import print_retrieval
 
-        print_retrieval(self.entries, self.comparisons, self.measures, console)
+        print_retrieval(self.entries, self.comparisons, self.measures, console, self.differences)
 
     def brief(self) -> str:
         """Each retriever with its first measure."""
         first = self.measures[0]
-        return ", ".join(f"{entry['retriever']} {entry[first]:.4f}" for entry in self.entries) + f" {first}"
+        had = [entry for entry in self.entries if entry[first] is not None]
+        return ", ".join(f"{entry['retriever']} {entry[first]:.4f}" for entry in had) + f" {first}"
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The measures, and the values of every query where they were kept."""
@@ -118,20 +127,22 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
         """A part for each retriever."""
-        read = _measure_rows if frame is MEASURES else _query_rows
+        read = measure_rows if frame is MEASURES else query_rows
         yield (list(read(entry, self.measures)) for entry in self.entries)
 
 
-def _measure_rows(entry: Entry, measures: Sequence[str]) -> Iterator[Row]:
+def measure_rows(entry: Entry, measures: Sequence[str], of: str | None = None) -> Iterator[Row]:
+    """The rows of a retriever in the frame ``measures``; `of` is the set of queries."""
     took = ("queries", "queries_without_results", "queries_per_second", "p95_seconds")
     for name in measures:
-        yield (entry["retriever"], name, entry[name], *(entry.get(each) for each in took))
+        yield (entry["retriever"], name, entry[name], *(entry.get(each) for each in took), of)
 
 
-def _query_rows(entry: Entry, measures: Sequence[str]) -> Iterator[Row]:
-    for name in measures:
+def query_rows(entry: Entry, measures: Sequence[str], of: str | None = None) -> Iterator[Row]:
+    """The rows of a retriever in the frame ``queries``; none of published means."""
+    for name in measures if "per_query" in entry else ():
         for query, value in entry["per_query"][name].items():
-            yield (entry["retriever"], name, query, value)
+            yield (entry["retriever"], name, query, value, of)
 
 
 def retrieve(
@@ -148,6 +159,9 @@ def retrieve(
     guard: str | Path | None = None,
     guard_near: float | None = None,
     query_generation: str | Sequence[str] = (),
+    published: str | Path | Sequence[str | Path] = (),
+    differences: int = 5,
+    at_once: int | None = None,
     model: str | None = None,
     base_url: str | None = None,
     journal: JournalMode = "reuse",
@@ -181,6 +195,9 @@ def retrieve(
             ``guard.jsonl``, whose documents are then withheld; ``none``: not even that.
         guard_near: leave out passages that hold this share of the query's own wording, 0 to 1.
         query_generation: ways in which a model writes what is searched for; each is shown beside the query itself.
+        published: result files of MTEB, or folders of them: means of others, shown beside.
+        differences: queries on which the two best differ the most, with their texts.
+        at_once: searches side by side; ``None``: as many as this machine has cores.
         journal: recorded calls of that model are answered from (``reuse``), demanded (``replay``), or made anew
             (``fresh``).
         model, base_url, alias: it writes, its server, and a name for that (several need one); ``None``: the settings'.
@@ -205,7 +222,10 @@ def retrieve(
         split=split,
         measures=texts(measures),
         k=k,
-        trec_runs=tuple(map(Path, [trec_runs] if isinstance(trec_runs, str | Path) else trec_runs)),
+        trec_runs=paths(trec_runs),
+        published=paths(published),
+        differences=differences,
+        at_once=at_once,
         qrels=Path(qrels) if qrels else None,
         write_runs=Path(write_runs) if write_runs else None,
         guard=Path(guard) if guard else None,
@@ -221,12 +241,23 @@ def retrieve(
         seed=seed,
     )
     with counted(progress) as tell:
-        return _retrieve(request, chosen, tell, message)
+        return retrieve_set(request, chosen, tell, message)
 
 
-def _retrieve(
+def paths(given: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+    """One path, or several, as paths."""
+    return tuple(map(Path, [given] if isinstance(given, str | Path) else given))
+
+
+def retrieve_set(
     request: RetrievalRequest, settings: Settings, progress: Progress, message: Callable[[str], None]
 ) -> RetrievalResult:
+    """Carry a request out.
+
+    Raises:
+        UserError: as :func:`retrieve`.
+    """
+    from ragrounds.evals.retrieval.bench import largest_differences
     from ragrounds.evals.retrieval.comparison import compare
     from ragrounds.evals.retrieval.measures import canonical
     from ragrounds.evals.retrieval.query_sets import usual_measures
@@ -247,12 +278,20 @@ def _retrieve(
         _search_all(request, queries, table, settings, progress, message)
     for path in request.trec_runs:
         table.add_run(path)
+    table.add_published(request, queries)
     first = {label: each[names[0]] for label, each in table.values.items()}
     comparisons = compare(first, names[0], resamples=request.resamples, seed=request.seed)
+    ranked = sorted(first, key=lambda label: -sum(first[label].values()))[:2]
+    text = {"": dict(queries.queries) if queries is not None else {}}
+    apart: tuple[QueryDifference, ...] = ()
+    if len(ranked) == 2:
+        apart = largest_differences({"": first[ranked[0]]}, {"": first[ranked[1]]}, text, request.differences)
     if not request.per_query:
         for entry in table.entries:
-            del entry["per_query"]
-    return RetrievalResult(entries=tuple(table.entries), comparisons=tuple(comparisons), measures=tuple(names))
+            entry.pop("per_query", None)
+    return RetrievalResult(
+        entries=tuple(table.entries), comparisons=tuple(comparisons), measures=tuple(names), differences=apart
+    )
 
 
 def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settings: Settings) -> str:
@@ -289,61 +328,6 @@ def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settin
         request.k or deepest(names), names,
     )  # fmt: skip
     return hashlib.sha256(msgspec.json.encode(known, order="sorted")).hexdigest()
-
-
-class SimilarityResult(Result, frozen=True, kw_only=True):
-    """How well embedders' cosines follow graded pairs of sentences."""
-
-    entries: tuple[Entry, ...]
-    comparisons: tuple[CorrelationDifference, ...]
-
-    def draw(self, console: Console) -> None:
-        """Print the correlations and the paired differences."""
-        from ragrounds.ui.retrieval_tables import print_similarity
-
-        print_similarity(self.entries, self.comparisons, console)
-
-    def brief(self) -> str:
-        """The models."""
-        return ", ".join(entry["retriever"] for entry in self.entries)
-
-    def own_frames(self) -> tuple[Frame, ...]:
-        """The correlations."""
-        return (MEASURES,)
-
-    @contextmanager
-    def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """A row for each model and correlation."""
-        from ragrounds.evals.retrieval.similarity import MEASURES as CORRELATIONS
-
-        rows: Part = [
-            (entry["retriever"], name, entry.get(name), entry["pairs"], None, None, None)
-            for entry in self.entries
-            for name in CORRELATIONS
-        ]
-        yield iter([rows])
-
-
-def similarity(
-    pairs: str | Path, retrievers: str | Sequence[str], *, resamples: int = 10_000, seed: int = 0
-) -> SimilarityResult:
-    """Set embedders' cosines against graded pairs of sentences.
-
-    Args:
-        pairs: the file (`ragrounds retrieve --benchmark sts:FILE`).
-        retrievers: dense retrievers or their cards.
-        resamples, seed: of the bootstrap.
-
-    Raises:
-        UserError: no retriever, one that embeds nothing, or a file that cannot be read.
-    """
-    from ragrounds.evals.retrieval.similarity import score_similarity
-
-    named = texts(retrievers)
-    if not named:
-        raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
-    entries, differences = score_similarity(Path(pairs), list(named), resamples=resamples, seed=seed)
-    return SimilarityResult(entries=tuple(entries), comparisons=tuple(differences))
 
 
 class _Entries:
@@ -390,6 +374,25 @@ class _Entries:
         entry["unjudged_queries"] = len(scores.keys() - self._judgements.keys())
         entry["queries_without_results"] = len(self._judgements.keys() - scores.keys())
 
+    def add_published(self, request: RetrievalRequest, queries: QuerySet | None) -> None:
+        """Add the means that others published of this set.
+
+        Raises:
+            UserError: a file of another set.
+        """
+        from ragrounds.evals.retrieval.published import read_published, same_set
+
+        name = queries.name if queries is not None else ""
+        for path in request.published:
+            found = read_published(path, self.names, split=request.split)
+            fitting = [one for one in found if same_set(one.task, name)]
+            if not fitting:
+                had = ", ".join(sorted({one.task for one in found})) or f"no split {request.split!r}"
+                raise UserError(f"{str(path)!r} has {had}: expected results of {name or 'a named set'}.")
+            for one in fitting:
+                means = {measure: one.means.get(measure) for measure in self.names}
+                self.entries.append({"retriever": one.name, "published": one.path, **means})
+
 
 def _search_all(
     request: RetrievalRequest,
@@ -418,7 +421,8 @@ def _search_all(
     retrievers = met_retrievers(request.retrievers or ("bm25",), settings, request.server_changed, request.journal)
     for spec, way, kept in product(retrievers, ways, guards):
         generated = _generated(way, spec, queries, request, settings, progress, message) if way else None
-        found = _search(spec, queries, depth, kept, generated.queries if generated else {}, settings, progress)
+        texts_of = generated.queries if generated else {}
+        found = _search(spec, queries, depth, kept, texts_of, settings, progress, request.at_once)
         label = found.retriever + (f" after {way}" if way else "") + (" guarded" if kept else "")
         entry = table.add_search(label, found)
         if generated:
@@ -465,6 +469,7 @@ def _search(
     written: Mapping[str, Any],
     settings: Settings,
     progress: Progress,
+    at_once: int | None,
 ) -> Retrieved:
     from dataclasses import replace
 
@@ -486,7 +491,13 @@ def _search(
 
     searcher = open_searcher(chosen, queries.corpus, settings.home, progress=progress)
     searching = run_queries(
-        searcher, queries.queries, depth, written=written, keep=keep, progress=partial(progress, "searching")
+        searcher,
+        queries.queries,
+        depth,
+        written=written,
+        keep=keep,
+        progress=partial(progress, "searching"),
+        at_once=at_once,
     )
     found = finish(searching)
     if queries.pools:

@@ -46,7 +46,7 @@ def similarity_figures(settings: CellSettings, home: Path) -> dict[str, CellFigu
     Raises:
         UserError: no such file, or an encoder that cannot be had.
     """
-    from ragrounds.api.retrieve import similarity
+    from ragrounds.api.similarity import similarity
 
     (entry,) = similarity(_pairs(settings, home), str(settings["retriever"])).entries
     made = {}

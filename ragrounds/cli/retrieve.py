@@ -19,10 +19,10 @@ class SearchOptions(Options, frozen=True, kw_only=True):
     """What is searched, and with what."""
 
     benchmark: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Queries and judgements: beir:FOLDER or r2med:FOLDER, or a copy by its name, such as beir/scifact; "
-            "rerank:FILE for pools to rerank, sts:FILE for pairs of sentences.",
+            "rerank:FILE for pools to rerank, sts:FILE for pairs of sentences. Give several for one table of all.",
             show_default=False,
         ),
     ] = None
@@ -42,7 +42,12 @@ class SearchOptions(Options, frozen=True, kw_only=True):
         typer.Option("--k", "-k", min=1, help="Documents a query; by default as deep as the measures look."),
     ] = None
     run: Annotated[
-        list[Path] | None, typer.Option(help="A TREC run file to score, instead of or beside searching.")
+        list[Path] | None,
+        typer.Option(help="A TREC run file to score, instead of or beside searching; of several sets SET=FILE."),
+    ] = None
+    published: Annotated[
+        list[Path] | None,
+        typer.Option(help="A result file of MTEB, or a folder of them: means of others, shown beside."),
     ] = None
     qrels: Annotated[Path | None, typer.Option(help="Judgements for --run, where there is no --benchmark.")] = None
     write_runs: Annotated[Path | None, typer.Option(help="Folder for TREC run files of the searches.")] = None
@@ -70,6 +75,12 @@ def retrieve(
     server: ServerOptions,
     model: options.Model = None,
     journal: options.Journal = "reuse",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Searches side by side; by default as many as there are cores.")
+    ] = None,
+    differences: Annotated[
+        int, typer.Option(min=0, help="How many of the queries that the two best differ on most are shown.")
+    ] = 5,
     per_query: Annotated[bool, typer.Option("--per-query", help="Also give every query's values.")] = False,
     resamples: options.Resamples = 10_000,
     seed: options.Seed = 0,
@@ -83,11 +94,15 @@ def retrieve(
     from ragrounds.api.retrieve import retrieve as retrieve_all
     from ragrounds.ui.tables import results_console
 
-    if search.benchmark and search.benchmark.startswith("sts:"):
-        _similarity(Path(search.benchmark[4:]).expanduser(), search.retriever or [], resamples, seed, as_json)
+    sets = search.benchmark or []
+    if sets and sets[0].startswith("sts:"):
+        _similarity(Path(sets[0][4:]).expanduser(), search.retriever or [], resamples, seed, as_json)
+        return
+    if len(sets) > 1:
+        _bench(search, threads, differences, resamples, seed, as_json)
         return
     found = retrieve_all(
-        search.benchmark,
+        sets[0] if sets else None,
         search.retriever or (),
         corpus=search.corpus,
         split=search.split,
@@ -99,6 +114,9 @@ def retrieve(
         guard=search.guard,
         guard_near=search.guard_near,
         query_generation=search.query_generation or (),
+        published=search.published or (),
+        differences=differences,
+        at_once=threads,
         model=model,
         journal=journal_mode(journal),
         **server.arguments(),
@@ -113,9 +131,44 @@ def retrieve(
         found.draw(results_console())
 
 
+def _bench(
+    search: SearchOptions, threads: int | None, differences: int, resamples: int, seed: int, as_json: bool
+) -> None:
+    """Several sets in one table."""
+    from ragrounds.api.retrieval_bench import retrieval_bench
+    from ragrounds.errors import UserError
+    from ragrounds.ui.tables import results_console
+
+    alone = {"--corpus": search.corpus, "--qrels": search.qrels, "--query-generation": search.query_generation}
+    for option, given in alone.items():
+        if given:
+            raise UserError(f"{option} goes with one --benchmark: of several, each is searched in its own corpus.")
+    found = retrieval_bench(
+        search.benchmark or [],
+        search.retriever or (),
+        measures=search.measure or (),
+        k=search.k,
+        split=search.split,
+        trec_runs=search.run or (),
+        published=search.published or (),
+        write_runs=search.write_runs,
+        guard=search.guard,
+        guard_near=search.guard_near,
+        differences=differences,
+        at_once=threads,
+        resamples=resamples,
+        seed=seed,
+        message=say,
+    )
+    if as_json:
+        print_json(found.fields())
+    else:
+        found.draw(results_console())
+
+
 def _similarity(path: Path, retrievers: list[str], resamples: int, seed: int, as_json: bool) -> None:
     """How well embedders' cosines follow graded pairs of sentences."""
-    from ragrounds.api.retrieve import similarity
+    from ragrounds.api.similarity import similarity
     from ragrounds.ui.tables import results_console
 
     found = similarity(path, retrievers, resamples=resamples, seed=seed)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ragrounds.evals.retrieval.bench import QueryDifference
     from ragrounds.evals.retrieval.comparison import RetrievalComparison
     from ragrounds.evals.retrieval.similarity import CorrelationDifference
     from ragrounds.ui.tables import TextTable
@@ -21,11 +22,13 @@ def print_retrieval(
     comparisons: Sequence[RetrievalComparison],
     names: Sequence[str],
     console: Console | None = None,
+    differences: Sequence[QueryDifference] = (),
 ) -> None:
-    """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, and each query's
-    values where they are in."""
+    """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, the queries that the
+    two best differ on most, and each query's values where they are in."""
     from rich.text import Text
 
+    from ragrounds.ui.retrieval_bench_tables import differing_queries
     from ragrounds.ui.tables import print_table, results_console
 
     console = console or results_console()
@@ -36,14 +39,19 @@ def print_retrieval(
     print_table(_facts(entries), console, told)
     if comparisons:
         print_table(_pairs(comparisons, numbers), console)
+    if differences:
+        ranked = sorted((one for one in entries if "published" not in one), key=lambda one: -one[names[0]])
+        first, second = (f"#{numbers[one['retriever']]}" for one in ranked[:2])
+        print_table(differing_queries(differences, names[0], first, second), console)
     if "per_query" in entries[0]:
-        print_table(_queries(entries, names), console)
+        print_table(_queries([one for one in entries if "per_query" in one], names), console)
 
 
 def _ahead(entries: RetrieverEntries, pairs: Sequence[RetrievalComparison], name: str, numbers: dict[str, str]) -> str:
     """Which retriever has the best mean, and whether the tests tell it from the others."""
     from ragrounds.ui.text import one_line
 
+    entries = [entry for entry in entries if "published" not in entry]
     best = max(entries, key=lambda entry: entry[name])
     label = best["retriever"]
     if len(entries) == 1:
@@ -64,11 +72,15 @@ _LEVEL = 0.05
 def _named(entries: RetrieverEntries) -> list[tuple[str, str]]:
     from ragrounds.ui.text import one_line
 
-    return [(f"{number}", one_line(entry["retriever"], 200)) for number, entry in enumerate(entries, 1)]
+    return [
+        (f"{number}", one_line(entry["retriever"], 200) + (" (published)" if "published" in entry else ""))
+        for number, entry in enumerate(entries, 1)
+    ]
 
 
 def _means(entries: RetrieverEntries, names: Sequence[str]) -> TextTable:
     from ragrounds.ui.tables import Column, TextTable
+    from ragrounds.ui.text import UNKNOWN
 
     return TextTable(
         key="means",
@@ -76,7 +88,7 @@ def _means(entries: RetrieverEntries, names: Sequence[str]) -> TextTable:
         about="as trec_eval -c gives them",
         columns=(Column("#"), Column("retriever", right=False), *map(Column, names)),
         rows=tuple(
-            (*named, *(f"{entry[name]:.4f}" for name in names))
+            (*named, *(UNKNOWN if entry[name] is None else f"{entry[name]:.4f}" for name in names))
             for named, entry in zip(_named(entries), entries, strict=True)
         ),
     )

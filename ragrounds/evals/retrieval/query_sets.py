@@ -235,7 +235,7 @@ def rerank_pools(label: str, scorer: PairScorer, asked: QuerySet) -> Retrieved:
         scores = scorer(text, [asked.texts[document] for document in pool])
         seconds[query] = time.perf_counter() - began
         run[query] = sorted(zip(pool, scores, strict=True), key=lambda hit: (-hit[1], hit[0]))
-    return Retrieved(label, asked.name, run, seconds)
+    return Retrieved(label, asked.name, run, seconds, sum(seconds.values()))
 
 
 def _read(path: Path) -> list[_Pool]:

@@ -43,6 +43,17 @@ def read_run(path: Path) -> dict[str, dict[str, float]]:
     return run
 
 
+def read_tag(path: Path) -> str:
+    """The tag of a TREC run, by which its maker names the system; empty: it has none.
+
+    Raises:
+        UserError: no such file.
+    """
+    _, line = next(iter(_lines(path)), (0, ""))
+    fields = line.split(None, 5)
+    return fields[5].strip() if len(fields) == 6 else ""
+
+
 def write_run(path: Path, run: Mapping[str, Sequence[tuple[str, float]]], tag: str) -> None:
     """Write a run; the documents of each query stand best first.
 
