@@ -48,6 +48,42 @@ class OtherIndex(UserError):
     """A build would make something else of an index than it was made of."""
 
 
+class VectorFiles(Struct, frozen=True):
+    """Vectors that somebody made before, and the ids of their rows."""
+
+    vectors: tuple[str | Path, ...] = ()
+    ids: tuple[str | Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.ids and not self.vectors:
+            raise UserError("--ids names the rows of --vectors: give both, or neither.")
+
+    def imported(self, asked: Sequence[str], corpus: str, home: Path, tell: Progress) -> None:
+        """Take the vectors for the one retriever that is asked for.
+
+        Raises:
+            UserError: none or several were asked for; the files do not fit the corpus.
+        """
+        from ragrounds.specs import parse
+        from ragrounds.tools.collection import open_named
+        from ragrounds.tools.vector_events import BUILT
+        from ragrounds.tools.vector_files import import_vectors
+
+        if len(asked) != 1:
+            raise UserError(
+                "--vectors needs the model that made them: one --retriever, such as 'medcpt[store=faiss]', which "
+                f"embeds the queries; {len(asked)} were named."
+            )
+        taken = import_vectors(
+            open_named(corpus, home),
+            parse(asked[0]),
+            self.vectors,
+            self.ids,
+            progress=lambda done: tell("taking", done),
+        )
+        BUILT.report(taken.words())
+
+
 def build(
     name: str,
     source: str | Path,
@@ -56,6 +92,8 @@ def build(
     retrievers: str | Sequence[str] = (),
     skip_bad: bool = False,
     confirmed: bool = False,
+    vectors: Sequence[str | Path] = (),
+    ids: Sequence[str | Path] = (),
     server_changed: ServerChanged = "stop",
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -74,6 +112,8 @@ def build(
         retrievers: to build for now; none: those that the index has, or bm25. Others are built when first used.
         skip_bad: pass over what cannot be read.
         confirmed: make the index anew where it was built from another source or cut by another chunker.
+        vectors: ``.npy`` files, or folders of them, with the passages' vectors for the one retriever that is named.
+        ids: files of the ids of their rows; none: row 7 of ``NAME.npy`` is the passage ``NAME_7``.
         server_changed: where another server of an embedder answers than the last time: ``stop``, or embed anew
             (``new``).
         home, settings: the folder of the indexes, and all settings; ``None``: the user's.
@@ -100,7 +140,8 @@ def build(
     bad: list[BadLine] | None = [] if skip_bad else None
     with counted(progress) as tell:
         change = built_from(read, origin, name, cut, bad=bad, progress=lambda count: tell("reading", count))
-        return _changed(root, change, texts(retrievers), chosen, server_changed, bad, tell)
+        files = VectorFiles(tuple(vectors), tuple(ids))
+        return _changed(root, change, texts(retrievers), chosen, server_changed, bad, tell, files)
 
 
 def add(
@@ -184,6 +225,7 @@ def _changed(
     server_changed: ServerChanged,
     bad: list[BadLine] | None,
     tell: Progress,
+    files: VectorFiles | None = None,
 ) -> BuiltIndex:
     """Make the next generation of an index, with the retrievers that are asked for and those that it has."""
     from ragrounds.errors import StopRun
@@ -198,6 +240,8 @@ def _changed(
             opened[open_searcher(spec, corpus, settings.home, progress=tell).spec] = None
 
     def _follow(corpus: str, held: list[str]) -> list[str]:
+        if files is not None and files.vectors:
+            files.imported(asked, corpus, settings.home, tell)
         _open(asked or ([] if held else ["bm25"]), corpus)
         failed = []
         for spec in held:

@@ -43,6 +43,14 @@ def build(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Make it anew from another source or with another chunker; do not ask.")
     ] = False,
+    vectors: Annotated[
+        list[str] | None,
+        typer.Option(help="Vectors made before, for the one retriever named: a .npy file, or a folder of them."),
+    ] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option(help="Ids of their rows: .json, .jsonl, .npy or text; none: row 7 of NAME.npy is NAME_7."),
+    ] = None,
     server_changed: options.ServerChangedOption = "stop",
     as_json: options.AsJson = False,
 ) -> None:
@@ -62,6 +70,8 @@ def build(
                 retrievers=retriever or (),
                 skip_bad=skip_bad,
                 confirmed=confirmed,
+                vectors=vectors or (),
+                ids=ids or (),
                 server_changed=options.server_changed(server_changed),
                 progress=progress,
             )

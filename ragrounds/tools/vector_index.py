@@ -67,7 +67,7 @@ class FaissForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Links of a node of the graph on every layer (FAISS' M)."""
     ef_construction: int = 200
     nprobe: int = 0
-    """Inverted lists that a question looks into; by default a sixteenth, 16 or more."""
+    """Inverted lists that a question looks into; by default an eighth, 16 or more."""
     ef_search: int = 0
     """Candidates that a walk through the graph keeps; by default 128, and not fewer than are asked for."""
     rerank: int = 8
@@ -101,7 +101,7 @@ class FaissForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             )
         most = max(1, dimensions // self.bits)  # FAISS is fastest with parts of 8 or 4 numbers
         parts = self.m or max(n for n in range(1, most + 1) if dimensions % n == 0)
-        nprobe = min(nlist, self.nprobe or max(16, nlist // 16))
+        nprobe = min(nlist, self.nprobe or max(16, nlist // 8))
         return msgspec.structs.replace(self, index=kind, nlist=min(nlist, count), m=parts, nprobe=nprobe)
 
     @property

@@ -91,7 +91,7 @@ def test_forms_are_fitted_to_the_vectors():
     assert FaissForm(index="auto").fitted(1_000, 384).index == "flat"
     assert FaissForm(index="auto").fitted(500_000, 384).index == "sq8"
     medcorp = FaissForm(index="auto").fitted(54_000_000, 768)
-    assert (medcorp.index, medcorp.nlist, medcorp.m, medcorp.nprobe) == ("ivfpq", 32_768, 96, 2_048)
+    assert (medcorp.index, medcorp.nlist, medcorp.m, medcorp.nprobe) == ("ivfpq", 32_768, 96, 4_096)
     assert FaissForm(index="ivfpq").fitted(100_000, 384).m == 48
     assert FaissForm(index="ivfpq", bits=4).fitted(100_000, 384).m == 96
     assert FaissForm(index="ivfpq").fitted(10, 7).nlist == 1

@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -24,15 +24,15 @@ import numpy as np
 
 from ragrounds.addresses import check_address
 from ragrounds.contracts import Searcher
-from ragrounds.digests import code_digest, code_unless_first
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
-from ragrounds.tools.collection_builder import Count, IndexManifest, Progress, whole_index
+from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
+from ragrounds.tools.vector_files import EarlierVectors
 from ragrounds.tools.vector_index import (
     FaissForm,
     FlatStore,
@@ -42,6 +42,14 @@ from ragrounds.tools.vector_index import (
     faiss_form,
     form_text,
     read_index,
+)
+from ragrounds.tools.vector_store import (
+    FORMAT,
+    DenseStatistics,
+    stored_as,
+    vectors_file,
+    vectors_place,
+    write_vectors_manifest,
 )
 
 
@@ -144,19 +152,9 @@ def _quiet() -> Any:
     return Settings(anonymized_telemetry=False)
 
 
-FORMAT = 1
 _BATCH = 256
-_QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": "", "alias": "", "device": "", "batch": 0}
-_LATER = ("alias", "fingerprint", "dtype", "kept", "device", "batch")
-"""Fields that version 0.1.0 had not: where they are empty, what it built is used."""
 _NOT_RESULTS = ("device", "batch")
 """Parameters that say how fast vectors are made: a searcher's name does not hold them."""
-
-
-class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What whole vectors say of themselves."""
-
-    dimensions: int
 
 
 class PassageVectors(NamedTuple):
@@ -191,30 +189,6 @@ def passage_vectors(
     return PassageVectors(vectors, encoding, embedder, folder)
 
 
-def vectors_file(folder: Path, encoding: Encoding) -> tuple[Path, type[np.float32] | type[np.float16]]:
-    """Where the vectors of an encoding lie in its folder, and the type of their numbers."""
-    if encoding.kept == "float16":
-        return folder / "vectors.f16", np.float16
-    return folder / "vectors.f32", np.float32
-
-
-def vectors_place(collection: Collection, encoding: Encoding) -> tuple[str, Path]:
-    """What decides the vectors of a collection's passages, as text, and the folder where they are kept."""
-    # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
-    model = encoding.document_model or encoding.model
-    decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
-    plain = {key: value for key, value in msgspec.structs.asdict(decisive).items() if value or key not in _LATER}
-    # What a server computes depends on what it is sent, which the encoding says; what is computed here, on the code.
-    local = not model.startswith("openai:")
-    built_by = code_unless_first("indexes", "dense", code_digest("ragrounds.tools.embedders")) if local else ""
-    documents, folder = _place(collection, plain, built_by)
-    if not local and encoding.base_url and not (folder / "engine.json").is_file():
-        # Version 0.1.0 did not keep the vectors of two servers apart; those that it made are used as they are.
-        plain["server"] = encoding.alias or encoding.base_url.rstrip("/")
-        documents, folder = _place(collection, plain, built_by)
-    return documents, folder
-
-
 def open_dense(
     collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Progress | None = None
 ) -> DenseSearcher:
@@ -240,12 +214,6 @@ def open_dense(
         made.embedder,
         _store(store, form, collection, made, progress),
     )
-
-
-def _place(collection: Collection, plain: Mapping[str, object], built_by: str) -> tuple[str, Path]:
-    documents = msgspec.json.encode(plain).decode()
-    key = hashlib.blake2b((documents + built_by).encode(), digest_size=6).hexdigest()
-    return documents, collection.folder / f"dense-{key}"
 
 
 def _store(
@@ -294,8 +262,9 @@ def _build(
     """Make the vectors of all passages. The file grows a batch at a time: its length is the place to resume at."""
     path, kind = vectors_file(folder, encoding)
     total = len(collection.store)
-    batch = max(_BATCH, encoding.batch)
-    first = _vectors(embedder, collection, 0, min(batch, total))
+    batch = max(_BATCH, encoding.batch * max(1, 4 * encoding.device.count("+")))
+    earlier = EarlierVectors(collection, encoding, folder)
+    first = _vectors(embedder, collection, earlier, 0, min(batch, total))
     row = first.shape[1] * np.dtype(kind).itemsize
     done = path.stat().st_size // row if path.is_file() else 0
     path.touch()
@@ -304,7 +273,7 @@ def _build(
         file.seek(done * row)
         while done < total:
             end = min(done + batch, total)
-            vectors = first[done:end] if end <= len(first) else _vectors(embedder, collection, done, end)
+            vectors = first[done:end] if end <= len(first) else _vectors(embedder, collection, earlier, done, end)
             file.write(stored_as(vectors, kind, encoding.model).tobytes())
             sync(file)
             done = end
@@ -313,38 +282,26 @@ def _build(
     write_vectors_manifest(collection, folder, documents, first.shape[1])
 
 
-def stored_as(vectors: Vectors, kind: type[np.float32] | type[np.float16], model: str) -> StoredVectors:
-    """Vectors in the type that they are kept in.
-
-    Raises:
-        UserError: a number is beyond what float16 holds.
-    """
-    if kind is np.float32:
-        return vectors
-    with np.errstate(over="ignore"):
-        half = vectors.astype(np.float16)
-    if not np.isfinite(half).all():
-        raise UserError(f"{model!r} gives numbers beyond 65,504, which kept=float16 cannot hold: leave it out.")
-    return half
-
-
-def write_vectors_manifest(collection: Collection, folder: Path, documents: str, dimensions: int) -> None:
-    """Say of the vectors of a folder that they are whole."""
-    statistics = DenseStatistics(
-        format=FORMAT,
-        index=documents,
-        version=collection.manifest.version,
-        passages=len(collection.store),
-        dimensions=dimensions,
-    )
-    write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
-
-
-def _vectors(embedder: Embedder, collection: Collection, start: int, end: int) -> Vectors:
+def _vectors(embedder: Embedder, collection: Collection, earlier: EarlierVectors, start: int, end: int) -> Vectors:
+    """Vectors of a range of passages; those of texts that another generation holds are taken from there."""
     rows = [collection.store.raw(position) for position in range(start, end)]
-    vectors = embedder.documents([(title, text) for _, _, title, text in rows])
-    if len(vectors) != len(rows):
-        raise UserError(f"The embedding model gave {len(vectors)} vectors for {len(rows)} texts.")
+    held = earlier.of(rows)
+    texts = [(title, text) for _, _, title, text in rows]
+    if held is None:
+        return _embedded(embedder, texts)
+    there, known = held
+    if there.all():
+        return known
+    fresh = _embedded(embedder, [text for text, has in zip(texts, there, strict=True) if not has])
+    made = np.empty((len(rows), fresh.shape[1]), dtype=np.float32)
+    made[there], made[~there] = known, fresh
+    return made
+
+
+def _embedded(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
+    vectors = embedder.documents(texts)
+    if len(vectors) != len(texts):
+        raise UserError(f"The embedding model gave {len(vectors)} vectors for {len(texts)} texts.")
     return vectors
 
 

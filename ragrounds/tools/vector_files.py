@@ -1,0 +1,262 @@
+"""Vectors of passages that are there already: in files of others (``index build --vectors FILE.npy --ids FILE``), or in
+an earlier generation of the same index.
+
+Files are as MedRAG publishes its own: NumPy arrays of shape (rows, dimensions), float16, float32 or float64, one or
+several. The id of a row is in a file of ids (a JSON list, JSON Lines, one id a line, or ``.npy``), one file for each
+array or one for all; without any, row 7 of ``NAME.npy`` is the passage ``NAME_7``, as MedRAG's chunks are named."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.errors import UserError
+from ragrounds.specs import Spec
+from ragrounds.text import safe
+from ragrounds.tools.cards import cards, encoding_of
+from ragrounds.tools.collection import Collection, PassageStore, id_hash, map_array
+from ragrounds.tools.collection_builder import Count, disk_error, exclusive_build
+from ragrounds.tools.embedders import Encoding, Vectors, check_embedder, finish_vectors
+from ragrounds.tools.vector_index import StoredVectors
+from ragrounds.tools.vector_store import stored_as, vectors_file, vectors_place, write_vectors_manifest
+
+_ROWS = 16_384
+_LISTED = 3
+
+
+class ImportedVectors(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of :func:`import_vectors`."""
+
+    passages: int
+    dimensions: int
+    files: int
+    unused: int = 0
+    """Rows whose id no passage has."""
+    kept_as_they_were: bool = False
+    """The vectors were there before, and nothing was read."""
+
+    def words(self) -> str:
+        """One line to tell."""
+        if self.kept_as_they_were:
+            return f"the vectors of {self.passages:,} passages are there already, and stay as they are"
+        rest = f"; {self.unused:,} rows have ids that no passage has" if self.unused else ""
+        return f"took {self.passages:,} vectors of {self.dimensions} numbers from {self.files} files{rest}"
+
+
+def import_vectors(
+    collection: Collection,
+    spec: Spec,
+    files: Sequence[str | Path],
+    ids: Sequence[str | Path] = (),
+    *,
+    progress: Count | None = None,
+) -> ImportedVectors:
+    """Take the vectors of all passages from files, in place of embedding them.
+
+    Args:
+        collection: Whose passages they are of.
+        spec: ``dense[…]`` or a card: the model that made them, which embeds the queries.
+        files: ``.npy`` files, or folders of them.
+        ids: Files of ids: none, one, or one for each array.
+        progress: Told how many rows are read.
+
+    Raises:
+        UserError: files that are no such arrays, or do not fit each other; passages without a vector.
+        StopRun: the disk is full.
+    """
+    if spec.name != "dense" and (spec.name not in cards() or cards()[spec.name].kind not in ("dense", "api")):
+        raise UserError(
+            f"Vectors are taken for a retriever that searches by vectors: --retriever dense[model=…] or a card such as "
+            f"medcpt, not {str(spec)!r}."
+        )
+    encoding, _ = encoding_of(spec, cards()[spec.name].encoding if spec.name in cards() else None)
+    check_embedder(encoding)
+    arrays = _arrays(files)
+    named = _named(arrays, ids)
+    documents, folder = vectors_place(collection, encoding)
+    total = len(collection.store)
+    dimensions = _dimensions(arrays)
+    if encoding.dimensions:
+        dimensions = min(dimensions, encoding.dimensions)
+    if (folder / "engine.json").is_file():
+        return ImportedVectors(passages=total, dimensions=dimensions, files=len(arrays), kept_as_they_were=True)
+    folder.mkdir(exist_ok=True)
+    with exclusive_build(folder):
+        try:
+            unused = _written(collection, folder, encoding, named, dimensions, progress)
+            write_vectors_manifest(collection, folder, documents, dimensions)
+        except OSError as problem:
+            raise disk_error(folder, problem) from None
+    return ImportedVectors(passages=total, dimensions=dimensions, files=len(arrays), unused=unused)
+
+
+def _written(
+    collection: Collection,
+    folder: Path,
+    encoding: Encoding,
+    named: Sequence[tuple[Path, Sequence[str]]],
+    dimensions: int,
+    progress: Count | None,
+) -> int:
+    """Write every row to the place of its passage; gives how many rows no passage has."""
+    path, kind = vectors_file(folder, encoding)
+    total = len(collection.store)
+    beside = path.with_name("imported.part")
+    target = np.memmap(beside, dtype=kind, mode="w+", shape=(total, dimensions))
+    there = np.zeros(total, dtype=bool)
+    unused = read = 0
+    for file, names in named:
+        array = _array(file)
+        for start in range(0, len(array), _ROWS):
+            rows = np.asarray(array[start : start + _ROWS], dtype=np.float32)
+            places = positions_of(collection.store, names[start : start + _ROWS])
+            known = places >= 0
+            unused += int((~known).sum())
+            wanted = places[known]
+            if len(np.unique(wanted)) < len(wanted) or there[wanted].any():
+                raise UserError(f"{str(file)!r} holds a second vector of a passage: ids must differ.")
+            there[wanted] = True
+            if len(wanted):
+                target[wanted] = stored_as(finish_vectors(rows[known], encoding), kind, encoding.model)
+            read += len(rows)
+            if progress:
+                progress(read)
+    if not there.all():
+        lacking = np.flatnonzero(~there)
+        listed = ", ".join(repr(safe(collection.store.raw(int(place))[0])[:60]) for place in lacking[:_LISTED])
+        raise UserError(
+            f"{len(lacking):,} of {total:,} passages have no vector in these files, such as {listed}: expected a row "
+            "for each. Give --ids where the ids are not STEM_ROW, and cut the corpus as it was when they were made."
+        )
+    target.flush()
+    del target
+    beside.replace(path)
+    return unused
+
+
+def positions_of(store: PassageStore, ids: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Positions of passages by id; -1: there is no such passage."""
+    hashes, order = map_array(store.folder / "ids.u64", np.uint64), map_array(store.folder / "ids.u32", np.uint32)
+    wanted = np.fromiter((id_hash(one) for one in ids), dtype=np.uint64, count=len(ids))
+    at = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+    return np.where(hashes[at] == wanted, order[at].astype(np.int64), -1)
+
+
+def _arrays(files: Sequence[str | Path]) -> list[Path]:
+    found: list[Path] = []
+    for given in files:
+        path = Path(given).expanduser()
+        inside = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+        if not inside or not all(one.is_file() for one in inside):
+            raise UserError(f"There are no vectors at {str(given)!r}: expected a .npy file, or a folder of them.")
+        found += inside
+    return found
+
+
+def _array(path: Path) -> npt.NDArray[np.floating]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as problem:
+        raise UserError(f"Cannot read {str(path)!r} as a NumPy array: {problem}.") from None
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f":
+        shape = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        raise UserError(f"{str(path)!r} holds {shape}: expected floats of shape (rows, dimensions).")
+    return array
+
+
+def _dimensions(arrays: Sequence[Path]) -> int:
+    widths = {path: _array(path).shape[1] for path in arrays}
+    first = arrays[0]
+    for path, width in widths.items():
+        if width != widths[first]:
+            raise UserError(
+                f"{str(path)!r} has {width} dimensions, {str(first)!r} has {widths[first]}: expected the same."
+            )
+    return int(widths[first])
+
+
+def _named(arrays: Sequence[Path], ids: Sequence[str | Path]) -> list[tuple[Path, Sequence[str]]]:
+    """Every array with the ids of its rows."""
+    lengths = [len(_array(path)) for path in arrays]
+    if not ids:
+        made = ((path, [f"{path.stem}_{row}" for row in range(n)]) for path, n in zip(arrays, lengths, strict=True))
+        return list(made)
+    lists = [_ids(Path(one).expanduser()) for one in ids]
+    if len(lists) == 1:
+        if len(lists[0]) != sum(lengths):
+            raise UserError(
+                f"{str(ids[0])!r} has {len(lists[0]):,} ids for {sum(lengths):,} rows: expected one for each."
+            )
+        ends = np.cumsum([0, *lengths]).tolist()
+        return [(path, lists[0][ends[n] : ends[n + 1]]) for n, path in enumerate(arrays)]
+    if len(lists) != len(arrays):
+        raise UserError(f"{len(lists)} files of ids for {len(arrays)} arrays: expected one for all, or one for each.")
+    for path, names, length in zip(ids, lists, lengths, strict=True):
+        if len(names) != length:
+            raise UserError(f"{str(path)!r} has {len(names):,} ids for {length:,} rows: expected one for each.")
+    return list(zip(arrays, lists, strict=True))
+
+
+def _ids(path: Path) -> list[str]:
+    """Ids of a JSON list, of JSON Lines (``id``, ``_id``, ``pmid`` or plain texts), of a ``.npy``, or one a line."""
+    try:
+        if path.suffix == ".npy":
+            return [str(one) for one in np.load(path, allow_pickle=False).ravel().tolist()]
+        if path.suffix == ".json":
+            return [str(one) for one in msgspec.json.decode(path.read_bytes(), type=list[str | int])]
+        if path.suffix == ".jsonl":
+            return list(_of_lines(path))
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError, RecursionError) as problem:
+        raise UserError(f"Cannot read the ids in {str(path)!r}: {problem}.") from None
+
+
+def _of_lines(path: Path) -> Iterator[str]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            given = msgspec.json.decode(line)
+            if isinstance(given, dict):
+                given = next((given[key] for key in ("id", "_id", "pmid") if key in given), None)
+            if not isinstance(given, str | int):
+                raise ValueError(f"line {number} has no id")
+            yield str(given)
+
+
+class EarlierVectors:
+    """Vectors that another generation of an index has of the same texts."""
+
+    def __init__(self, collection: Collection, encoding: Encoding, folder: Path) -> None:
+        """Args:
+        collection: the generation that needs vectors.
+        encoding: what makes them.
+        folder: where they are to be kept; the other generations have folders of the same name.
+        """
+        self._vectors: StoredVectors | None = None
+        for other in collection.earlier():
+            path, kind = vectors_file(other.folder / folder.name, encoding)
+            if (path.parent / "engine.json").is_file() and path.is_file():
+                self._vectors = map_array(path, kind).reshape(len(other.store), -1)
+                held = other.store.each()
+                hashes = np.fromiter((_hash(row) for row in held), dtype=np.uint64, count=len(other.store))
+                self._order = np.argsort(hashes, kind="stable")
+                self._hashes = hashes[self._order]
+                return
+
+    def of(self, rows: Sequence[tuple[str, str, str, str]]) -> tuple[npt.NDArray[np.bool_], Vectors] | None:
+        """Which of some passages have a vector, and these vectors; ``None``: there is no other generation with any."""
+        if self._vectors is None or not len(self._hashes):
+            return None
+        wanted = np.fromiter((_hash(row) for row in rows), dtype=np.uint64, count=len(rows))
+        at = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
+        there = self._hashes[at] == wanted
+        return there, np.asarray(self._vectors[self._order[at[there]]], dtype=np.float32)
+
+
+def _hash(row: tuple[str, str, str, str]) -> int:
+    """64 bits of what is embedded of a passage: title and text."""
+    return int.from_bytes(hashlib.blake2b(f"{row[2]}\0{row[3]}".encode(), digest_size=8).digest(), "little")

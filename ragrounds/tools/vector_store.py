@@ -1,0 +1,85 @@
+"""Where the vectors of a collection's passages are kept, and how: one file, a row a passage, in their order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from ragrounds.digests import code_digest, code_unless_first
+from ragrounds.errors import UserError
+from ragrounds.tools.collection import Collection, write_whole
+from ragrounds.tools.collection_builder import IndexManifest
+from ragrounds.tools.embedders import Encoding, Vectors
+from ragrounds.tools.vector_index import StoredVectors
+
+FORMAT = 1
+_QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": "", "alias": "", "device": "", "batch": 0}
+_LATER = ("alias", "fingerprint", "dtype", "kept", "device", "batch")
+"""Fields that version 0.1.0 had not: where they are empty, what it built is used."""
+
+
+class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What whole vectors say of themselves."""
+
+    dimensions: int
+
+
+def vectors_file(folder: Path, encoding: Encoding) -> tuple[Path, type[np.float32] | type[np.float16]]:
+    """Where the vectors of an encoding lie in its folder, and the type of their numbers."""
+    if encoding.kept == "float16":
+        return folder / "vectors.f16", np.float16
+    return folder / "vectors.f32", np.float32
+
+
+def vectors_place(collection: Collection, encoding: Encoding) -> tuple[str, Path]:
+    """What decides the vectors of a collection's passages, as text, and the folder where they are kept."""
+    # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
+    model = encoding.document_model or encoding.model
+    decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
+    plain = {key: value for key, value in msgspec.structs.asdict(decisive).items() if value or key not in _LATER}
+    # What a server computes depends on what it is sent, which the encoding says; what is computed here, on the code.
+    local = not model.startswith("openai:")
+    built_by = code_unless_first("indexes", "dense", code_digest("ragrounds.tools.embedders")) if local else ""
+    documents, folder = _place(collection, plain, built_by)
+    if not local and encoding.base_url and not (folder / "engine.json").is_file():
+        # Version 0.1.0 did not keep the vectors of two servers apart; those that it made are used as they are.
+        plain["server"] = encoding.alias or encoding.base_url.rstrip("/")
+        documents, folder = _place(collection, plain, built_by)
+    return documents, folder
+
+
+def _place(collection: Collection, plain: Mapping[str, object], built_by: str) -> tuple[str, Path]:
+    documents = msgspec.json.encode(plain).decode()
+    key = hashlib.blake2b((documents + built_by).encode(), digest_size=6).hexdigest()
+    return documents, collection.folder / f"dense-{key}"
+
+
+def stored_as(vectors: Vectors, kind: type[np.float32] | type[np.float16], model: str) -> StoredVectors:
+    """Vectors in the type that they are kept in.
+
+    Raises:
+        UserError: a number is beyond what float16 holds.
+    """
+    if kind is np.float32:
+        return vectors
+    with np.errstate(over="ignore"):
+        half = vectors.astype(np.float16)
+    if not np.isfinite(half).all():
+        raise UserError(f"{model!r} gives numbers beyond 65,504, which kept=float16 cannot hold: leave it out.")
+    return half
+
+
+def write_vectors_manifest(collection: Collection, folder: Path, documents: str, dimensions: int) -> None:
+    """Say of the vectors of a folder that they are whole."""
+    statistics = DenseStatistics(
+        format=FORMAT,
+        index=documents,
+        version=collection.manifest.version,
+        passages=len(collection.store),
+        dimensions=dimensions,
+    )
+    write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
