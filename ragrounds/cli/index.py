@@ -19,6 +19,14 @@ index = typer.Typer(name="index", cls=ListGroup, help="What is searched: build, 
 app.add_typer(index)
 
 IndexName = Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")]
+Vectors = Annotated[
+    list[str] | None,
+    typer.Option(help="Vectors made before, for the one retriever named: a .npy file, or a folder of them."),
+]
+VectorIds = Annotated[
+    list[str] | None,
+    typer.Option("--ids", help="Ids of their rows: .json, .jsonl, .npy or text; none: row 7 of NAME.npy is NAME_7."),
+]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Pass over what cannot be read, and list it.")]
 
 
@@ -43,14 +51,8 @@ def build(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Make it anew from another source or with another chunker; do not ask.")
     ] = False,
-    vectors: Annotated[
-        list[str] | None,
-        typer.Option(help="Vectors made before, for the one retriever named: a .npy file, or a folder of them."),
-    ] = None,
-    ids: Annotated[
-        list[str] | None,
-        typer.Option(help="Ids of their rows: .json, .jsonl, .npy or text; none: row 7 of NAME.npy is NAME_7."),
-    ] = None,
+    vectors: Vectors = None,
+    ids: VectorIds = None,
     server_changed: options.ServerChangedOption = "stop",
     as_json: options.AsJson = False,
 ) -> None:
