@@ -270,7 +270,7 @@ def check_fields(fields: FieldMap, known: Sequence[str], retriever: str, *, vect
         name: str = getattr(fields, purpose)
         optional = purpose in ("title", "document") and name in ("", getattr(usual, purpose))
         if name not in here and name.split(".")[0] not in here and not optional:
-            listed = ", ".join(sorted(safe(one, 60) for one in here)[:40])
+            listed = ", ".join(sorted(safe(one, 60) for one in here if one)[:40])
             raise UserError(
                 f"{retriever} has no field {name!r} for {purpose}=….{nearest(name, here)} Its fields are {listed}."
             )

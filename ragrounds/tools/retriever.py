@@ -276,7 +276,7 @@ def _digest(module: str) -> str:
     return code_digest(module, within=(_ROOM,), without=(__name__,))
 
 
-_MODELS = ("model", "document_model", "base_url", "provider")
+_MODELS = ("model", "document_model", "base_url", "provider", "filter", "searched", "terms", "url")
 """Parameters whose values have a colon without being an import path."""
 
 

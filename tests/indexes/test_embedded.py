@@ -10,9 +10,10 @@ from ragrounds.errors import GaveUp, UserError
 from ragrounds.specs import parse
 from ragrounds.tools.retriever import find_retriever, open_searcher
 
-CLIENTS = {"lancedb": "lancedb", "milvus": "milvus_lite"}
-FILTERS = {"lancedb": "title = 'Gout'", "milvus": 'title == "Gout"'}
-WORDS = {"lancedb": "table", "milvus": "collection"}
+CLIENTS = {"lancedb": "lancedb", "milvus": "milvus_lite", "qdrant": "qdrant_client"}
+GOUT = '{"must": [{"key": "title", "match": {"value": "Gout"}}]}'
+FILTERS = {"lancedb": "title = 'Gout'", "milvus": 'title == "Gout"', "qdrant": GOUT}
+WORDS = {"lancedb": "table", "milvus": "collection", "qdrant": "collection"}
 
 
 @pytest.fixture(params=CLIENTS)
@@ -154,7 +155,7 @@ async def test_what_the_engine_refuses_costs_one_search(engine, place, tmp_path)
     with pytest.raises(GaveUp, match=f"{engine} refused") as caught:
         await found(engine, place, "gout", tmp_path=tmp_path, embed="import:hashed_words:Short")
     assert "\n" not in str(caught.value)
-    with pytest.raises(UserError, match=f"{engine} refused"):
+    with pytest.raises(UserError, match=f"{engine} refused|Cannot read filter="):
         open_searcher(spec_of(engine, place, embed=EMBED, filter="((("), "", tmp_path)
 
 

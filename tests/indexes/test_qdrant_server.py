@@ -1,0 +1,129 @@
+"""Qdrant by its address: its client against a stand-in that reads and answers by the client's own models."""
+
+import json
+import threading
+
+import pytest
+from hashed_words import EMBED, TEXTS, exact, pushed
+
+from ragrounds.errors import GaveUp, UserError
+from ragrounds.specs import parse
+from ragrounds.tools import external_index
+from ragrounds.tools.retriever import find_retriever, open_searcher
+
+pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra `qdrant`")
+KEY = "Xq7-hidden-qdrant-k3y"
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    from qdrant_server import QdrantStub
+
+    monkeypatch.setenv("STUB_KEY", KEY)
+    monkeypatch.setattr(external_index, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(external_index, "LONGEST_WAIT", 0.05)
+    server = QdrantStub(KEY)
+    yield server
+    server.stop()
+
+
+def spec_of(stub, **more):
+    return parse("qdrant").having(**{"url": stub.url, "collection": "passages", "key_env": "STUB_KEY", **more})
+
+
+def opened(stub, tmp_path, **more):
+    return open_searcher(spec_of(stub, **more), "", tmp_path)
+
+
+@pytest.fixture
+def held(stub):
+    target = find_retriever("qdrant").push.open(spec_of(stub), "passages")
+    assert pushed(target) == len(TEXTS)
+    return stub
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used")
+async def test_a_server_is_searched_in_one_request_for_many_questions(held, tmp_path):
+    searcher = opened(held, tmp_path, mode="hybrid", embed=EMBED)
+    before = len(held.asked)
+    found = await searcher.search_many(["inhaler", "allopurinol"], 2)
+    assert [hits[0].id for hits in found] == ["asthma-2", "gout-2"]
+    assert [path for _, path, _, _ in held.asked[before:]] == ["/collections/passages/points/query/batch"]
+    asked = json.loads(held.asked[-1][3])["searches"]
+    assert [one["using"] for one in asked] == ["bm25", "vector"] * 2
+    searcher.close()
+    near = opened(held, tmp_path, embed=EMBED)
+    query = "uric acid in the joint"
+    hits = await near.search(query, 3)
+    assert [hit.id for hit in hits] == [id for id, _ in exact(query, 3)]
+    assert [hit.score for hit in hits] == pytest.approx([score for _, score in exact(query, 3)], abs=1e-5)
+    near.close()
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used")
+async def test_faults_pass_or_cost_one_search(held, tmp_path, monkeypatch):
+    searcher = opened(held, tmp_path, mode="text")
+    held.faults += [503, 429]
+    assert (await searcher.search("allopurinol", 1))[0].id == "gout-2"
+    held.faults += [429] * 3
+    with pytest.raises(GaveUp, match="rate_limit"):
+        await searcher.search("allopurinol", 1)
+    held.stop()
+    threading.Timer(0.2, held.start).start()
+    assert (await searcher.search("allopurinol", 1))[0].id == "gout-2"
+    held.stop()
+    monkeypatch.setattr(external_index, "OUTAGE", 0.2)
+    with pytest.raises(GaveUp, match="gave no answer") as caught:
+        await searcher.search("allopurinol", 1)
+    assert caught.value.kind == "connection"
+    searcher.close()
+    held.start()
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used")
+def test_no_error_shows_a_key(held, tmp_path, monkeypatch):
+    monkeypatch.setenv("STUB_KEY", "An0ther-qdrant-k3y")
+    with pytest.raises(UserError, match="auth") as caught:
+        opened(held, tmp_path, embed=EMBED)
+    assert "An0ther" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used")
+async def test_fields_inside_others_and_a_model_for_terms(held, tmp_path):
+    from qdrant_client import models
+
+    held.held.create_collection("mine", vectors_config=models.VectorParams(size=32, distance=models.Distance.EUCLID))
+    from hashed_words import hashed
+
+    held.held.upsert(
+        "mine",
+        [
+            models.PointStruct(
+                id=number,
+                vector=hashed(text).tolist(),
+                payload={"body": text, "meta": {"doc": {"id": id}, "year": number}},
+            )
+            for number, (id, (_, text)) in enumerate(TEXTS.items())
+        ],
+    )
+    named = {"collection": "mine", "text": "body", "document": "meta.doc.id", "embed": EMBED, "id": "meta.doc.id"}
+    later = json.dumps({"must": [{"key": "meta.year", "range": {"gte": 2}}]})
+    searcher = opened(held, tmp_path, filter=later, **named)
+    hits = await searcher.search("uric acid crystals", 10)
+    assert len(hits) == len(TEXTS) - 2
+    squared = {id: 2 - 2 * score for id, score in exact("uric acid crystals", 10)}
+    assert [hit.score for hit in hits] == pytest.approx([-squared[hit.document] for hit in hits], abs=1e-4)
+    assert [passage.text for passage in searcher.document("flu-1")] == [TEXTS["flu-1"][1]]
+    searcher.close()
+    with pytest.raises(UserError, match=r"no field 'bodi' for text=.*Did you mean 'body'"):
+        opened(held, tmp_path, **{**named, "text": "bodi"})
+    with pytest.raises(UserError, match=r"no vectors 'dense'.*one without a name"):
+        opened(held, tmp_path, vector="dense", **named)
+    words = opened(held, tmp_path, mode="text", terms="Qdrant/bm25")
+    held.faults += [400]  # the stand-in has no models: what is sent is looked at
+    with pytest.raises(GaveUp, match="qdrant refused"):
+        await words.search("gout", 3)
+    [asked] = json.loads(held.asked[-1][3])["searches"]
+    near = asked["query"]["nearest"]
+    assert (asked["using"], near["text"], near["model"]) == ("bm25", "gout", "Qdrant/bm25")
+    words.close()
