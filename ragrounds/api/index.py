@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcp.server.fastmcp import FastMCP
 
     from ragrounds.settings import Settings
+    from ragrounds.tools.build_report import BuildReport
     from ragrounds.tools.collection import Manifest
     from ragrounds.tools.collection_builder import Changes
     from ragrounds.tools.corpora import BadLine
@@ -42,6 +43,8 @@ class BuiltIndex(Struct, frozen=True, kw_only=True):
     """Whether another generation is searched than before."""
     not_followed: tuple[str, ...] = ()
     """Retrievers that the generation before had and that could not be built for this one, each with the reason."""
+    report: BuildReport | None = None
+    """What became of every file and row that this change read; ``None``: it read none."""
 
 
 class OtherIndex(UserError):
@@ -265,6 +268,7 @@ def _changed(
         changes=made.changes,
         new=made.new,
         not_followed=made.failed,
+        report=made.report,
     )
 
 

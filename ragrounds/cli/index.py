@@ -129,8 +129,8 @@ def _told(built: indexes.BuiltIndex, as_json: bool) -> None:
     from ragrounds.ui.index_lines import change_lines
 
     if as_json:
-        changes = {"changes": built.changes, "new": built.new, "not_followed": built.not_followed}
-        print_json({"index": built.index.fields(), "passed_over": built.passed_over, **changes})
+        told = {name: getattr(built, name) for name in ("passed_over", "changes", "new", "not_followed", "report")}
+        print_json({"index": built.index.fields(), **told})
         return
     for line in change_lines(
         built.index,
@@ -139,6 +139,7 @@ def _told(built: indexes.BuiltIndex, as_json: bool) -> None:
         new=built.new,
         retrievers=built.retrievers,
         not_followed=built.not_followed,
+        report=built.report,
         width=shutil.get_terminal_size().columns,
     ):
         say(line)

@@ -13,6 +13,7 @@ import hashlib
 import logging
 import shutil
 import time
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -425,8 +426,12 @@ def _index_ids(folder: Path) -> None:
     """Sort the hashes of the passages' and the documents' ids, so that they are found by id."""
     count = (folder / "offsets.u64").stat().st_size // 8
     store = PassageStore(folder, count)
-    for kind, column in (("ids", 0), ("documents", 1)):
-        values = np.fromiter((id_hash(record[column]) for record in store.each()), dtype=np.uint64, count=count)
+    ids, documents = array("Q"), array("Q")
+    for identity, document, _, _ in store.each():
+        ids.append(id_hash(identity))
+        documents.append(ids[-1] if document == identity else id_hash(document))
+    for kind, held in (("ids", ids), ("documents", documents)):
+        values = np.frombuffer(held, dtype=np.uint64)
         order = np.argsort(values, kind="stable").astype(np.uint32)
         values[order].tofile(folder / f"{kind}.u64")
         order.tofile(folder / f"{kind}.u32")

@@ -32,6 +32,7 @@ import msgspec
 
 from ragrounds.errors import UserError
 from ragrounds.redaction import redacted
+from ragrounds.tools.build_report import BuildReport
 from ragrounds.tools.collection import (
     POINTER,
     Collection,
@@ -50,6 +51,7 @@ from ragrounds.tools.collection_builder import (
     Changes,
     disk_error,
     exclusive_build,
+    read_report,
 )
 from ragrounds.tools.document_ledger import Ledger
 
@@ -89,6 +91,8 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     """Whether another generation is searched than before."""
     failed: tuple[str, ...] = ()
     """Engines that could not be built, each with the reason."""
+    report: BuildReport | None = None
+    """What became of the files that the change read; ``None``: it read none."""
 
 
 Follow = Callable[[str, list[str]], list[str]]
@@ -132,11 +136,20 @@ def _applied(root: Path, change: Change, follow: Follow) -> Made:
     if base is not None and before is not None and ledger is not None and change.idle(ledger):
         failed = follow(base.corpus, specs)
         changes = Changes(unchanged=len(ledger))
-        return _made(base.folder, base.manifest, changes, before, before, failed)
+        return Made(
+            folder=base.folder,
+            manifest=base.manifest,
+            changes=changes,
+            number=before,
+            new=False,
+            failed=tuple(failed),
+            report=read_report(base.folder),
+        )
     corpus = base.corpus if base is not None else ""
     request = hashlib.blake2b(f"{change.kind}\0{change.request}\0{corpus}".encode(), digest_size=16).hexdigest()
     folder = _workplace(root, request, before)
     manifest, changes = _passages(folder, change, ledger)
+    report = read_report(folder / _INCOMING) or (read_report(folder) if change.kind == "build" else None)
     twin = _twin(root, folder, manifest)
     if twin is not None:  # such a generation is there already: its engines are, too
         _adopt(twin, folder, manifest)
@@ -149,19 +162,14 @@ def _applied(root: Path, change: Change, follow: Follow) -> Made:
     if number != before:
         write_whole(root / POINTER, msgspec.json.encode(CurrentGeneration(number)))
     _tidy(target)
-    return _made(target, manifest, changes, before, number, failed)
-
-
-def _made(
-    folder: Path, manifest: Manifest, changes: Changes, before: int | None, number: int, failed: list[str]
-) -> Made:
     return Made(
-        folder=folder,
+        folder=target,
         manifest=manifest,
         changes=changes,
         number=number,
         new=number != before,
         failed=tuple(failed),
+        report=report,
     )
 
 

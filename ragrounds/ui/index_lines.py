@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ragrounds.ui.text import one_line, safe
 
 if TYPE_CHECKING:
+    from ragrounds.tools.build_report import BuildReport
     from ragrounds.tools.collection import Manifest
     from ragrounds.tools.collection_builder import Changes
     from ragrounds.tools.index_details import IndexDetails, IndexGeneration, PrunedGeneration
@@ -24,11 +25,12 @@ def change_lines(
     new: bool,
     retrievers: Sequence[str],
     not_followed: Sequence[str] = (),
+    report: BuildReport | None = None,
     width: int = 100,
 ) -> Iterator[str]:
     """What a build, an addition or a deletion came to: what became of each file and document, what searches them."""
-    if found.report is not None:
-        yield from found.report.lines(width)
+    if report is not None:
+        yield from report.lines(width)
     yield f"{manifest.passages:,} passages of {manifest.documents:,} documents, version {manifest.version}"
     several = len(found.generations) > 1
     told = _counts(changes.added, changes.replaced, changes.removed, changes.unchanged)
