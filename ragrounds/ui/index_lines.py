@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from ragrounds.tools.build_report import BuildReport
     from ragrounds.tools.collection import Manifest
     from ragrounds.tools.collection_builder import Changes
-    from ragrounds.tools.index_details import IndexDetails, IndexGeneration, PrunedGeneration
+    from ragrounds.tools.index_details import IndexDetails, PrunedGeneration
 
 _LABEL = 13
 
@@ -75,30 +76,39 @@ def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:
         found: the index.
         width: columns of the terminal.
     """
-    made = found.manifest
-    yield _line("name", found.name)
-    if made is None:
-        yield _line("passages", "half-built: the same `ragrounds index build` resumes")
-    else:
-        yield _line("version", made.version)
-        yield _line("passages", f"{made.passages:,} of {made.documents:,} documents")
-        yield _line("chunker", made.chunker)
-        yield _line("source", made.source)
-        for origin in made.origins[1:]:
-            yield _line("added from", origin)
-        if made.skipped:
-            yield _line("skipped", f"{made.skipped:,}")
-        yield _line("built", _moment(made.built))
-        now = {True: "as of now", False: "other than now: a build reads and cuts all anew", None: "not known"}
-        yield _line("read by code", now[found.current])
+    for label, text in _details(found):
+        yield from _wrapped(label, text, width)
     if found.report is not None:
         for number, line in enumerate(found.report.lines(width - _LABEL)):
             yield f"{'' if number else 'files':{_LABEL}}{line}"
-    yield _line("size", f"{_size(found.bytes)}")
     for engine in found.engines:
-        yield _line("engine", f"{engine.index}  {_size(engine.bytes)}")
+        yield from _wrapped("engine", f"{engine.index}  {_size(engine.bytes)}", width)
     for one in reversed(found.generations):
-        yield _line("generation", _generation(one))
+        facts = f"{one.documents:,} documents, version {one.version}, {_size(one.bytes)}"
+        yield from _wrapped("generation", f"{one.number}  {_moment(one.built)}  {facts}", width)
+        counts = _counts(one.added, one.replaced, one.removed, one.unchanged)
+        told = [f"{one.change}: {counts}"] if one.change else []
+        yield from _wrapped("", "; ".join([*told, one.kept or "not needed any more"]), width, _LABEL + 3)
+
+
+def _details(found: IndexDetails) -> Iterator[tuple[str, str]]:
+    made = found.manifest
+    yield "name", found.name
+    if made is None:
+        yield "passages", "half-built: the same `ragrounds index build` resumes"
+    else:
+        yield "version", made.version
+        yield "passages", f"{made.passages:,} of {made.documents:,} documents"
+        yield "chunker", made.chunker
+        yield "source", made.source
+        for origin in made.origins[1:]:
+            yield "added from", origin
+        if made.skipped:
+            yield "skipped", f"{made.skipped:,}"
+        yield "built", _moment(made.built)
+        now = {True: "as of now", False: "other than now: a build reads and cuts all anew", None: "not known"}
+        yield "read by code", now[found.current]
+    yield "size", _size(found.bytes)
 
 
 def pruned_lines(found: Sequence[PrunedGeneration]) -> Iterator[str]:
@@ -112,19 +122,6 @@ def pruned_lines(found: Sequence[PrunedGeneration]) -> Iterator[str]:
         yield "there is no generation to remove"
 
 
-def _generation(one: IndexGeneration) -> str:
-    counts = _counts(one.added, one.replaced, one.removed, one.unchanged) if one.change else ""
-    parts = [
-        f"{one.number}  {_moment(one.built)}",
-        f"{one.documents:,} documents",
-        f"version {one.version}",
-        _size(one.bytes),
-        f"{one.change}: {counts}" if counts else "",
-        one.kept,
-    ]
-    return ", ".join(part for part in parts if part)
-
-
 def _size(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
@@ -133,5 +130,7 @@ def _moment(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _line(label: str, text: str) -> str:
-    return f"{label:{_LABEL}}{safe(text)}"
+def _wrapped(label: str, text: str, width: int, indent: int = _LABEL) -> list[str]:
+    """A label with its text, which goes on below itself where the terminal ends."""
+    held = f"{label:{indent}}{safe(text)}"
+    return textwrap.wrap(held, max(width, 2 * indent), subsequent_indent=" " * indent, break_on_hyphens=False) or [held]
