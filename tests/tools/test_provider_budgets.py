@@ -13,6 +13,8 @@ import pytest
 
 from ragrounds.contracts import SearchNote, Used
 from ragrounds.errors import GaveUp, StopRun
+from ragrounds.evals.engine.scheduler import AttemptSemaphore
+from ragrounds.pacing import SLEEPING
 from ragrounds.specs import parse
 from ragrounds.tools.retrievers.web import WebSearcher
 from ragrounds.tools.search_notes import SEARCH_NOTES, SEARCH_REQUESTS
@@ -265,3 +267,23 @@ async def test_scores_are_the_providers_own() -> None:
     answer, _ = scripted()
     searcher = WebSearcher(parse("web[provider=tavily]"), provider=tavily(answer))
     assert [hit.score for hit in await searcher.search("q", 1)] == [0.9]
+
+
+async def test_attempts_that_make_room_for_others_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the scheduler runs them: whoever waits long gives a place away, and needs one to go on."""
+    monkeypatch.setattr(provider_budget, "_LONG", 0.0)
+    monkeypatch.setattr(provider_budget, "FIRST_WAIT", 0.02)
+    answer, asked = scripted(*(httpx.ConnectError("down") for _ in range(6)))
+    search, places = tavily(answer), AttemptSemaphore(12)
+
+    async def attempt(number: int) -> int:
+        SLEEPING.set(places.sleep)
+        await places.acquire()
+        found = await search.search(f"q{number}", 1)
+        places.release()
+        return len(found)
+
+    async with asyncio.timeout(20):
+        found = await asyncio.gather(*(asyncio.create_task(attempt(number)) for number in range(40)))
+    assert found == [1] * 40
+    assert len(asked) == 46

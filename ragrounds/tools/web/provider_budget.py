@@ -181,10 +181,13 @@ class ProviderTraffic:
         """
         tries, first_fault, begun = 0, None, time.monotonic()
         while True:
+            await self._unpaused()
+            if begun < self._ended:  # another search has waited for it long enough
+                raise StopRun(self._why_ended)
             async with self._places:
-                await self._turn(budget.rate)
-                if begun < self._ended:  # another search has waited for it long enough
-                    raise StopRun(self._why_ended)
+                # No long wait in here: it may need what an attempt holds that waits for this place.
+                if not await self._turn(budget.rate):
+                    continue
                 number = next(self._numbers)
                 try:
                     given = await once()
@@ -238,23 +241,20 @@ class ProviderTraffic:
             self._cut_at = next(self._numbers)
         self._paused_until = max(self._paused_until, now + pause)
 
-    async def _turn(self, rate: float) -> None:
-        """Wait until a request may leave."""
-        while True:
-            now = time.monotonic()
-            if now < self._paused_until:
-                await _wait(self._paused_until - now)
-                continue
-            at = max(now, self._next)
-            self._next = at + 1 / (rate * share())
-            if at > now:
-                await _wait(at - now)
-            if time.monotonic() >= self._paused_until:  # nobody was told to wait meanwhile
-                return
+    async def _unpaused(self) -> None:
+        """Wait until nobody is told to wait any more. In a long wait the attempt makes room for another."""
+        while (left := self._paused_until - time.monotonic()) > 0:
+            await (asyncio.sleep if left < _LONG else SLEEPING.get())(left)
 
-
-async def _wait(seconds: float) -> None:
-    await (asyncio.sleep if seconds < _LONG else SLEEPING.get())(seconds)
+    async def _turn(self, rate: float) -> bool:
+        """Wait for the next moment that the rate allows; whether a request may leave then."""
+        now = time.monotonic()
+        if now < self._paused_until:
+            return False
+        at = max(now, self._next)
+        self._next = at + 1 / (rate * share())
+        await asyncio.sleep(at - now)
+        return time.monotonic() >= self._paused_until
 
 
 _traffic: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, ProviderTraffic]] = WeakKeyDictionary()
