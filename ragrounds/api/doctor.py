@@ -67,6 +67,17 @@ class Addition(Struct, frozen=True, kw_only=True):
     """Why it cannot be used; empty: it can."""
 
 
+class SearchEngineClient(Struct, frozen=True, kw_only=True):
+    """A search engine of others that can be searched where it is."""
+
+    retriever: str
+    """The adapter's name."""
+    missing: str
+    """What has to be installed before it can be used; empty: nothing."""
+    caution: str
+    """What its adapter was not tried on; empty: it was tried on the real engine."""
+
+
 class StoreCheck(Struct, frozen=True, kw_only=True):
     """What :func:`doctor` found in a store."""
 
@@ -111,6 +122,8 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     """Extra of this package → whether it is installed."""
     additions: tuple[Addition, ...]
     """What installed packages add, by kind and name."""
+    engines: tuple[SearchEngineClient, ...] = ()
+    """Search engines of others, by name."""
     model: ServerCapabilities | None = None
     """``None``: no model was named."""
     contents: StoreCheck | None = None
@@ -139,6 +152,7 @@ class Diagnosis(Result, frozen=True, kw_only=True):
         missing = ", ".join(name for name, there in self.extras.items() if not there) or "none"
         yield f"{'extras':10} here: {here}; not here: {missing} (pip install 'ragrounds[NAME]')"
         yield from _added(self.additions)
+        yield from _engines(self.engines)
         yield from _server(self.model)
         if self.contents is not None:
             yield from self.contents.lines()
@@ -166,6 +180,26 @@ def _added(additions: tuple[Addition, ...]) -> Iterator[str]:
         yield f"  {one.kind or one.group:13} {one.name}, from {source} ({one.value})"
         if one.fault:
             yield f"    broken: {one.fault}"
+
+
+def _engines(engines: tuple[SearchEngineClient, ...]) -> Iterator[str]:
+    here = sum(not one.missing for one in engines)
+    yield f"{'engines':10} search engines of others: {here} of {len(engines)} clients are here"
+    for one in engines:
+        client = f"not here ({one.missing})" if one.missing else "here"
+        yield f"  {one.retriever:13} client {client}; {one.caution or 'tried on a real one'}"
+
+
+def search_engines() -> tuple[SearchEngineClient, ...]:
+    """The search engines of others that have an adapter, by name."""
+    from ragrounds.tools.retriever import RETRIEVERS
+
+    shipped = sorted(RETRIEVERS.shipped().values(), key=lambda one: one.name)
+    return tuple(
+        SearchEngineClient(retriever=one.name, missing=one.missing(), caution=one.caution)
+        for one in shipped
+        if one.push is not None
+    )
 
 
 def _server(probed: ServerCapabilities | None) -> Iterator[str]:
@@ -243,6 +277,7 @@ def doctor(
         store=f"{place}, {number_of(runs, 'run')}",
         extras={name: find_spec(module) is not None for name, module in EXTRAS.items()},
         additions=tuple(additions()),
+        engines=search_engines(),
         model=probed,
         contents=contents,
     )

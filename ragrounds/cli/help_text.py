@@ -17,12 +17,14 @@ _NAMES = {
     "EXPECTED": "--trajectory",
     "FILE": "--axes --guard --html --human --qrels --ratings --run --svg --synonyms --table",
     "FILTER": "--where",
+    "ENGINE:ADDRESS": "--to",
     "FORM": "--format",
     "ID": "--question",
     "KEY=VALUE": "--config --context --set",
     "KIND": "--kind",
     "LETTERS": "--relevant",
     "MEASURE": "--cost --measure",
+    "MODEL": "--embed",
     "MODEL=BILLIONS": "--size",
     "N": "--bands --batch-size --candidates --concurrency --epoch --epochs --experts --k --limit --max-answer-tokens "
     "--max-citations --max-other-citations --max-questions --max-right --max-total-tokens --min-matches --min-rating "

@@ -20,6 +20,7 @@ def retriever_table(retrievers: Iterable[Retriever]) -> TextTable:
     for one in retrievers:
         takes = f"builds {one.index}; " if one.index else ""
         words = [one.summary, one.example, f"{takes}a search takes {one.cost or 'a time that it does not say'}"]
+        words += [one.caution] if one.caution else []
         words += [f"from the package {one.package}"] if one.package else []
         rows.append((safe(one.name), "\n".join(map(safe, words)), safe(one.missing()) or "nothing"))
     return _table("retrievers", "retrievers", ("name", "what it is", "missing"), rows)

@@ -27,7 +27,7 @@ def pgvector_server():
     """A PostgreSQL server with pgvector."""
     programs = pgvector_programs()
     if programs is None or importlib.util.find_spec("psycopg_pool") is None:
-        pytest.skip("needs the package pgserver (PostgreSQL with pgvector) and the extra `pgvector`")
+        pytest.skip("needs the package pgserver (PostgreSQL with pgvector), reachable, and the extra `pgvector`")
     with restartable(programs) as server:
         yield server
 

@@ -63,9 +63,14 @@ def chroma(folder: Path) -> Iterator[ChromaServer]:
 
 
 def pgvector_programs() -> Path | None:
-    """The programs of a PostgreSQL with pgvector, as the package `pgserver` brings them; ``None``: it is not here."""
+    """The programs of a PostgreSQL with pgvector, as the package `pgserver` brings them; ``None``: it is not here,
+    or where its own user cannot reach it."""
     found = importlib.util.find_spec("pgserver")
     if found is None or found.origin is None:
         return None
     programs = Path(found.origin).parent / "pginstall" / "bin"
-    return programs if (programs / "initdb").exists() else None
+    if not (programs / "initdb").exists():
+        return None
+    # Started by root it runs as another user, who has to get there.
+    closed = os.geteuid() == 0 and any(not folder.stat().st_mode & 0o001 for folder in programs.parents)
+    return None if closed else programs

@@ -492,5 +492,6 @@ MILVUS = Retriever(
     extra="milvus",
     library="pymilvus",
     own_corpus=True,
+    caution="tried in its form inside this process, not on a real server",
     push=PushWay(open=_pushed, searched=_searched, address="path"),
 )
