@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -145,10 +146,12 @@ class PgvectorEngine(ExternalEngine):
         distance = sql.SQL("{} {} %s").format(self._expression(self._fields.vector), sql.SQL(_OPERATORS[self._metric]))
         asked = self._select(distance, sql.SQL("ORDER BY score LIMIT {}").format(sql.Literal(k)))
         found = []
+        wide = self._given.filter or k > self._given.breadth
         with self._pool.connection() as connection:
             for vector in vectors:
-                with connection.transaction():
-                    self._widen(connection, k)
+                with connection.transaction() if wide else nullcontext():
+                    if wide:
+                        self._widen(connection, k)
                     rows = connection.execute(asked, (vector,)).fetchall()
                     if self._given.filter and len(rows) < k and self._extension < (0, 8):
                         # Before version 0.8 an index gives its candidates, of which the filter leaves fewer than asked.
@@ -251,13 +254,14 @@ class PgvectorEngine(ExternalEngine):
         return EngineHit(str(record[self._fields.id]), score, record)
 
     def _widen(self, connection: Connection[TupleRow], k: int) -> None:
-        """Have an approximate index look at enough candidates."""
-        wide = min(1000, max(k, self._given.breadth))
-        lists = max(1, min(self._given.breadth // 10, 100))
-        connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (str(wide),))
-        connection.execute("SELECT set_config('ivfflat.probes', %s, true)", (str(lists),))
+        """For one transaction, have an approximate index look at more candidates than :func:`opened_pool` says."""
+        connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (str(_candidates(self._given, k)),))
         if self._given.filter and self._extension >= (0, 8):
             connection.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', true)")
+
+
+def _candidates(given: PgvectorParameters, k: int = 0) -> int:
+    return min(1000, max(k, given.breadth))
 
 
 def opened_pool(address: str, given: PgvectorParameters, *, vectors: bool) -> ConnectionPool[Connection[TupleRow]]:
@@ -280,6 +284,11 @@ def opened_pool(address: str, given: PgvectorParameters, *, vectors: bool) -> Co
         connection.execute("SELECT set_config('statement_timeout', %s, false)", (f"{int(given.timeout * 1000)}",))
         if vectors:
             register_vector(connection)
+            lists = max(1, min(given.breadth // 10, 100))
+            connection.execute(
+                "SELECT set_config('hnsw.ef_search', %s, false), set_config('ivfflat.probes', %s, false)",
+                (str(_candidates(given)), str(lists)),
+            )
 
     with psycopg.connect(address, connect_timeout=max(2, int(_WAITING))) as first:  # its error says what is wrong
         if vectors and first.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
@@ -293,7 +302,6 @@ def opened_pool(address: str, given: PgvectorParameters, *, vectors: bool) -> Co
         open=True,
         timeout=_WAITING,
         configure=configure,
-        check=ConnectionPool.check_connection,
         kwargs={"connect_timeout": max(2, int(_WAITING)), "application_name": "ragrounds"},
     )
 
