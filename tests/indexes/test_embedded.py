@@ -2,6 +2,8 @@
 
 import asyncio
 import importlib.util
+import json
+import shutil
 
 import pytest
 from hashed_words import EMBED, TEXTS, exact, hashed, pushed, rows
@@ -174,3 +176,58 @@ def test_a_push_goes_on_where_it_was_broken_off(engine, place):
     with pytest.raises(UserError, match="dimensions"):
         target.begin(16, "cosine")
     target.close()
+
+
+async def test_two_retrievers_share_one_place(engine, place, tmp_path):
+    push(engine, place)
+    near = open_searcher(spec_of(engine, place, embed=EMBED), "", tmp_path)
+    words = open_searcher(spec_of(engine, place, mode="text"), "", tmp_path)
+    near.close()
+    assert (await words.search("allopurinol", 1))[0].id == "gout-2"
+    words.close()
+    again = open_searcher(spec_of(engine, place, mode="text"), "", tmp_path)
+    assert (await again.search("allopurinol", 1))[0].id == "gout-2"
+    again.close()
+
+
+async def test_fused_with_an_index_of_ours_by_the_id_of_passages(engine, place, tmp_path):
+    push(engine, place)
+    corpus = tmp_path / "ours"
+    corpus.mkdir()
+    lines = [json.dumps({"_id": id, "title": title, "text": text}) for id, (title, text) in TEXTS.items()]
+    (corpus / "corpus.jsonl").write_text("\n".join(lines))
+    other = spec_of(engine, place, embed=EMBED)
+    searcher = open_searcher(parse("rrf").having(a="bm25", b=other), f"beir:{corpus}", tmp_path)
+    hits = await searcher.search("allopurinol lowers uric acid", 3)
+    assert hits[0].id == "gout-2"
+    assert hits[0].score == pytest.approx(2 / 61)
+    assert len({hit.id for hit in hits}) == 3
+
+
+async def test_a_place_that_is_taken_away_costs_the_search(engine, place, tmp_path):
+    push(engine, place)
+    searcher = open_searcher(spec_of(engine, place, embed=EMBED), "", tmp_path)
+    take_away(engine, place)
+    with pytest.raises(GaveUp) as caught:
+        await searcher.search("allopurinol", 1)
+    assert "\n" not in str(caught.value)
+    searcher.close()
+
+
+def take_away(engine, place):
+    """Remove what is searched while it is open, by the engine's own means."""
+    if engine == "lancedb":
+        shutil.rmtree(place)
+    elif engine == "milvus":
+        from pymilvus import MilvusClient
+
+        client = MilvusClient(place)
+        client.drop_collection("passages")
+        client.close()
+    else:
+        from ragrounds.tools.retrievers.qdrant import QdrantParameters, QdrantPlace
+
+        shared = QdrantPlace(QdrantParameters(path=place))
+        client = shared.connect()
+        client.delete_collection("passages")
+        shared.release(client)
