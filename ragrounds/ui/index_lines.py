@@ -62,7 +62,7 @@ def index_rows(found: Sequence[IndexDetails]) -> tuple[list[str], list[list[str]
         made = one.manifest
         passages = f"{made.passages:,}" if made else "half-built"
         kept = len(one.generations)
-        number = "" if one.generation is None else f"{one.generation} of {kept}" if kept > 1 else f"{one.generation}"
+        number = f"{one.generation} of {kept}" if kept > 1 else str(one.generation or "")
         version, chunker = (made.version, made.chunker) if made else ("", "")
         size = f"{one.bytes / 1e6:,.1f}"
         rows.append([one.name, passages, version, number, str(len(one.engines)), size, chunker])

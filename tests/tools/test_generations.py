@@ -15,17 +15,18 @@ import ragrounds as rr
 from ragrounds.api import index
 from ragrounds.api.resume import kept_options
 from ragrounds.api.workspace import chosen_settings
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError
 from ragrounds.tools import collection_builder
 from ragrounds.tools.collection import POINTER, Collection, generation_folder, open_named
 from ragrounds.tools.collection_builder import exclusive_build
-from ragrounds.tools.generations import opened_specs
+from ragrounds.tools.generations import note_searcher, opened_specs
 from ragrounds.tools.retriever import open_searcher
 from tests.tools.embedding_doubles import Hashing
 from tests.tools.living_index import WORDS, Killed, Rows, dying, held, jsonl, rankings, settled
 
 DENSE = "dense[model=import:tests.tools.embedding_doubles:Hashing,store=faiss]"
 CHROMA = "dense[model=import:tests.tools.embedding_doubles:Hashing,store=chroma]"
+SMALLER = [DENSE.replace("store=faiss", f"store=faiss[index={form}]") for form in ("sq8", "hnsw")]
 CUT = "recursive[overlap=5,size=40]"
 ROWS = {f"d{n}": f"{word} and the number {n}, told at such length that it is cut" for n, word in enumerate(WORDS)}
 
@@ -110,7 +111,9 @@ def test_engines_follow_and_vectors_are_not_made_again(tmp_path, monkeypatch):
     pytest.importorskip("faiss")
     monkeypatch.setattr(Hashing, "calls", [])
     built(tmp_path, ROWS, retrievers=["bm25", DENSE])
-    added(tmp_path, {"new": "croup and cough"})
+    assert sum(Hashing.calls) == len(ROWS)
+    added(tmp_path, {"new": "croup and cough", "d2": "replaced"})
+    assert sum(Hashing.calls) == len(ROWS) + 2
     folder = generation_folder(tmp_path / "indexes" / "mine", 2)
     assert len(opened_specs(folder)) == 2
     assert len(list(folder.glob("*/engine.json"))) >= 2
@@ -202,6 +205,37 @@ def test_a_pointer_that_cannot_be_read_says_what_to_do(tmp_path):
     (tmp_path / "indexes" / "mine" / POINTER).write_text("{")
     with pytest.raises(UserError, match=r'Write {"generation": NUMBER} into it'):
         open_named("mine", tmp_path)
+
+
+def test_a_full_disk_leaves_the_generation_that_is_searched(tmp_path, monkeypatch):
+    built(tmp_path, ROWS)
+
+    def _full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(collection_builder.PassageWriter, "flush", _full)
+        with pytest.raises(StopRun, match=r"No space left.*What is built is kept"):
+            added(tmp_path, {"new": "croup"})
+    assert held(tmp_path) == ROWS
+    assert added(tmp_path, {"new": "croup"}).changes.added == 1
+
+
+def test_a_retriever_that_cannot_be_built_is_told_and_the_others_follow(tmp_path):
+    built(tmp_path, ROWS)
+    folder = generation_folder(tmp_path / "indexes" / "mine", 1)
+    note_searcher(folder, "dense[model=import:nowhere.at.all:GONE,store=faiss]")
+    made = added(tmp_path, {"new": "croup"})
+    (told,) = made.not_followed
+    assert told.startswith("dense[model=")
+    assert made.retrievers == ("bm25[analyser=lucene-english,b=0.4,k1=0.9]",)
+
+
+def test_a_spec_with_a_key_is_not_noted(tmp_path):
+    built(tmp_path, ROWS)
+    folder = generation_folder(tmp_path / "indexes" / "mine", 1)
+    note_searcher(folder, 'dense[model="openai:x",base_url="https://host/v1?api_key=sk-abcdefghij1234567890ABCDEF"]')
+    assert opened_specs(folder) == ["bm25[analyser=lucene-english,b=0.4,k1=0.9]"]
 
 
 # --- deaths
@@ -359,4 +393,4 @@ def test_any_sequence_of_changes_is_a_fresh_build(first, steps, chunker):
 def test_any_sequence_of_changes_is_a_fresh_build_for_every_engine(first, steps, chunker):
     pytest.importorskip("faiss")
     pytest.importorskip("chromadb")
-    lives(["bm25[analyser=lucene-english,b=0.4,k1=0.9]", DENSE, CHROMA], first, steps, chunker)
+    lives(["bm25[analyser=lucene-english,b=0.4,k1=0.9]", DENSE, *SMALLER, CHROMA], first, steps, chunker)

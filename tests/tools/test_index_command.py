@@ -54,6 +54,32 @@ def test_build_list_show_remove(run, corpus, tmp_path):
     assert (corpus / "a.md").exists()
 
 
+def test_an_index_is_changed(run, corpus, tmp_path):
+    run("build", "mine", "--from", corpus)
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "c.txt").write_text("Croup again")
+    added = run("add", "mine", "--from", more)
+    assert "1 file read" in added.stderr
+    assert "generation 2: 1 added, 2 unchanged" in added.stderr
+    assert "`ragrounds index prune`" in added.stderr
+    with pytest.raises(UserError, match=r"documents were added to it from .*more, which would go"):
+        run("build", "mine", "--from", corpus)
+    assert "generation 3: 1 removed, 2 unchanged" in run("delete", "mine", "a.md").stderr
+    assert "3 of 3" in run("ls").stdout
+    told = run("show", "mine").stdout
+    assert "delete: 1 removed, 2 unchanged; searched" in told
+    assert "add: 1 added, 2 unchanged; not needed any more" in told
+    looked = json.loads(run("prune", "--dry-run", "--json").stdout)["generations"]
+    assert [one["generation"]["number"] for one in looked] == [1, 2]
+    with pytest.raises(UserError, match="Nothing was removed: give `confirmed=True`"):
+        run("prune")
+    assert "removed 2" in run("prune", "--yes").stderr
+    assert "there is no generation to remove" in run("prune", "--yes").stderr
+    with pytest.raises(UserError, match="is the one that is searched"):
+        run("rm", "mine", "--generation", "3", "--yes")
+
+
 def test_bad_lines_are_counted_and_listed(run, tmp_path):
     file = tmp_path / "c.jsonl"
     file.write_text('{"id": "1", "text": "x"}\n{broken\n{"id": "1", "text": "again"}\n{"id": "2", "text": "y"}\n')
