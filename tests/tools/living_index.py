@@ -51,10 +51,10 @@ def held(home: Path, name: str = "mine") -> Rows:
     return found
 
 
-def rankings(home: Path, name: str, spec: str) -> list[list[tuple[str, float]]]:
-    """What some questions find, with scores."""
+def rankings(home: Path, name: str, spec: str, k: int = 5) -> list[list[tuple[str, float]]]:
+    """The `k` best that some questions find, with scores."""
     searcher = open_searcher(spec, name, home)
-    found = [asyncio.run(searcher.search(query, 5)) for query in (*WORDS, "gout cough fever")]
+    found = [asyncio.run(searcher.search(query, k)) for query in (*WORDS, "gout cough fever")]
     return [[(hit.id, round(hit.score, 5)) for hit in hits] for hits in found]
 
 

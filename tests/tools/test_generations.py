@@ -372,9 +372,12 @@ def lives(engines: list[str], first: Rows, steps: list, chunker: str) -> None:
         fresh = home / "fresh"
         made = built(fresh, model, chunker=chunker, retrievers=engines)
         assert open_named("mine", home).manifest.version == made.manifest.version
-        assert list(open_named("mine", home).store.each()) == list(open_named("mine", fresh).store.each())
+        passages = list(open_named("mine", fresh).store.each())
+        assert list(open_named("mine", home).store.each()) == passages
         for spec in engines:
-            assert rankings(home, "mine", spec) == rankings(fresh, "mine", spec)
+            # Which of several equal vectors a graph search leaves out at k is chance: there, all are asked for.
+            k = len(passages) if spec == CHROMA else 5
+            assert rankings(home, "mine", spec, k) == rankings(fresh, "mine", spec, k)
         number = index.describe("mine", home=home).generation
         assert number is not None
         kept = Collection(generation_folder(home / "indexes" / "mine", number))
