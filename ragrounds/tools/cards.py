@@ -23,7 +23,7 @@ class RetrieverCard(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    kind: Literal["dense", "api", "foreign", "reranker"]
+    kind: Literal["dense", "api", "foreign", "reranker", "sparse", "late"]
     encoding: Encoding
     size: str = ""
     """How many parameters the weights have."""
@@ -43,6 +43,11 @@ def cards() -> dict[str, RetrieverCard]:
         rest = {key: value for key, value in row.items() if key in own}
         found[row["name"]] = msgspec.convert({**rest, "encoding": encoding}, RetrieverCard)
     return found
+
+
+def card_names(*kinds: str) -> list[str]:
+    """Names of the cards of some kinds."""
+    return [card.name for card in cards().values() if card.kind in kinds]
 
 
 def missing(card: RetrieverCard) -> str:

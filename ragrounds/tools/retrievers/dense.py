@@ -27,7 +27,7 @@ from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
-from ragrounds.tools.cards import card_encoding, cards, encoding_of
+from ragrounds.tools.cards import card_encoding, card_names, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
@@ -397,6 +397,11 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     return corpora.each(lambda collection: open_dense(collection, spec, card, progress=corpora.progress))
 
 
+def _names() -> list[str]:
+    """Rerankers too: who names one as a retriever is told how it is used."""
+    return card_names("dense", "api", "foreign", "reranker")
+
+
 _DEFAULTS = Encoding(model="")
 DENSE = Retriever(
     name="dense",
@@ -430,5 +435,5 @@ DENSE = Retriever(
     cost="the model once for each query",
     extra="dense",
     library="chromadb",
-    further_names=cards,
+    further_names=_names,
 )
