@@ -175,9 +175,9 @@ async def test_a_provider_that_takes_no_query_at_all_ends_the_run() -> None:
     searcher = WebSearcher(
         parse("web[provider=tavily]"), provider=tavily(lambda request: replied(400, {"detail": {"error": "Bad."}}))
     )
-    for number in range(9):
+    for number in range(49):
         assert await searcher.search(f"q{number}", 1) == []
-    with pytest.raises(StopRun, match=r"each of the first 10 queries, so it is not the queries.*Bad"):
+    with pytest.raises(StopRun, match=r"each of the first 50 queries, so it is not the queries.*Bad"):
         await searcher.search("q", 1)
 
 

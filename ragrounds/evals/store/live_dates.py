@@ -23,7 +23,7 @@ _CHUNK = 500
 
 _SAID = (
     ("search_refused", "{} had a query that was refused"),
-    ("query_cut", "{} had one cut to the provider's length"),
+    ("query_cut", "{} had a query cut to the provider's length"),
 )
 
 

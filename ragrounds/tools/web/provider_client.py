@@ -35,7 +35,7 @@ SECONDS = 20.0
 """For one request and its answer."""
 _SAID = 300
 """Characters of a provider's own words in an error."""
-_FIRST_REFUSED = 10
+_FIRST_REFUSED = 50
 """Queries of which none was answered, after which it is not the queries."""
 _NEVER = frozenset({401, 402, 407, 432, 433})
 """The key is wrong, the plan is used up (Tavily's 432 and 433): every further search would end alike."""
