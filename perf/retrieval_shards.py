@@ -1,4 +1,4 @@
-"""One index beside the same in shards: identical rankings and scores, to the last bit.
+"""One index beside the same counted in several runs: identical rankings and scores, to the last bit.
 
 head -n 100000 m1.jsonl > m01.jsonl
 python perf/retrieval_shards.py DATA m01.jsonl HOME
@@ -24,9 +24,9 @@ def main(data: Path, corpus: Path, home: Path) -> None:
         for old in collection.folder.glob("bm25-*"):
             shutil.rmtree(old)
         searcher = open_bm25(collection, Bm25Parameters(), shard=shard)
-        count = len(searcher._shards)
+        count = -(-len(collection.store) // shard)
         results[count] = [searcher.ranked(question, 100) for question in questions[:500]]
-        print(f"{len(collection.store):,} passages in {count} shards: {len(results[count])} questions, top 100")
+        print(f"{len(collection.store):,} passages counted in {count} runs: {len(results[count])} questions, top 100")
     one, several = results.values()
     same = sum(left == right for left, right in zip(one, several, strict=True))
     print(f"identical rankings and scores: {same} of {len(one)}")

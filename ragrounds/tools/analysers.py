@@ -168,12 +168,13 @@ class LuceneEnglish:
             try:
                 term = terms[word]
             except KeyError:
-                term = self._term(word)
+                term = self.term(word)
             if term is not None:
                 result.append(term)
         return result
 
-    def _term(self, word: str) -> str | None:
+    def term(self, word: str) -> str | None:
+        """The term of a word as :func:`words` gives it; ``None``: it is left out."""
         bare = word[:-2] if word.endswith(_POSSESSIVES) else word
         term = None if not bare or bare in STOP_WORDS else self._stem(bare)
         if len(self._terms) >= _CACHED:  # a corpus has no end of numbers and misprints

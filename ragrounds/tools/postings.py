@@ -1,16 +1,29 @@
-"""Postings of one shard of a lexical index: which passages hold a term, with the weight of the term in each.
+"""Postings of a lexical index: which passages hold a term, how often, and a bound of what it adds to their scores.
 
-A shard is a sparse matrix, passages × terms, kept by columns in three raw files that are memory-mapped. The weights
-leave out the inverse document frequency: it goes into the query's weights, so that one index serves several variants
-of BM25, and its values come from the whole index and not from the shard.
+Terms are numbered, the common ones first. The passages are cut into windows of 65,536. In the folder of an index stand,
+as raw arrays that are memory-mapped:
+
+* ``common/`` — the terms of :func:`common_from` passages and more: ``low.u16``, a passage's place in its window;
+  ``starts.i64``, where the list of each term begins. ``windows.u32`` says where, in that list, each window begins;
+* ``rare/`` — the others: ``passages.u32`` and ``starts.i64``;
+* both with ``counts.u8``, how often the term stands in the passage, 255 for that and more (then ``many_keys.i64``,
+  ascending, and ``many_counts.i32`` know), and with ``codes.u8``, the weight in 255ths of the term's greatest,
+  rounded up;
+* ``dense.u8`` — a row of codes of all passages for each term that one in :data:`DENSE` holds; ``rows.i32`` its number;
+* ``lengths.u32`` — each passage's number of terms; ``most.f32`` and ``holders.u32`` — each term's greatest weight and
+  number of passages.
+
+So a posting takes four bytes, and a search reads three of them. Exact weights come from counts and lengths, and leave
+out the inverse document frequency: it goes into the query's weights, so that one index serves several variants of BM25.
+The codes are bounds: they say which passages cannot be among the best, and never decide between two.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +33,23 @@ from ragrounds.tools.collection import map_array
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
-_NARROW = 0.5
-"""Passages are left out once the terms that are left can add no more than this share of what the best have."""
-_AGAIN = 0.7
-"""They are gone through again when what is left has fallen to this share."""
-_SAMPLE = 16
-"""One score in so many is looked at to see where the best begin."""
-_LOOK_UP = 40
-"""Finding one passage in a list by bisection costs about as much as adding this many entries of the list."""
-_LONG = 0.02
-"""A term is common, and worth a check before it is added, if more than this share of the passages hold it."""
-_MARGIN = 1e-4
-"""Relative room for rounding when a passage is judged out of reach; float32 sums of 1,000 terms err by less."""
+WINDOW_BITS = 16
+WINDOW = 1 << WINDOW_BITS
+"""Passages of a window: their bounds are summed in 16 bits, in 128 kB, which the processor's cache holds."""
+LEVELS = 255
+"""The code of a term's greatest weight; 0 stands for a passage without the term."""
+FULL = 255
+"""From this count on the exact one stands in a table beside the postings."""
+DENSE = 16
+"""A term has a dense row if at least one passage in so many holds it."""
+_RARE = 64
+_COMPILED_TERMS = 8_000
+"""Queries of more terms than this are answered by the plain sum: bounds in 16 bits would say nothing."""
+
+
+def common_from(passages: int) -> int:
+    """How many passages hold a common term: at least four to a window, so that the windows' table stays small."""
+    return max(_RARE, 4 * -(-passages // WINDOW))
 
 
 @dataclass(frozen=True)
@@ -43,141 +61,145 @@ class Weighted:
     most: float
 
 
-class Shard:
-    """Reads one shard. `first` is the position of its first passage in the collection, `count` its passages."""
+@dataclass(frozen=True)
+class Norms:
+    """What a passage's length does to the weights of its terms: ``count / (count + k1 * (1 - b + b * length / mean))``.
 
-    def __init__(self, folder: Path, first: int, count: int) -> None:
-        self.first = first
-        self.count = count
-        self._weights: Floats = map_array(folder / "weights.f32", np.float32)
-        self._passages: Ints = map_array(folder / "passages.i32", np.int32)
-        self._starts: npt.NDArray[np.int64] = map_array(folder / "starts.i64", np.int64)
+    `lengths` are those of all passages, `mean` is theirs.
+    """
 
-    def column(self, term: int) -> tuple[Ints, Floats]:
-        """Passages (positions inside the shard, ascending) that hold a term, and its weight in each."""
-        if term + 1 >= len(self._starts):  # the shard ends before the vocabulary does
-            return self._passages[:0], self._weights[:0]
-        start, end = int(self._starts[term]), int(self._starts[term + 1])
-        return self._passages[start:end], self._weights[start:end]
+    lengths: npt.NDArray[np.uint32]
+    k1: float
+    b: float
+    mean: float
 
-    def summed(self, query: Sequence[Weighted], positions: Ints) -> npt.NDArray[np.float64]:
-        """The scores of some passages (positions inside the shard, ascending), summed in 64 bits."""
-        scores = np.zeros(len(positions))
+    def weights(self, counts: npt.NDArray[np.int32], passages: npt.NDArray[np.generic]) -> Floats:
+        """The weights of some postings, rounded to 32 bits as the last step."""
+        lengths = self.lengths[passages].astype(np.float64)
+        norms = self.k1 * (1 - self.b + self.b * lengths / self.mean)
+        wide = counts.astype(np.float64)
+        weights: Floats = (wide / (wide + norms)).astype(np.float32)
+        return weights
+
+
+class RawLists(NamedTuple):
+    """The arrays of an index; the module tells what is in each."""
+
+    low: npt.NDArray[np.uint16]
+    common_codes: npt.NDArray[np.uint8]
+    common_counts: npt.NDArray[np.uint8]
+    common_starts: npt.NDArray[np.int64]
+    windows: npt.NDArray[np.uint32]
+    rows: npt.NDArray[np.int32]
+    dense: npt.NDArray[np.uint8]
+    rare: npt.NDArray[np.uint32]
+    rare_codes: npt.NDArray[np.uint8]
+    rare_counts: npt.NDArray[np.uint8]
+    rare_starts: npt.NDArray[np.int64]
+    many_keys: npt.NDArray[np.int64]
+    many_counts: npt.NDArray[np.int32]
+
+
+class Postings:
+    """Reads the postings of one index. Safe for many threads at once."""
+
+    def __init__(self, folder: Path, passages: int, k1: float, b: float, mean: float) -> None:
+        self.passages = passages
+        self.norms = Norms(map_array(folder / "lengths.u32", np.uint32), k1, b, mean)
+        self.holders = map_array(folder / "holders.u32", np.uint32)
+        self.most = map_array(folder / "most.f32", np.float32)
+        windows = -(-passages // WINDOW)
+        self.lists = RawLists(
+            low=map_array(folder / "common" / "low.u16", np.uint16),
+            common_codes=map_array(folder / "common" / "codes.u8", np.uint8),
+            common_counts=map_array(folder / "common" / "counts.u8", np.uint8),
+            common_starts=map_array(folder / "common" / "starts.i64", np.int64),
+            windows=map_array(folder / "windows.u32", np.uint32).reshape(-1, windows + 1),
+            rows=map_array(folder / "rows.i32", np.int32),
+            dense=map_array(folder / "dense.u8", np.uint8).reshape(-1, windows * WINDOW),
+            rare=map_array(folder / "rare" / "passages.u32", np.uint32),
+            rare_codes=map_array(folder / "rare" / "codes.u8", np.uint8),
+            rare_counts=map_array(folder / "rare" / "counts.u8", np.uint8),
+            rare_starts=map_array(folder / "rare" / "starts.i64", np.int64),
+            many_keys=map_array(folder / "many_keys.i64", np.int64),
+            many_counts=map_array(folder / "many_counts.i32", np.int32),
+        )
+        for array in (self.norms.lengths, *self.lists):
+            array.flags.writeable = False  # as mapped ones are; numba would compile all again for an empty one
+
+    def column(self, term: int) -> tuple[npt.NDArray[np.int64], Floats]:
+        """The passages that hold a term, ascending, and its exact weight in each."""
+        lists = self.lists
+        common = len(lists.common_starts) - 1
+        if term < common:
+            span = slice(int(lists.common_starts[term]), int(lists.common_starts[term + 1]))
+            ends = lists.windows[term].astype(np.int64)
+            passages = np.repeat(np.arange(len(ends) - 1, dtype=np.int64) << WINDOW_BITS, np.diff(ends))
+            passages += lists.low[span]
+            counts = lists.common_counts[span].astype(np.int32)
+        else:
+            span = slice(int(lists.rare_starts[term - common]), int(lists.rare_starts[term - common + 1]))
+            passages = lists.rare[span].astype(np.int64)
+            counts = lists.rare_counts[span].astype(np.int32)
+        full = np.flatnonzero(counts == FULL)
+        if len(full):
+            counts[full] = lists.many_counts[np.searchsorted(lists.many_keys, (term << 32) | passages[full])]
+        return passages, self.norms.weights(counts, passages)
+
+    def best(self, query: Sequence[Weighted], k: int) -> tuple[npt.NDArray[np.int64], Floats]:
+        """The `k` best passages with a score above 0, best first; ties go to the earlier passage.
+
+        All postings of the query are added, which needs nothing but numpy and is what :meth:`compiled` is held
+        against.
+
+        Args:
+            query: Terms, the most important first. Scores are 32-bit sums in this order.
+            k: How many, at least 1.
+        """
+        scores = np.zeros(self.passages, dtype=np.float32)
         for term in query:
             passages, weights = self.column(term.term)
-            if len(passages):
-                at = np.minimum(np.searchsorted(passages, positions), len(passages) - 1)
-                held = passages[at] == positions
-                scores[held] += weights[at[held]] * np.float32(term.weight)
-        return scores
+            scores[passages] += weights * np.float32(term.weight)
+        return top(scores, k)
 
-    def compiled(self, query: Sequence[Weighted], k: int, least: float) -> tuple[Ints, Floats]:
-        """:meth:`best`, compiled by numba.
+    def compiled(self, query: Sequence[Weighted], k: int) -> tuple[npt.NDArray[np.int64], Floats]:
+        """:meth:`best`, compiled by numba, with the same result to the last bit.
 
         Raises:
             ImportError: numba is not installed.
         """
-        from ragrounds.tools.postings_numba import search
+        from ragrounds.tools import postings_numba
 
-        # Terms behind the end of the shard's vocabulary have no postings in it.
-        terms = np.minimum(np.array([term.term for term in query], dtype=np.int64), len(self._starts) - 1)
-        ends = np.minimum(terms + 1, len(self._starts) - 1)
-        positions, scores = search(
-            self._passages,
-            self._weights,
-            self._starts[terms],
-            self._starts[ends],
+        if len(query) > _COMPILED_TERMS:
+            return self.best(query, k)
+        norms = self.norms
+        found, scores = postings_numba.search(
+            self.lists,
+            norms.lengths,
+            (float(norms.k1), float(norms.b), float(norms.mean)),
+            np.array([term.term for term in query], dtype=np.int64),
             np.array([term.weight for term in query], dtype=np.float32),
-            np.array([term.most for term in query]),
-            self.count,
-            min(k, self.count),
-            least,
-            _LONG,
-            _NARROW,
-            _AGAIN,
-            _MARGIN,
-            _LOOK_UP,
+            np.array([term.most for term in query], dtype=np.float64),
+            min(k, self.passages),
         )
-        order = np.lexsort((positions, -scores))
-        return positions[order], scores[order]
+        order = np.lexsort((found, -scores))[:k]
+        order = order[scores[order] > 0]
+        return found[order], scores[order]
 
-    def best(self, query: Sequence[Weighted], k: int, least: float) -> tuple[Ints, Floats]:
-        """The `k` best passages with a score above 0, best first; ties go to the earlier passage.
-
-        Args:
-            query: Terms, the most important first. They are added in this order, which is the same in every shard, so
-                that scores do not depend, to the last bit, on how the collection is cut.
-            k: How many, at least 1.
-            least: A score that `k` passages of other shards are known to reach; passages below it may be left out.
-
-        Once the terms that are left cannot lift a passage into the best `k`, only those that still can are followed
-        (MaxScore, Turtle and Flood 1995). This changes no result.
-        """
-        scores = np.zeros(self.count, dtype=np.float32)
-        leaders: Ints | None = None
-        candidates: Ints | None = None
-        total = left = sum(term.most for term in query)
-        checked = math.inf
+    def summed(self, query: Sequence[Weighted], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The scores of some passages (positions, ascending), summed in 64 bits."""
+        scores = np.zeros(len(positions))
         for term in query:
             passages, weights = self.column(term.term)
-            if (
-                left < _NARROW * max(least, total - left)
-                and left < _AGAIN * checked
-                and len(passages) > self.count * _LONG
-            ):
-                if leaders is None:
-                    leaders = _leaders(scores, 8 * k)
-                least = max(least, _reached(scores[leaders], k))
-                checked = left
-                if left < _NARROW * least:
-                    candidates = _above(scores, least * (1 - _MARGIN) - left, candidates)
-            if candidates is not None and len(candidates) * _LOOK_UP < len(passages):
-                _add_some(scores, candidates, passages, weights, np.float32(term.weight))
-            else:
-                np.add.at(scores, passages, weights * np.float32(term.weight))
-            left -= term.most
-        if candidates is None:
-            reached = max(least, _reached(scores[_leaders(scores, 8 * k)], k))
-            candidates = _above(scores, reached * (1 - _MARGIN), None)
-        return top(scores, _above(scores, 0.0, candidates), k)
+            at = np.minimum(np.searchsorted(passages, positions), len(passages) - 1)
+            held = passages[at] == positions
+            scores[held] += weights[at[held]] * np.float32(term.weight)
+        return scores
 
 
-def _leaders(scores: Floats, count: int) -> Ints:
-    """About `count` passages with the best scores so far: among them the k-th best is a score that k passages reach.
-
-    Where to draw the line is seen in a sample, so that the many others are never listed.
-    """
-    sample = scores[::_SAMPLE]
-    rank = count // _SAMPLE
-    if 0 < rank < len(sample):
-        found = _above(scores, float(np.partition(sample, len(sample) - rank)[-rank]), None)
-        if len(found) >= count // 4:
-            return found
-    return _above(scores, 0.0, None)
-
-
-def _reached(scores: Floats, k: int) -> float:
-    """The k-th best of some scores, 0 where they are fewer."""
-    return float(np.partition(scores, len(scores) - k)[-k]) if len(scores) >= k else 0.0
-
-
-def _above(scores: Floats, bar: float, among: Ints | None) -> Ints:
-    """Positions, ascending, whose score exceeds a bar."""
-    if among is None:
-        return np.flatnonzero(scores > np.float32(bar)).astype(np.int32)
-    return among[scores[among] > np.float32(bar)]
-
-
-def _add_some(scores: Floats, candidates: Ints, passages: Ints, weights: Floats, factor: np.float32) -> None:
-    """Add a term to the candidates alone."""
-    at = np.searchsorted(passages, candidates)
-    at[at == len(passages)] = 0
-    held = passages[at] == candidates
-    scores[candidates[held]] += weights[at[held]] * factor
-
-
-def top(scores: Floats, positions: Ints, k: int) -> tuple[Ints, Floats]:
-    """The `k` best of some ascending positions, best first, ties to the earlier one."""
+def top(scores: Floats, k: int) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The positions of the `k` best scores above 0, best first, ties to the earlier one."""
+    positions = np.flatnonzero(scores > 0)
     values = scores[positions]
     if len(values) > k:
         bar = np.partition(values, len(values) - k)[-k]

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError
 from ragrounds.specs import parse
-from ragrounds.tools import postings
+from ragrounds.tools import bm25_builder as builder
+from ragrounds.tools import bm25_counting
 from ragrounds.tools.analysers import analyser, words
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.retriever import open_searcher
-from ragrounds.tools.retrievers import bm25 as bm25_building
 from ragrounds.tools.retrievers import bm25 as module
 from ragrounds.tools.retrievers.bm25 import open_bm25
 
@@ -118,12 +118,10 @@ _texts = st.lists(_words, max_size=12).map(" ".join)
     query_weighted=st.booleans(),
     lucene=st.booleans(),
     shard=st.integers(1, 26),
-    common=st.sampled_from([0.0, 0.02, 0.5]),
-    look_up=st.sampled_from([0, 2, 40]),
 )
 @pytest.mark.slow
 def test_scores_are_the_formulas_and_no_cut_changes_them(
-    documents, query, k, k1, b, query_weighted, lucene, shard, common, look_up, tmp_path_factory
+    documents, query, k, k1, b, query_weighted, lucene, shard, tmp_path_factory
 ):
     home = tmp_path_factory.mktemp("home")
     folder = home / "c"
@@ -136,9 +134,7 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
         parse(f"bm25[analyser=plain,k1={k1},b={b},query_weighted={str(query_weighted).lower()},lengths={lengths}]")
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bm25_building, "_BATCH", 3)
-        patch.setattr(postings, "_LONG", common)  # so that the short-cuts are taken in small collections too
-        patch.setattr(postings, "_LOOK_UP", look_up)
+        patch.setattr(bm25_counting, "BATCH", 3)
         collection = open_collection(f"beir:{folder}", home)
         searcher = open_bm25(collection, chosen, shard=shard)
         cut = searcher.ranked(query, k)
@@ -147,7 +143,6 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
             searcher._compiled = True
             compiled = searcher.ranked(query, k)
         shutil.rmtree(next(collection.folder.glob("bm25-*")))
-        patch.setattr(postings, "_LONG", 2.0)
         whole = open_bm25(collection, chosen).ranked(query, len(documents))
         by_id = open_bm25(collection, replace(chosen, ties="id", zeros=True)).ranked(query, k)
     expected = naive(documents, query, k1, b, query_weighted, lucene)
@@ -167,9 +162,9 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
 def test_lengths_in_one_byte():
     """Lucene's own table: exact to 40, then steps of 2, 4, 8 …"""
     lengths = np.array([0, 1, 39, 40, 41, 42, 55, 56, 57, 59, 60, 1000, 2_000_000], dtype=np.float64)
-    assert module.one_byte(lengths).tolist() == [0, 1, 39, 40, 40, 42, 54, 56, 56, 56, 60, 984, 1966104]
+    assert builder.one_byte(lengths).tolist() == [0, 1, 39, 40, 40, 42, 54, 56, 56, 56, 60, 984, 1966104]
     many = np.arange(200_000, dtype=np.float64)
-    assert module.one_byte(many).tolist() == [in_one_byte(length) for length in range(200_000)]
+    assert builder.one_byte(many).tolist() == [in_one_byte(length) for length in range(200_000)]
 
 
 def test_switches_stand_in_the_spec_only_where_they_are_set(beir, tmp_path):
@@ -187,7 +182,7 @@ def test_switches_stand_in_the_spec_only_where_they_are_set(beir, tmp_path):
 def test_an_interrupted_index_goes_on(beir, tmp_path, monkeypatch):
     collection = open_collection(beir([(f"d{n}", "", f"w{n % 7} w{n % 3} common") for n in range(50)]), tmp_path)
     chosen = module.bm25_parameters(parse("bm25[analyser=plain]"))
-    monkeypatch.setattr(bm25_building, "_BATCH", 5)
+    monkeypatch.setattr(bm25_counting, "BATCH", 5)
 
     class Killed(BaseException):
         pass
@@ -252,3 +247,45 @@ def test_scifact_agrees_with_anserini(data, tmp_path):
 def _as_trec(path):
     rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
     return "".join(f"{query} 0 {document} {grade}\n" for query, document, grade in rows)
+
+
+def test_several_processes_count_what_one_does(beir, tmp_path, monkeypatch):
+    rows = [(f"d{n}", "", f"w{n % 7} Wörter {n % 3} common's") for n in range(60)]
+    one = open_bm25(open_collection(beir(rows), tmp_path), module.Bm25Parameters())
+    monkeypatch.setattr(bm25_counting, "PARALLEL", 10)
+    monkeypatch.setattr(builder.os, "sched_getaffinity", lambda _: {0, 1})
+    told = []
+    several = open_bm25(
+        open_collection(beir(rows), tmp_path / "other"), module.Bm25Parameters(), shard=25, progress=told.append
+    )
+    assert told[-1] == 60
+    assert told == sorted(told)
+    for query in ("w1 wörter", "2 common"):
+        assert several.ranked(query, 60) == one.ranked(query, 60)
+    assert [path.name for path in several._folder.glob("run-*")] == []
+
+
+def test_a_process_that_cannot_count_is_told(beir, tmp_path, monkeypatch):
+    monkeypatch.setattr(bm25_counting, "PARALLEL", 2)
+    monkeypatch.setattr(builder.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(bm25_counting.sys, "executable", "/bin/false")
+    collection = open_collection(beir(_ROWS), tmp_path)
+    with pytest.raises(StopRun, match="counting in another process failed"):
+        open_bm25(collection, module.Bm25Parameters())
+    monkeypatch.undo()
+    assert open_bm25(collection, module.Bm25Parameters()).ranked("statins", 1)
+
+
+def test_an_index_of_an_earlier_form_is_built_again_and_removed(beir, tmp_path):
+    collection = open_collection(beir(_ROWS), tmp_path)
+    for name, index, form in (
+        ("bm25-old", "bm25[analyser=lucene-english,b=0.4,k1=0.9]", 1),
+        ("bm25-x", "bm25[b=1]", 1),
+    ):
+        (collection.folder / name).mkdir()
+        (collection.folder / name / "engine.json").write_text(
+            json.dumps({"format": form, "index": index, "shards": []})
+        )
+    assert open_bm25(collection, module.Bm25Parameters()).ranked("statins", 1)
+    assert not (collection.folder / "bm25-old").exists()
+    assert (collection.folder / "bm25-x").exists()

@@ -1,4 +1,4 @@
-"""BM25 (Robertson and Zaragoza 2009) over the shards of a collection, with the statistics of the whole.
+"""BM25 (Robertson and Zaragoza 2009) over a collection.
 
 Two variants share one index:
 
@@ -18,9 +18,8 @@ are found. The authors' programs have it otherwise, each by a switch:
 * ``ties=id`` — as Anserini: equal scores are ordered by the passage's id, ascending, in place of its position.
 * ``zeros=true`` — as R2MED and BRIGHT: a ranking is filled up with passages of score 0, in the corpus' order.
 
-The index is built shard by shard, in bounded memory. First all passages are read once, and each shard's counts go to
-the disk; a build that was killed resumes after the last whole shard. Then, the mean length being known, each shard's
-counts become weights.
+The index is built in bounded memory (:mod:`ragrounds.tools.bm25_builder`), and searched by
+:mod:`ragrounds.tools.postings`: only what may be among the best is scored, and the result is that of scoring all.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ import asyncio
 import hashlib
 import importlib.util
 import math
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
@@ -37,17 +37,18 @@ from typing import Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from ragrounds.contracts import Searcher
 from ragrounds.digests import code_digest, code_unless_first, text_digest
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
-from ragrounds.tools.analysers import NAMES, Analyser, analyser
-from ragrounds.tools.collection import Collection, map_array, write_whole
+from ragrounds.tools.analysers import NAMES, analyser
+from ragrounds.tools.bm25_builder import RUN_PASSAGES, build_index, mean_length, remove_runs
+from ragrounds.tools.bm25_vocabulary import Vocabulary
+from ragrounds.tools.collection import Collection, write_whole
 from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
-from ragrounds.tools.postings import Shard, Weighted
+from ragrounds.tools.postings import Postings, Weighted
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 _NEAR = 1e-5
@@ -118,8 +119,6 @@ class Bm25Statistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fi
     tokens: int
     """Terms of all passages together, repetitions included."""
     terms: int
-    shards: tuple[tuple[int, int], ...]
-    """First passage and number of passages of each."""
     empty: int = 0
     """Passages without terms that are left out of the number of passages and of the mean length."""
 
@@ -144,14 +143,9 @@ class Bm25Searcher:
         self.corpus = collection.corpus
         # Importing numba takes longer than searching a small collection a thousand times.
         self._compiled = statistics.passages > _SMALL and importlib.util.find_spec("numba") is not None
-        listed = msgspec.msgpack.decode((folder / "terms.msgpack").read_bytes(), type=list[str])
-        self._numbers = dict(zip(listed, range(len(listed)), strict=True))
-        self._holders: npt.NDArray[np.generic] = map_array(folder / "holders.u32", np.uint32)
-        self._most: npt.NDArray[np.generic] = map_array(folder / "most.f32", np.float32)
-        self._shards = [
-            Shard(folder / f"shard-{number:05}", first, count)
-            for number, (first, count) in enumerate(statistics.shards)
-        ]
+        self._vocabulary = Vocabulary(folder)
+        mean = mean_length(statistics.tokens, statistics.counted)
+        self._postings = Postings(folder, statistics.passages, parameters.k1, parameters.b, mean)
 
     @property
     def size(self) -> int:
@@ -222,38 +216,35 @@ class Bm25Searcher:
     def _exact(self, query: str, positions: Sequence[int]) -> list[tuple[int, float]]:
         """Positions with their scores, summed so that the order of the terms makes no difference: passages with the
         same weights are equal, as in Lucene."""
-        terms = self._weighted(query)
-        scored: list[tuple[int, float]] = []
-        for shard in self._shards:
-            inside = np.array(
-                sorted(p - shard.first for p in positions if 0 <= p - shard.first < shard.count), np.int32
-            )
-            sums = shard.summed(terms, inside).astype(np.float32)
-            scored += zip((inside + shard.first).tolist(), sums.tolist(), strict=True)
-        return scored
+        ascending = np.array(sorted(positions), dtype=np.int64)
+        sums = self._postings.summed(self._weighted(query), ascending).astype(np.float32)
+        return list(zip(ascending.tolist(), sums.tolist(), strict=True))
 
     def _ranked(self, query: str, k: int) -> list[tuple[int, float]]:
         """:meth:`ranked`, ties to the passage that comes first in the corpus."""
         terms = self._weighted(query)
-        best: list[tuple[int, float]] = []
-        for shard in self._shards if terms else ():
-            least = best[-1][1] if len(best) >= k else 0.0
-            positions, scores = shard.compiled(terms, k, least) if self._compiled else shard.best(terms, k, least)
-            best += zip((positions + shard.first).tolist(), scores.tolist(), strict=True)
-            best.sort(key=lambda hit: (-hit[1], hit[0]))
-            del best[k:]
-        return best
+        if not terms:
+            return []
+        search = self._postings.compiled if self._compiled else self._postings.best
+        positions, scores = search(terms, k)
+        return list(zip(positions.tolist(), scores.tolist(), strict=True))
 
     def _weighted(self, query: str) -> list[Weighted]:
-        """The query's known terms, those that can add most first."""
+        """The query's known terms, those that can add most first, of equal ones the first in the alphabet: scores are
+        summed in this order, and do not depend on how the index was built."""
         counts = Counter(self._analyse(query))
-        length = sum(count for text, count in counts.items() if text in self._numbers)
+        texts = sorted(counts)
+        known = [
+            (counts[text], term)
+            for text, term in zip(texts, self._vocabulary.find(texts), strict=True)
+            if term is not None
+        ]
+        length = sum(count for count, _ in known)
         weighted = []
-        for text, count in counts.items():
-            if (term := self._numbers.get(text)) is not None:
-                weight = self._weight(int(self._holders[term]), count, length)
-                weighted.append(Weighted(term, weight, weight * float(self._most[term])))
-        return sorted(weighted, key=lambda term: (-term.most, term.term))
+        for count, term in known:
+            weight = self._weight(int(self._postings.holders[term]), count, length)
+            weighted.append(Weighted(term, weight, weight * float(self._postings.most[term])))
+        return sorted((term for term in weighted if term.most > 0), key=lambda term: -term.most)
 
     def _weight(self, holders: int, count: int, length: int) -> float:
         """Weight of a term in the query: idf and all that the passages' weights leave out."""
@@ -266,8 +257,11 @@ class Bm25Searcher:
         return idf * idf * count / (count + k1 * (1 - b + b * length / mean))
 
 
-FORMAT = 1
-_BUILDERS = (__name__, "ragrounds.tools.analysers", "ragrounds.tools.postings")
+FORMAT = 2
+_BUILDERS = tuple(
+    f"ragrounds.tools.{name}"
+    for name in ("analysers", "bm25_builder", "bm25_counting", "bm25_merging", "bm25_vocabulary", "postings")
+)
 """Modules that decide what an index holds."""
 
 
@@ -276,14 +270,8 @@ def builders_code() -> str:
     return text_digest(*map(code_digest, _BUILDERS))
 
 
-SHARD_POSTINGS = 20_000_000
-"""A shard ends when it has this many postings (or :data:`SHARD_PASSAGES` passages): building one takes about 1 GB."""
-SHARD_PASSAGES = 200_000
-_BATCH = 2_000
-
-
 def open_bm25(
-    collection: Collection, parameters: Bm25Parameters, *, progress: Count | None = None, shard: int = SHARD_PASSAGES
+    collection: Collection, parameters: Bm25Parameters, *, progress: Count | None = None, shard: int = RUN_PASSAGES
 ) -> Bm25Searcher:
     """Open the BM25 index over a collection, after building it where it is not there.
 
@@ -291,183 +279,60 @@ def open_bm25(
         collection: What is searched.
         parameters: The analyser, k1 and b that the index is for.
         progress: Called now and then with how many passages are done.
-        shard: The most passages in one shard, where the index has to be built.
+        shard: The most passages that are counted in one piece, where the index has to be built.
 
     Raises:
         UserError: an index that does not fit the collection; another process is building the same.
         StopRun: the disk is full.
     """
-    index = parameters.index + code_unless_first("indexes", "bm25", builders_code())
+    index = f"{parameters.index} {FORMAT}" + code_unless_first("indexes", "bm25", builders_code())
     key = hashlib.blake2b(index.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"bm25-{key}"
-    statistics = whole_index(
-        collection,
-        folder,
-        Bm25Statistics,
-        (FORMAT, parameters.index),
-        lambda: _build(collection, folder, parameters, progress, shard),
-    )
+
+    def build() -> None:
+        """Build the index, and remove it in its earlier form."""
+        built = build_index(
+            collection.store,
+            folder,
+            parameters.analyser,
+            k1=parameters.k1,
+            b=parameters.b,
+            in_one_byte=parameters.lengths == "lucene",
+            version=collection.manifest.version,
+            shard=shard,
+            progress=progress,
+        )
+        statistics = Bm25Statistics(
+            format=FORMAT,
+            index=parameters.index,
+            version=collection.manifest.version,
+            passages=len(collection.store),
+            tokens=built.tokens,
+            terms=built.terms,
+            empty=built.empty,
+        )
+        write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
+        for old in collection.folder.glob("bm25-*"):
+            if old != folder and _is_former(old, parameters.index):
+                shutil.rmtree(old, ignore_errors=True)
+
+    statistics = whole_index(collection, folder, Bm25Statistics, (FORMAT, parameters.index), build)
+    remove_runs(folder)
     return Bm25Searcher(collection, folder, parameters, statistics)
 
 
-class _Counted(msgspec.Struct):
-    """Progress of a build, written down after each shard."""
+def _is_former(folder: Path, index: str) -> bool:
+    """Whether a folder holds the same index in a form of an earlier version of this package."""
 
-    index: str
-    version: str
-    shards: list[tuple[int, int]]
-    tokens: int
-    terms: int
+    class Former(msgspec.Struct):
+        format: int
+        index: str
 
-
-def _build(
-    collection: Collection, folder: Path, parameters: Bm25Parameters, progress: Count | None, shard: int
-) -> None:
-    state = _Counted(parameters.index, collection.manifest.version, [], 0, 0)
-    noted = folder / "counting.json"
-    if noted.is_file():
-        before = msgspec.json.decode(noted.read_bytes(), type=_Counted)
-        if (before.index, before.version) == (state.index, state.version):
-            state = before
-    numbers = _vocabulary(folder, state.terms)
-    analyse = analyser(parameters.analyser)
-    total = len(collection.store)
-    at = sum(count for _, count in state.shards)
-    while at < total:
-        part = folder / f"shard-{len(state.shards):05}"
-        part.mkdir(exist_ok=True)
-        known = len(numbers)
-        count, tokens = _count(collection, at, part, analyse, numbers, shard, progress)
-        new_terms = msgspec.msgpack.encode(list(numbers)[known:])
-        write_whole(folder / f"terms-{len(state.shards):05}.msgpack", new_terms)
-        state.shards.append((at, count))
-        state.tokens += tokens
-        state.terms = len(numbers)
-        write_whole(noted, msgspec.json.encode(state))
-        at += count
-    write_whole(folder / "terms.msgpack", msgspec.msgpack.encode(list(numbers)))
-    empty = _empty(folder, len(state.shards)) if parameters.lengths == "lucene" else 0
-    mean = state.tokens / (total - empty) if state.tokens else 1.0
-    most = np.zeros(len(numbers), dtype=np.float32)
-    holders = np.zeros(len(numbers), dtype=np.uint32)
-    for number in range(len(state.shards)):
-        _weigh(folder / f"shard-{number:05}", parameters, mean, most, holders)
-    most.tofile(folder / "most.f32")
-    holders.tofile(folder / "holders.u32")
-    statistics = Bm25Statistics(
-        format=FORMAT,
-        index=parameters.index,
-        version=collection.manifest.version,
-        passages=total,
-        tokens=state.tokens,
-        terms=len(numbers),
-        shards=tuple(state.shards),
-        empty=empty,
-    )
-    write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
-    noted.unlink(missing_ok=True)
-    for leftover in [
-        *folder.glob("terms-*.msgpack"),
-        *folder.glob("shard-*/counts.i32"),
-        *folder.glob("shard-*/lengths.i32"),
-    ]:
-        leftover.unlink()
-
-
-def _vocabulary(folder: Path, terms: int) -> dict[str, int]:
-    """The terms of the shards that are done, in the order of their numbers."""
-    numbers: dict[str, int] = {}
-    for path in sorted(folder.glob("terms-*.msgpack")):
-        for term in msgspec.msgpack.decode(path.read_bytes(), type=list[str]):
-            if len(numbers) < terms:
-                numbers[term] = len(numbers)
-    return numbers
-
-
-def _count(
-    collection: Collection,
-    start: int,
-    part: Path,
-    analyse: Analyser,
-    numbers: dict[str, int],
-    shard: int,
-    progress: Count | None,
-) -> tuple[int, int]:
-    """Count the terms of one shard's passages; gives back how many passages and how many terms, repeated ones too."""
-    keys: list[npt.NDArray[np.int64]] = []
-    counts: list[npt.NDArray[np.int32]] = []
-    lengths: list[int] = []
-    postings = 0
-    end = min(start + shard, len(collection.store))
-    at = start
-    while at < end and postings < SHARD_POSTINGS:
-        batch_end = min(at + _BATCH, end)
-        terms: list[int] = []
-        sizes: list[int] = []
-        for position in range(at, batch_end):
-            _, _, title, text = collection.store.raw(position)
-            before = len(terms)
-            terms += [numbers.setdefault(term, len(numbers)) for term in analyse(f"{title}\n{text}")]
-            sizes.append(len(terms) - before)
-        # One number for each occurrence, term in the upper half, passage in the lower: sorted, these are columns.
-        places = np.repeat(np.arange(at - start, batch_end - start, dtype=np.int64), sizes)
-        found, times = np.unique((np.array(terms, dtype=np.int64) << 32) | places, return_counts=True)
-        keys.append(found)
-        counts.append(times.astype(np.int32))
-        lengths += sizes
-        postings += len(found)
-        at = batch_end
-        if progress:
-            progress(at)
-    joined = np.concatenate(keys)
-    order = np.argsort(joined, kind="stable")
-    joined = joined[order]
-    (joined & 0xFFFFFFFF).astype(np.int32).tofile(part / "passages.i32")
-    np.concatenate(counts)[order].tofile(part / "counts.i32")
-    columns = np.bincount(joined >> 32, minlength=len(numbers)) if len(joined) else np.zeros(len(numbers), np.int64)
-    np.concatenate([[0], np.cumsum(columns)]).astype(np.int64).tofile(part / "starts.i64")
-    np.array(lengths, dtype=np.int32).tofile(part / "lengths.i32")
-    return at - start, sum(lengths)
-
-
-def _empty(folder: Path, shards: int) -> int:
-    """How many passages have no terms."""
-    lengths = (map_array(folder / f"shard-{number:05}" / "lengths.i32", np.int32) for number in range(shards))
-    return sum(int(np.count_nonzero(each == 0)) for each in lengths)
-
-
-_FREE = 24
-"""How many of a byte's 256 values a float with four bits leaves free: so many lengths stay as they are."""
-
-
-def one_byte(lengths: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Lengths as one byte keeps them: what exceeds 24 is cut to its four leading bits, so that up to 40 all are exact.
-
-    Source: the documented form of Lucene's ``SmallFloat.intToByte4``.
-    """
-    above = np.maximum(lengths - _FREE, 0)
-    step = np.exp2(np.maximum(np.frexp(above)[1] - 4, 0))
-    return np.where(lengths < _FREE, lengths, _FREE + np.floor(above / step) * step)
-
-
-def _weigh(
-    part: Path, parameters: Bm25Parameters, mean: float, most: npt.NDArray[np.float32], holders: npt.NDArray[np.uint32]
-) -> None:
-    """Turn a shard's counts into weights, and note the greatest weight and the number of holders of each term."""
-    passages = np.asarray(map_array(part / "passages.i32", np.int32))
-    counts = np.asarray(map_array(part / "counts.i32", np.int32)).astype(np.float64)
-    lengths = np.asarray(map_array(part / "lengths.i32", np.int32)).astype(np.float64)
-    starts = np.asarray(map_array(part / "starts.i64", np.int64))
-    if parameters.lengths == "lucene":
-        lengths = one_byte(lengths)
-    norms = parameters.k1 * (1 - parameters.b + parameters.b * lengths / mean)
-    weights = (counts / (counts + norms[passages])).astype(np.float32)
-    weights.tofile(part / "weights.f32")
-    sizes = np.diff(starts)
-    holders[: len(sizes)] += sizes.astype(np.uint32)
-    held = np.flatnonzero(sizes)
-    if len(held):
-        most[held] = np.maximum(most[held], np.maximum.reduceat(weights, starts[:-1][held]))
+    try:
+        found = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Former)
+    except (OSError, msgspec.MsgspecError):
+        return False
+    return found.index == index and found.format < FORMAT
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
@@ -490,6 +355,6 @@ BM25 = Retriever(
         RetrieverParameter("zeros", "fill a ranking up with passages that share no term", _DEFAULTS.zeros),
         RetrieverParameter("query_weighted", "weight the query's terms as the passages'", _DEFAULTS.query_weighted),
     ),
-    index="an inverted index in memory-mapped shards",
+    index="an inverted index in memory-mapped files",
     cost="no model, and milliseconds for a million passages",
 )

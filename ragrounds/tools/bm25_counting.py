@@ -1,0 +1,305 @@
+"""The first half of building a lexical index: reading passages and counting their terms, run by run.
+
+A run is a row of passages whose postings fit into memory. It is a folder, which appears whole:
+
+* ``hashes.u64`` — its terms' hashes, ascending; ``terms.bin`` and ``term_sizes.u16`` — their texts in that order;
+* ``sizes.u32`` — how many passages hold each; ``passages.u32`` and ``counts.i32`` — which, counted from the run's
+  first, ascending, and how often;
+* ``lengths.u32`` — the number of terms of each passage, repetitions included.
+
+:func:`count_runs` works in this process, or, where it pays, in one process for each core. Those are started as
+``python -m ragrounds.tools.bm25_counting``, take ranges of passages line by line and answer line by line. They end with
+the process that started them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.tools.analysers import Analyser, LuceneEnglish, analyser, words
+from ragrounds.tools.bm25_vocabulary import term_hash
+from ragrounds.tools.collection import PassageStore
+
+RUN_TOKENS = 10_000_000
+"""A run ends when it has this many terms, repetitions included: counting one takes about 400 MB."""
+BATCH = 2_000
+"""So many passages are read before their terms are put away."""
+PARALLEL = 100_000
+"""From this many passages on several processes are worth their start."""
+Span = tuple[int, int]
+"""First passage, and the one behind the last."""
+
+
+class _Task(msgspec.Struct, frozen=True):
+    """What a process is told at its start."""
+
+    store: str
+    passages: int
+    folder: str
+    analyser: str
+    parent: int
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What a process says: how many passages it has read beyond what it said before; whether its range is done."""
+
+    read: int = 0
+    done: bool = False
+    problem: str = ""
+
+
+class _Numbers(dict[str, int]):
+    """Term → number in the order of appearance."""
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self)
+        return number
+
+
+class _OfWords(dict[str, int]):
+    """Word → number of its term; -1: it has none."""
+
+    def __init__(self, numbers: _Numbers, term: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self._numbers = numbers
+        self._term = term
+
+    def __missing__(self, word: str) -> int:
+        term = self._term(word)
+        number = self[word] = -1 if term is None else self._numbers[term]
+        return number
+
+
+class RunCounter:
+    """Counts the passages of one store."""
+
+    def __init__(self, store: PassageStore, folder: Path, analyse: Analyser) -> None:
+        self._store = store
+        self._folder = folder
+        self._analyse = analyse
+
+    def count(self, span: Span, progress: Callable[[int], None]) -> None:
+        """Write the runs of a range of passages; `progress` hears how many more were read, now and then."""
+        at, end = span
+        while at < end:
+            at = self._run(at, end, progress)
+
+    def _run(self, first: int, end: int, progress: Callable[[int], None]) -> int:
+        """Write one run; gives back where it ends."""
+        numbers = _Numbers()
+        cut = self._analyse
+        look_up = numbers.__getitem__
+        if isinstance(cut, LuceneEnglish):  # a word's term is found once, a repeated word costs one look-up
+            cut, look_up = words, _OfWords(numbers, cast("LuceneEnglish", cut).term).__getitem__
+        found: list[npt.NDArray[np.int32]] = []
+        sizes: list[int] = []
+        at = first
+        tokens = 0
+        while at < end and tokens < RUN_TOKENS:
+            batch: list[int] = []
+            behind = min(at + BATCH, end)
+            for position in range(at, behind):
+                _, _, title, text = self._store.raw(position)
+                before = len(batch)
+                batch.extend(map(look_up, cut(f"{title}\n{text}")))
+                sizes.append(len(batch) - before)
+            found.append(np.array(batch, dtype=np.int32))
+            tokens += len(batch)
+            progress(behind - at)
+            at = behind
+        self._write(first, numbers, np.concatenate(found), np.array(sizes, dtype=np.int64))
+        return at
+
+    def _write(self, first: int, numbers: _Numbers, terms: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]) -> None:
+        """Sort a run's occurrences into columns and write them."""
+        hashes = np.fromiter(map(term_hash, numbers), dtype=np.uint64, count=len(numbers))
+        order = np.argsort(hashes, kind="stable")
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        places = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+        kept = terms >= 0
+        if not kept.all():
+            terms, places = terms[kept], places[kept]
+        # One number for each occurrence, term in the upper half, passage in the lower: sorted, these are columns.
+        keys = rank[terms]
+        keys <<= 32
+        keys |= places
+        lengths = np.bincount(places, minlength=len(sizes)).astype(np.uint32)
+        del places, terms
+        keys.sort()
+        starts = np.flatnonzero(np.concatenate([np.ones(min(len(keys), 1), bool), keys[1:] != keys[:-1]]))
+        counts = np.diff(starts, append=len(keys)).astype(np.int32)
+        keys = keys[starts]
+        texts = [text.encode("utf-8", "surrogatepass") for text in numbers]
+        part = self._folder / f"part-{os.getpid()}"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        hashes[order].tofile(part / "hashes.u64")
+        (part / "terms.bin").write_bytes(b"".join(texts[place] for place in order.tolist()))
+        np.array(list(map(len, texts)), dtype=np.uint16)[order].tofile(part / "term_sizes.u16")
+        np.bincount(keys >> 32, minlength=len(order)).astype(np.uint32).tofile(part / "sizes.u32")
+        (keys & 0xFFFFFFFF).astype(np.uint32).tofile(part / "passages.u32")
+        counts.tofile(part / "counts.i32")
+        lengths.tofile(part / "lengths.u32")
+        part.rename(self._folder / f"run-{first:010}-{first + len(sizes):010}")
+
+
+def runs(folder: Path) -> list[tuple[Span, Path]]:
+    """The runs that are whole, in the order of their passages."""
+    found = [(path.name.split("-"), path) for path in folder.glob("run-*")]
+    return sorted(((int(parts[1]), int(parts[2])), path) for parts, path in found)
+
+
+def _missing(folder: Path, total: int, most: int) -> Iterator[Span]:
+    """Ranges of at most `most` passages that no run holds."""
+    at = 0
+    for start, end in [*(span for span, _ in runs(folder)), (total, total)]:
+        while at < start:
+            yield at, min(at + most, start)
+            at = min(at + most, start)
+        at = end
+
+
+def count_runs(
+    store: PassageStore, folder: Path, name: str, most: int, progress: Callable[[int], None], processes: int
+) -> None:
+    """Count all passages that are not counted yet.
+
+    Args:
+        store: The passages.
+        folder: Where the runs are written.
+        name: Of the analyser.
+        most: The most passages of one run.
+        progress: Called now and then with how many passages are counted.
+        processes: How many may work at once; 1: this one.
+
+    Raises:
+        OSError: a run could not be written, or a process ended without having done its work.
+    """
+    total = len(store)
+    spans = list(_missing(folder, total, most))
+    done = total - sum(end - start for start, end in spans)
+
+    def heard(more: int) -> None:
+        """Say how many passages are counted now."""
+        nonlocal done
+        done += more
+        progress(done)
+
+    if processes == 1 or total < PARALLEL:
+        counter = RunCounter(store, folder, analyser(name))
+        for span in spans:
+            counter.count(span, heard)
+        return
+    task = _Task(str(store.folder), total, str(folder), name, os.getpid())
+    left: SimpleQueue[Span] = SimpleQueue()
+    said: SimpleQueue[_Said] = SimpleQueue()
+    for span in spans:
+        left.put(span)
+    workers = [_Worker(task, left, said) for _ in range(min(processes, len(spans)))]
+    try:
+        while any(worker.is_alive() for worker in workers) or not said.empty():
+            try:
+                message = said.get(timeout=0.2)
+            except Empty:
+                continue
+            if message.problem:
+                raise OSError(message.problem)
+            heard(message.read)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+class _Worker(threading.Thread):
+    """Gives ranges to one process, until none is left."""
+
+    def __init__(self, task: _Task, left: SimpleQueue[Span], said: SimpleQueue[_Said]) -> None:
+        super().__init__(daemon=True)
+        self._left = left
+        self._said = said
+        package = Path(__file__).parents[2]  # the process takes the same ragrounds as this one
+        paths = [str(package), *filter(None, [os.environ.get("PYTHONPATH", "")])]
+        self._process = subprocess.Popen(  # noqa: S603 - this package, by the interpreter that runs it
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+        self._task = task
+        self.start()
+
+    def _send(self, message: _Task | Span) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(msgspec.json.encode(message) + b"\n")
+        self._process.stdin.flush()
+
+    def run(self) -> None:
+        """Hand out ranges, in the thread."""
+        try:
+            self._send(self._task)
+            while True:
+                self._send(self._left.get_nowait())
+                self._listen()
+        except Empty:
+            pass
+        except (OSError, msgspec.MsgspecError) as problem:
+            self._said.put(_Said(problem=f"counting in another process failed: {problem}"))
+
+    def _listen(self) -> None:
+        """Pass on what the process says until its range is done."""
+        assert self._process.stdout
+        for line in self._process.stdout:
+            message = msgspec.json.decode(line, type=_Said)
+            if message.done:
+                return
+            self._said.put(message)
+        raise OSError(f"it ended with status {self._process.wait()}")
+
+    def end(self) -> None:
+        """End the process; a range that it was counting is lost."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                try:
+                    pipe.close()
+                except OSError:  # what was not sent went with the process
+                    continue
+
+
+def _serve(lines: Iterable[bytes]) -> None:
+    """Count ranges of passages, one a line, and say how far it is."""
+    left = iter(lines)
+    task = msgspec.json.decode(next(left), type=_Task)
+    counter = RunCounter(PassageStore(Path(task.store), task.passages), Path(task.folder), analyser(task.analyser))
+
+    def say(message: _Said) -> None:
+        """Write one line, or end where nobody listens any more."""
+        if os.getppid() != task.parent:  # who started this one is dead
+            sys.exit(1)
+        sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+        sys.stdout.buffer.flush()
+
+    for line in left:
+        try:
+            counter.count(msgspec.json.decode(line, type=Span), lambda more: say(_Said(more)))
+            say(_Said(done=True))
+        except OSError as problem:
+            say(_Said(problem=str(problem)))
+
+
+if __name__ == "__main__":
+    _serve(sys.stdin.buffer)

@@ -1,0 +1,220 @@
+"""The second half of building a lexical index: runs become one set of postings, a few million at a time.
+
+Terms are merged in the order of their hashes. What is written is explained in :mod:`ragrounds.tools.postings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ragrounds.tools.bm25_vocabulary import VocabularyWriter
+from ragrounds.tools.collection import map_array
+from ragrounds.tools.postings import DENSE, FULL, LEVELS, WINDOW, WINDOW_BITS, Norms, common_from
+
+Longs = npt.NDArray[np.int64]
+
+CHUNK = 8_000_000
+"""So many postings are merged at a time, or those of one term where it has more: it takes about 60 bytes for each."""
+
+
+class _Run:
+    """A run as it is merged."""
+
+    def __init__(self, folder: Path, first: int, hashes: npt.NDArray[np.uint64]) -> None:
+        self.first = first
+        own = map_array(folder / "hashes.u64", np.uint64)
+        self.places: npt.NDArray[np.int32] = np.searchsorted(hashes, own).astype(np.int32)  # among all terms
+        self.sizes = map_array(folder / "sizes.u32", np.uint32)
+        self.starts: Longs = np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)]).astype(np.int64)
+        self.passages = map_array(folder / "passages.u32", np.uint32)
+        self.counts = map_array(folder / "counts.i32", np.int32)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """The postings of some neighbouring terms."""
+
+    held: Longs
+    """How many passages hold each term."""
+    passages: npt.NDArray[np.uint32]
+    counts: npt.NDArray[np.int32]
+
+
+def merge_runs(
+    parts: list[tuple[int, Path]],
+    folder: Path,
+    norms: Norms,
+    passages: int,
+    progress: Callable[[float], None] | None = None,
+) -> int:
+    """Write the postings and the vocabulary of all runs.
+
+    Args:
+        parts: First passage and folder of each run, ascending.
+        folder: Where the index is written.
+        norms: What a passage's length does to its weights.
+        passages: How many there are.
+        progress: Called now and then with the share that is done.
+
+    Returns:
+        The number of terms.
+    """
+    lists = [map_array(path / "hashes.u64", np.uint64) for _, path in parts]
+    hashes = np.unique(np.concatenate(lists)) if lists else np.zeros(0, dtype=np.uint64)
+    del lists
+    vocabulary = VocabularyWriter(folder, hashes)
+    held = np.zeros(len(hashes), dtype=np.int64)
+    runs: list[_Run] = []
+    for first, path in parts:
+        run = _Run(path, first, hashes)
+        held[run.places] += run.sizes
+        vocabulary.add(
+            run.places.astype(np.int64),
+            map_array(path / "terms.bin", np.uint8),
+            map_array(path / "term_sizes.u16", np.uint16),
+        )
+        runs.append(run)
+    del hashes
+    common = held >= common_from(passages)
+    numbers = np.empty(len(held), dtype=np.uint32)
+    numbers[common] = np.arange(int(common.sum()), dtype=np.uint32)
+    numbers[~common] = np.arange(int(common.sum()), len(held), dtype=np.uint32)
+    vocabulary.close(numbers)
+    ordered = np.argsort(numbers)
+    held[ordered].astype(np.uint32).tofile(folder / "holders.u32")
+    most = np.zeros(len(held), dtype=np.float32)
+    behind = np.cumsum(held)
+    with _Writer(folder, norms, passages) as writer:
+        low = 0
+        while low < len(held):
+            start = int(behind[low - 1]) if low else 0
+            high = max(low + 1, int(np.searchsorted(behind, start + CHUNK, side="right")))
+            chunk = _gather(runs, low, high, held)
+            most[low:high] = writer.write(chunk, numbers[low:high], common[low:high])
+            low = high
+            if progress:
+                progress(float(behind[high - 1]) / float(behind[-1]))
+    most[ordered].tofile(folder / "most.f32")
+    return len(held)
+
+
+def _gather(runs: list[_Run], low: int, high: int, held: Longs) -> _Chunk:
+    """The postings of the terms from `low` to before `high`, by term and then by passage."""
+    sizes = held[low:high]
+    total = int(sizes.sum())
+    passages = np.empty(total, dtype=np.uint32)
+    counts = np.empty(total, dtype=np.int32)
+    filled = np.cumsum(sizes) - sizes
+    for run in runs:
+        first, last = (int(at) for at in np.searchsorted(run.places, [low, high]))
+        if first == last:
+            continue
+        start, end = int(run.starts[first]), int(run.starts[last])
+        terms = run.places[first:last] - low
+        own = run.sizes[first:last].astype(np.int64)
+        to = np.repeat(filled[terms] - (run.starts[first:last] - start), own)
+        to += np.arange(end - start)
+        passages[to] = run.passages[start:end] + np.uint32(run.first)
+        counts[to] = run.counts[start:end]
+        filled[terms] += own
+    return _Chunk(sizes, passages, counts)
+
+
+_FILES = (
+    "common/low.u16",
+    "common/codes.u8",
+    "common/counts.u8",
+    "rare/passages.u32",
+    "rare/codes.u8",
+    "rare/counts.u8",
+    "windows.u32",
+    "dense.u8",
+)
+
+
+class _Writer(ExitStack):
+    """Writes chunk after chunk."""
+
+    def __init__(self, folder: Path, norms: Norms, passages: int) -> None:
+        super().__init__()
+        self._folder = folder
+        self._norms = norms
+        self._passages = passages
+        self._windows = -(-passages // WINDOW)
+        for name in ("common", "rare"):
+            (folder / name).mkdir(exist_ok=True)
+        self._files = {name: self.enter_context((folder / name).open("wb")) for name in _FILES}
+        self._held: dict[str, list[Longs]] = {"common": [], "rare": []}
+        self._rows: list[npt.NDArray[np.int32]] = []
+        self._many = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32))]
+        self._dense = 0
+        self.callback(self._close)
+
+    def write(
+        self, chunk: _Chunk, numbers: npt.NDArray[np.uint32], common: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float32]:
+        """Write a chunk; gives back the greatest weight of each term."""
+        starts = np.cumsum(chunk.held) - chunk.held
+        weights = self._norms.weights(chunk.counts, chunk.passages)
+        most: npt.NDArray[np.float32] = np.maximum.reduceat(weights, starts)
+        scale = LEVELS / np.maximum(most.astype(np.float64), np.finfo(np.float64).tiny)
+        codes = np.minimum(np.ceil(weights * np.repeat(scale, chunk.held)), LEVELS).astype(np.uint8)
+        del weights
+        counts = np.minimum(chunk.counts, FULL).astype(np.uint8)
+        many = np.flatnonzero(chunk.counts >= FULL)
+        if len(many):
+            terms = numbers[np.searchsorted(starts, many, side="right") - 1].astype(np.int64)
+            self._many.append(((terms << 32) | chunk.passages[many], chunk.counts[many]))
+        inside = np.repeat(common, chunk.held)
+        for name, chosen in (("common", inside), ("rare", ~inside)):
+            self._put(f"{name}/codes.u8", codes[chosen])
+            self._put(f"{name}/counts.u8", counts[chosen])
+        self._held["common"].append(chunk.held[common])
+        self._held["rare"].append(chunk.held[~common])
+        self._put("rare/passages.u32", chunk.passages[~inside])
+        passages = chunk.passages[inside]
+        self._put("common/low.u16", (passages & (WINDOW - 1)).astype(np.uint16))
+        self._directory(chunk.held[common], passages >> WINDOW_BITS)
+        self._dense_rows(chunk.held[common], passages, codes[inside])
+        return most
+
+    def _directory(self, held: Longs, windows: npt.NDArray[np.integer]) -> None:
+        """Where, in a common term's list, each window of passages begins."""
+        keys = np.repeat(np.arange(len(held)) * self._windows, held)
+        keys += windows
+        table = np.bincount(keys, minlength=len(held) * self._windows).reshape(len(held), self._windows)
+        ends = np.zeros((len(held), self._windows + 1), dtype=np.uint32)
+        np.cumsum(table, axis=1, out=ends[:, 1:])
+        self._put("windows.u32", ends)
+
+    def _dense_rows(self, held: Longs, passages: npt.NDArray[np.uint32], codes: npt.NDArray[np.uint8]) -> None:
+        """One byte for each passage, for the terms that a good part of them holds."""
+        rows = np.full(len(held), -1, dtype=np.int32)
+        starts = np.cumsum(held) - held
+        for term in np.flatnonzero(held * DENSE >= self._passages).tolist():
+            row = np.zeros(self._windows * WINDOW, dtype=np.uint8)
+            span = slice(int(starts[term]), int(starts[term] + held[term]))
+            row[passages[span]] = codes[span]
+            self._put("dense.u8", row)
+            rows[term] = self._dense
+            self._dense += 1
+        self._rows.append(rows)
+
+    def _put(self, name: str, values: npt.NDArray[np.generic]) -> None:
+        values.tofile(self._files[name])
+
+    def _close(self) -> None:
+        for name, held in self._held.items():
+            ends = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *held]))
+            ends.astype(np.int64).tofile(self._folder / name / "starts.i64")
+        np.concatenate([np.zeros(0, dtype=np.int32), *self._rows]).tofile(self._folder / "rows.i32")
+        keys = np.concatenate([keys for keys, _ in self._many])
+        order = np.argsort(keys)
+        keys[order].tofile(self._folder / "many_keys.i64")
+        np.concatenate([counts for _, counts in self._many])[order].tofile(self._folder / "many_counts.i32")
