@@ -1,6 +1,6 @@
 """Made corpora of three shapes: real sentences of the shared corpora, recombined, with rare words strewn in.
 
-    python perf/retrieval_corpora.py DATA HOME abstracts 1000000
+    python -m perf.retrieval_corpora DATA HOME abstracts 1000000
 
 | shape | a passage | made of |
 |---|---|---|
@@ -89,9 +89,10 @@ def made_collection(data: Path, home: Path, shape: str, count: int) -> Collectio
 
 
 def questions(data: Path, count: int, *, long: bool) -> list[str]:
-    """Questions of MIRAGE: long ones are MedQA's (cases), short ones BioASQ's (one line)."""
+    """Questions of MIRAGE, drawn: short ones are BioASQ's (one line), long ones are drawn from all five sets."""
     benchmark = json.loads((data / "mirage/benchmark.json").read_text(encoding="utf-8"))
-    found = [item["question"] for item in benchmark["medqa" if long else "bioasq"].values()]
+    sets = benchmark.values() if long else [benchmark["bioasq"]]
+    found = [item["question"] for part in sets for item in part.values()]
     random.Random(0).shuffle(found)
     return found[:count]
 

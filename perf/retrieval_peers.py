@@ -1,0 +1,197 @@
+"""BM25 beside bm25s (numba), tantivy and PISA: queries a second, one thread, the same terms, one run.
+
+    python -m perf.retrieval_peers DATA HOME abstracts 1000000 [QUESTIONS [K]]
+
+Needs numba, bm25s, tantivy, pyterrier_pisa and scipy beside the package (an environment of its own: PISA's binding
+brings PyTerrier). Run it from the repository. The shapes are those of ``perf/retrieval_corpora.py``.
+
+The peers are given our analyser's terms, so that all search for the same. They take turns, a few questions each, so
+that whatever else the machine does falls on all of them alike; the time is the processor's. bm25s and PISA are given
+their questions in batches, which is their fastest form; ours and tantivy one by one. PISA gets repeated terms of a
+question as one weighted term, which is its faster form. tantivy's k1 and b are fixed (1.2 and 0.75) and its lengths are
+rounded, so that its results are not compared. bm25s gets its matrix from our postings, which is what its own builder
+makes of them; the scores are compared.
+"""
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+
+import bm25s
+import numpy as np
+import pandas
+import pyterrier_pisa
+import tantivy
+from scipy import sparse
+
+from perf.retrieval_corpora import made_collection, questions
+from ragrounds.tools.retrievers.bm25 import Bm25Parameters, Bm25Searcher, open_bm25
+
+TURN = 20
+"""Questions that an engine answers before the next one's turn."""
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def word(number: int) -> str:
+    """A term's number as letters: every engine's tokeniser leaves it whole."""
+    text = ""
+    while number:
+        number, digit = divmod(number, 26)
+        text = _LETTERS[digit] + text
+    return f"t{text}"
+
+
+def bm25s_of(searcher: Bm25Searcher) -> bm25s.BM25:
+    """bm25s over our postings: its weights hold the inverse document frequency."""
+    postings = searcher._postings
+    held = postings.holders.astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(held)])
+    data = np.empty(int(indptr[-1]), dtype=np.float32)
+    indices = np.empty(int(indptr[-1]), dtype=np.int32)
+    for term in range(len(held)):
+        span = slice(int(indptr[term]), int(indptr[term + 1]))
+        indices[span], weights = postings.column(term)
+        data[span] = weights * np.float32(searcher._weight(int(held[term]), 1, 1))
+    peer = bm25s.BM25(method="lucene", k1=0.9, b=0.4, backend="numba")
+    peer.scores = {"data": data, "indices": indices, "indptr": indptr, "num_docs": postings.passages}
+    peer.vocab_dict = {str(term): term for term in range(len(held))}
+    peer.unique_token_ids_set = set(range(len(held)))
+    peer.activate_numba_scorer()
+    return peer
+
+
+def texts_of(searcher: Bm25Searcher):
+    """Every passage as its terms' words, each as often as it stands there."""
+    postings = searcher._postings
+    held = postings.holders.astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(held)])
+    counts = np.empty(int(indptr[-1]), dtype=np.int32)
+    indices = np.empty(int(indptr[-1]), dtype=np.int32)
+    lists, common = postings.lists, len(postings.lists.common_starts) - 1
+    for term in range(len(held)):
+        span = slice(int(indptr[term]), int(indptr[term + 1]))
+        indices[span] = postings.column(term)[0]
+        starts, all_counts, at = (
+            (lists.common_starts, lists.common_counts, term)
+            if term < common
+            else (lists.rare_starts, lists.rare_counts, term - common)
+        )
+        counts[span] = all_counts[int(starts[at]) : int(starts[at + 1])]
+    table = sparse.csc_matrix((counts, indices, indptr), shape=(postings.passages, len(held))).tocsr()
+    words = np.array([word(term) for term in range(len(held))], dtype=object)
+    for passage in range(postings.passages):
+        span = slice(table.indptr[passage], table.indptr[passage + 1])
+        yield " ".join(np.repeat(words[table.indices[span]], table.data[span]))
+
+
+def build_others(searcher: Bm25Searcher, folder: Path, schema: tantivy.Schema) -> None:
+    """tantivy's and PISA's index of the same terms."""
+    (folder / "tantivy").mkdir(parents=True, exist_ok=True)
+    writer = tantivy.Index(schema, str(folder / "tantivy")).writer(heap_size=500_000_000, num_threads=1)
+    pisa = pyterrier_pisa.PisaIndex(str(folder / "pisa"), text_field="text", stemmer="none", stops="none")
+
+    def documents():
+        for number, text in enumerate(texts_of(searcher)):
+            writer.add_document(tantivy.Document(body=text))
+            yield {"docno": str(number), "text": text}
+
+    pisa.index(documents())
+    writer.commit()
+    writer.wait_merging_threads()
+    (folder / "done").touch()
+
+
+def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int) -> None:
+    """Print one line for each engine and length of question."""
+    searcher = open_bm25(made_collection(data, home, shape, count), Bm25Parameters())
+    folder = home / "peers" / f"{shape}-{count}"
+    schema = tantivy.SchemaBuilder().add_text_field("body", stored=False, tokenizer_name="whitespace").build()
+    if not (folder / "done").exists():
+        build_others(searcher, folder, schema)
+    peer = bm25s_of(searcher)
+    reader = tantivy.Index(schema, str(folder / "tantivy")).searcher()
+    pisa = pyterrier_pisa.PisaIndex(str(folder / "pisa"), stemmer="none", stops="none")
+    pisas = {
+        name: pisa.bm25(k1=0.9, b=0.4, num_results=k, query_algorithm=name, query_weighted=True, toks_scale=1.0)
+        for name in ("maxscore", "block_max_maxscore")
+    }
+
+    def numbers(query: str) -> Counter[int]:
+        counts = Counter(searcher._analyse(query))
+        found = zip(counts.values(), searcher._vocabulary.find(list(counts)), strict=True)
+        return Counter({term: times for times, term in found if term is not None})
+
+    def by_bm25s(queries: list[str]) -> list[list[tuple[int, float]]]:
+        found = peer.retrieve([sorted(numbers(query).elements()) for query in queries], k=k, show_progress=False)
+        return [
+            list(zip(*row, strict=True)) for row in zip(found.documents.tolist(), found.scores.tolist(), strict=True)
+        ]
+
+    def by_tantivy(queries: list[str]) -> object:
+        for query in queries:
+            terms = [
+                tantivy.Query.boost_query(tantivy.Query.term_query(schema, "body", word(term)), times)
+                for term, times in numbers(query).items()
+            ]
+            reader.search(tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms]), limit=k)
+        return None
+
+    def by_pisa(name: str) -> Callable[[list[str]], object]:
+        def search(queries: list[str]) -> object:
+            rows = [
+                {"qid": str(at), "query_toks": {word(term): times for term, times in numbers(query).items()}}
+                for at, query in enumerate(queries)
+            ]
+            return pisas[name].transform(pandas.DataFrame(rows))
+
+        return search
+
+    engines: dict[str, Callable[[list[str]], object]] = {
+        "ours": lambda queries: [searcher.ranked(query, k) for query in queries],
+        "bm25s numba": by_bm25s,
+        "tantivy": by_tantivy,
+        **{f"PISA {name}": by_pisa(name) for name in pisas},
+    }
+    for long in (False, True):
+        chosen = questions(data, asked, long=long)
+        terms = np.mean([len(numbers(query)) for query in chosen])
+        taken = dict.fromkeys(engines, 0.0)
+        for search in engines.values():
+            search(chosen[:TURN])
+        same = 0
+        for start in range(0, len(chosen), TURN):
+            turn = chosen[start : start + TURN]
+            results = {}
+            for name, search in engines.items():
+                began = time.process_time()
+                results[name] = search(turn)
+                taken[name] += time.process_time() - began
+            same += sum(map(agree, results["ours"], results["bm25s numba"]))
+        fastest = min(seconds for name, seconds in taken.items() if name != "ours")
+        sys.stdout.write(
+            f"{shape} {count:,}, {'long' if long else 'short'} questions ({len(chosen)}, {terms:.1f} terms), k = {k}: "
+            f"ours is {fastest / taken['ours']:.2f} x the fastest peer; as bm25s: {same} of {len(chosen)}\n"
+        )
+        for name, seconds in taken.items():
+            sys.stdout.write(f"  {name:24} {len(chosen) / seconds:9.1f} queries a processor second\n")
+        sys.stdout.flush()
+
+
+def agree(ours: list[tuple[int, float]], theirs: list[tuple[int, float]]) -> bool:
+    """The same scores to float32's sixth digit, and the same passages but where scores are equal to it."""
+    theirs = [hit for hit in theirs if hit[1] > 0]
+    if len(ours) != len(theirs) or not np.allclose([hit[1] for hit in ours], [hit[1] for hit in theirs], rtol=2e-5):
+        return False
+    last = ours[-1][1] * (1 + 2e-5) if ours else 0.0
+    return {hit[0] for hit in ours if hit[1] > last} == {hit[0] for hit in theirs if hit[1] > last} or not ours
+
+
+if __name__ == "__main__":
+    given = [int(text) for text in sys.argv[4:]]
+    count, asked, k = [*given, *(1_000_000, 400, 32)[len(given) :]]
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], count, asked, k)
