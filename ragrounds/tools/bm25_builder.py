@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ragrounds.tools.bm25_counting import count_runs, runs
 from ragrounds.tools.bm25_merging import merge_runs
 from ragrounds.tools.collection import PassageStore, map_array, write_whole
-from ragrounds.tools.postings import Norms
+from ragrounds.tools.postings_layout import Norms
 
 RUN_PASSAGES = 100_000
 """The most passages that one process counts in one piece."""

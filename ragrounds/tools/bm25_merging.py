@@ -1,6 +1,6 @@
 """The second half of building a lexical index: runs become one set of postings, a few million at a time.
 
-Terms are merged in the order of their hashes. What is written is explained in :mod:`ragrounds.tools.postings`.
+Terms are merged in the order of their hashes. What is written is explained in :mod:`ragrounds.tools.postings_layout`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ragrounds.tools.bm25_vocabulary import VocabularyWriter
 from ragrounds.tools.collection import map_array
-from ragrounds.tools.postings import DENSE, FULL, LEVELS, WINDOW, WINDOW_BITS, Norms, common_from
+from ragrounds.tools.postings_layout import DENSE, FULL, LEVELS, WINDOW, WINDOW_BITS, Norms, common_from
 
 Longs = npt.NDArray[np.int64]
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from ragrounds.tools.postings import RawLists
+from ragrounds.tools.postings_layout import RawLists
 
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]

@@ -30,7 +30,7 @@ import importlib.util
 import math
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -166,8 +166,35 @@ class Bm25Searcher:
 
     def find(self, query: str, k: int) -> list[Passage]:
         """:meth:`search`, in this thread."""
+        return self._passages(self.ranked(query, k))
+
+    def find_terms(self, weights: Mapping[str, float], k: int) -> list[Passage]:
+        """As :meth:`find`, for terms with weights in place of how often a query has them: a term's part of a score is
+        its weight times its inverse document frequency times its weight in the passage (Lucene's variant).
+
+        Args:
+            weights: Term, as :meth:`terms` gives it → weight; terms without a positive one are left out.
+            k: How many passages, at least 1.
+        """
+        return self._passages(self._top(self._of_weights(weights), k))
+
+    def terms(self, text: str) -> list[str]:
+        """The analysed terms of a text, as they stand there."""
+        return self._analyse(text)
+
+    def holders_of(self, term: str) -> int:
+        """How many passages hold an analysed term; 0: none."""
+        number = self._vocabulary.find([term])[0]
+        return 0 if number is None else int(self._postings.holders[number])
+
+    @property
+    def counted(self) -> int:
+        """How many passages the formulas go by."""
+        return self._statistics.counted
+
+    def _passages(self, ranked: Sequence[tuple[int, float]]) -> list[Passage]:
         found = []
-        for rank, (position, score) in enumerate(self.ranked(query, k), 1):
+        for rank, (position, score) in enumerate(ranked, 1):
             identity, document, title, text = self._collection.store.raw(position)
             found.append(
                 Passage(
@@ -222,12 +249,25 @@ class Bm25Searcher:
 
     def _ranked(self, query: str, k: int) -> list[tuple[int, float]]:
         """:meth:`ranked`, ties to the passage that comes first in the corpus."""
-        terms = self._weighted(query)
+        return self._top(self._weighted(query), k)
+
+    def _top(self, terms: Sequence[Weighted], k: int) -> list[tuple[int, float]]:
+        """Positions of the best passages with their scores, ties to the one that comes first in the corpus."""
         if not terms:
             return []
         search = self._postings.compiled if self._compiled else self._postings.best
         positions, scores = search(terms, k)
         return list(zip(positions.tolist(), scores.tolist(), strict=True))
+
+    def _of_weights(self, weights: Mapping[str, float]) -> list[Weighted]:
+        """Terms with their weights times their inverse document frequency, in the order of :meth:`_weighted`."""
+        texts = sorted(weights)
+        weighted = []
+        for text, term in zip(texts, self._vocabulary.find(texts), strict=True):
+            if term is not None:
+                weight = weights[text] * self._idf(int(self._postings.holders[term]))
+                weighted.append(Weighted(term, weight, weight * float(self._postings.most[term])))
+        return sorted((term for term in weighted if term.most > 0), key=lambda term: -term.most)
 
     def _weighted(self, query: str) -> list[Weighted]:
         """The query's known terms, those that can add most first, of equal ones the first in the alphabet: scores are
@@ -246,11 +286,15 @@ class Bm25Searcher:
             weighted.append(Weighted(term, weight, weight * float(self._postings.most[term])))
         return sorted((term for term in weighted if term.most > 0), key=lambda term: -term.most)
 
+    def _idf(self, holders: int) -> float:
+        """Lucene's inverse document frequency."""
+        return math.log(1 + (self._statistics.counted - holders + 0.5) / (holders + 0.5))
+
     def _weight(self, holders: int, count: int, length: int) -> float:
         """Weight of a term in the query: idf and all that the passages' weights leave out."""
         total = self._statistics.counted
         if not self._parameters.query_weighted:
-            return count * math.log(1 + (total - holders + 0.5) / (holders + 0.5))
+            return count * self._idf(holders)
         idf = math.log((total + 1) / (holders + 0.5))
         mean = self._statistics.tokens / total
         k1, b = self._parameters.k1, self._parameters.b
@@ -260,7 +304,7 @@ class Bm25Searcher:
 FORMAT = 2
 _BUILDERS = tuple(
     f"ragrounds.tools.{name}"
-    for name in ("analysers", "bm25_builder", "bm25_counting", "bm25_merging", "bm25_vocabulary", "postings")
+    for name in ("analysers", "bm25_builder", "bm25_counting", "bm25_merging", "bm25_vocabulary", "postings_layout")
 )
 """Modules that decide what an index holds."""
 
