@@ -1,9 +1,10 @@
 """BM25 beside bm25s (numba), tantivy and PISA: queries a second, one thread, the same terms, one run.
 
-    python -m perf.retrieval_peers DATA HOME abstracts 1000000 [QUESTIONS [K]]
+    python -m perf.retrieval_peers DATA HOME abstracts 1000000 [QUESTIONS [K [ENGINE]]]
 
-Needs numba, bm25s, tantivy, pyterrier_pisa and scipy beside the package (an environment of its own: PISA's binding
-brings PyTerrier). Run it from the repository. The shapes are those of ``perf/retrieval_corpora.py``.
+With ``bm25s`` as ENGINE there is that peer alone, and the others' indexes are not built. Needs numba, bm25s, tantivy,
+pyterrier_pisa and scipy beside the package (an environment of its own: PISA's binding brings PyTerrier). Run it from
+the repository. The shapes are those of ``perf/retrieval_corpora.py``.
 
 The peers are given our analyser's terms, so that all search for the same. They take turns, a few questions each, so
 that whatever else the machine does falls on all of them alike; the time is the processor's. bm25s and PISA are given
@@ -61,6 +62,7 @@ def bm25s_of(searcher: Bm25Searcher) -> bm25s.BM25:
     peer.scores = {"data": data, "indices": indices, "indptr": indptr, "num_docs": postings.passages}
     peer.vocab_dict = {str(term): term for term in range(len(held))}
     peer.unique_token_ids_set = set(range(len(held)))
+    peer.nonoccurrence_array = None
     peer.activate_numba_scorer()
     return peer
 
@@ -106,20 +108,49 @@ def build_others(searcher: Bm25Searcher, folder: Path, schema: tantivy.Schema) -
     (folder / "done").touch()
 
 
-def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int) -> None:
-    """Print one line for each engine and length of question."""
-    searcher = open_bm25(made_collection(data, home, shape, count), Bm25Parameters())
-    folder = home / "peers" / f"{shape}-{count}"
+Terms = Callable[[str], Counter[int]]
+Engine = Callable[[list[str]], object]
+
+
+def others(searcher: Bm25Searcher, folder: Path, numbers: Terms, k: int) -> dict[str, Engine]:
+    """tantivy and PISA; their indexes are built where they are not there."""
     schema = tantivy.SchemaBuilder().add_text_field("body", stored=False, tokenizer_name="whitespace").build()
     if not (folder / "done").exists():
         build_others(searcher, folder, schema)
-    peer = bm25s_of(searcher)
     reader = tantivy.Index(schema, str(folder / "tantivy")).searcher()
     pisa = pyterrier_pisa.PisaIndex(str(folder / "pisa"), stemmer="none", stops="none")
-    pisas = {
-        name: pisa.bm25(k1=0.9, b=0.4, num_results=k, query_algorithm=name, query_weighted=True, toks_scale=1.0)
-        for name in ("maxscore", "block_max_maxscore")
+
+    def by_tantivy(queries: list[str]) -> object:
+        for query in queries:
+            terms = [
+                tantivy.Query.boost_query(tantivy.Query.term_query(schema, "body", word(term)), times)
+                for term, times in numbers(query).items()
+            ]
+            reader.search(tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms]), limit=k)
+        return None
+
+    def by_pisa(name: str) -> Engine:
+        retrieve = pisa.bm25(k1=0.9, b=0.4, num_results=k, query_algorithm=name, query_weighted=True, toks_scale=1.0)
+
+        def search(queries: list[str]) -> object:
+            rows = [
+                {"qid": str(at), "query_toks": {word(term): times for term, times in numbers(query).items()}}
+                for at, query in enumerate(queries)
+            ]
+            return retrieve.transform(pandas.DataFrame(rows))
+
+        return search
+
+    return {
+        "tantivy": by_tantivy,
+        **{f"PISA {name}": by_pisa(name) for name in ("maxscore", "block_max_maxscore")},
     }
+
+
+def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int, only: str) -> None:
+    """Print one line for each engine and length of question."""
+    searcher = open_bm25(made_collection(data, home, shape, count), Bm25Parameters())
+    peer = bm25s_of(searcher)
 
     def numbers(query: str) -> Counter[int]:
         counts = Counter(searcher._analyse(query))
@@ -132,31 +163,12 @@ def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int) -> 
             list(zip(*row, strict=True)) for row in zip(found.documents.tolist(), found.scores.tolist(), strict=True)
         ]
 
-    def by_tantivy(queries: list[str]) -> object:
-        for query in queries:
-            terms = [
-                tantivy.Query.boost_query(tantivy.Query.term_query(schema, "body", word(term)), times)
-                for term, times in numbers(query).items()
-            ]
-            reader.search(tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms]), limit=k)
-        return None
-
-    def by_pisa(name: str) -> Callable[[list[str]], object]:
-        def search(queries: list[str]) -> object:
-            rows = [
-                {"qid": str(at), "query_toks": {word(term): times for term, times in numbers(query).items()}}
-                for at, query in enumerate(queries)
-            ]
-            return pisas[name].transform(pandas.DataFrame(rows))
-
-        return search
-
-    engines: dict[str, Callable[[list[str]], object]] = {
+    engines: dict[str, Engine] = {
         "ours": lambda queries: [searcher.ranked(query, k) for query in queries],
         "bm25s numba": by_bm25s,
-        "tantivy": by_tantivy,
-        **{f"PISA {name}": by_pisa(name) for name in pisas},
     }
+    if only != "bm25s":
+        engines |= others(searcher, home / "peers" / f"{shape}-{count}", numbers, k)
     for long in (False, True):
         chosen = questions(data, asked, long=long)
         terms = np.mean([len(numbers(query)) for query in chosen])
@@ -192,6 +204,6 @@ def agree(ours: list[tuple[int, float]], theirs: list[tuple[int, float]]) -> boo
 
 
 if __name__ == "__main__":
-    given = [int(text) for text in sys.argv[4:]]
-    count, asked, k = [*given, *(1_000_000, 400, 32)[len(given) :]]
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], count, asked, k)
+    given = sys.argv[4:7]
+    count, asked, k = map(int, [*given, *("1000000", "400", "32")[len(given) :]])
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], count, asked, k, (sys.argv[7:] or [""])[0])
