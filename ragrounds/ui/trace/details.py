@@ -21,7 +21,7 @@ from ragrounds.records import Attempt, Call, Step
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, tokens
 from ragrounds.ui.trace.layout import TextBlock
 from ragrounds.ui.trace.model_details import exchange
-from ragrounds.ui.trace.row_text import call_row, fault_words
+from ragrounds.ui.trace.row_text import call_row, fault_words, given_text
 from ragrounds.ui.trace.score_details import gold_lines, score_lines
 from ragrounds.ui.trace.search_details import found_blocks, sources
 from ragrounds.ui.trace.times import measured
@@ -236,7 +236,7 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
         yield TextBlock("\nasked", "heading")
         yield TextBlock(_values(recorded.used))
         yield TextBlock("\nanswered", "heading")
-        yield TextBlock(_values(recorded.gave))
+        yield TextBlock(_values(_shown(given_text(recorded.gave))))
     elif recorded.asked is None and recorded.searched is None:
         why = "imported: the messages were not published with it" if not call.key else "the journal does not hold it"
         why = "only calls that were answered are kept" if call.error else why
@@ -282,6 +282,14 @@ def _query(searched: SearchRequest, hop: Hop | None, when: str) -> Iterator[Text
 def _moment(when: str) -> str:
     """The moment of a search of a live corpus: ``, searched 2026-11-23 01:41 UTC``."""
     return f", searched {when[:16].replace('T', ' ')} UTC" if when else ""
+
+
+def _shown(value: object) -> object:
+    """A text that is JSON as what it stands for, so that it is set out line by line."""
+    try:
+        return json.loads(value) if isinstance(value, str) and value[:1] in ("{", "[") else value
+    except (ValueError, RecursionError):
+        return value
 
 
 def _values(value: object) -> str:

@@ -119,8 +119,8 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
         )
         return RowText(name, quote=beginning(traced.reply.text), tail=(*asks, *odd, *tail))
     if traced.gave is not None:
-        used = one_line(_plain(traced.used), 60)
-        return RowText(name, said=((f"({used})", "key"),), quote=beginning(_plain(traced.gave)), tail=tail)
+        used = one_line(_use(traced.used), 60)
+        return RowText(name, said=((used, "key"),), quote=beginning(_plain(given_text(traced.gave))), tail=tail)
     return RowText(name, tail=tail)
 
 
@@ -216,6 +216,24 @@ def _arguments(text: str) -> str:
     if isinstance(given, dict) and len(given) == 1:
         return json.dumps(next(iter(given.values())), ensure_ascii=False)
     return text
+
+
+def _use(used: object) -> str:
+    """A use of a tool: ``read("p187")``; of what is no tool of an agent's, what it was asked."""
+    if not isinstance(used, dict) or not {"tool", "query"} <= used.keys():
+        return f"({_plain(used)})"
+    try:
+        given = json.loads(str(used["query"]))
+    except (ValueError, RecursionError):
+        given = used["query"]
+    if isinstance(given, dict) and "passage" in given:
+        given = {key: value for key, value in given.items() if key != "document"}  # beside what the model said
+    return f"{used['tool']}({_arguments(json.dumps(given, ensure_ascii=False))})"
+
+
+def given_text(gave: object) -> object:
+    """The text that a tool answered with; of another record all of it."""
+    return gave["text"] if isinstance(gave, dict) and isinstance(gave.get("text"), str) and gave["text"] else gave
 
 
 def _plain(value: object) -> str:
