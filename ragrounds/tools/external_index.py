@@ -14,7 +14,7 @@ address, ``key_env=NAME`` the one that holds the key.
 a digest of the number of its passages and of a sample of their ids and texts, in the order of the ids: all of them up
 to :data:`SAMPLED` passages, beyond that as many as the engine can give in a stable order. It is read whenever the
 searcher is opened, so also when a run resumes. A change that leaves the number and every sampled passage as they were
-is not seen: ``version=…`` names the version in place of the digest.
+is not seen: ``version=…`` names the version in place of the digest, and then a replay needs no server.
 
 **Scores** are the engine's own, the greater the better: cosine, inner product, or the squared distance with a minus
 sign for vectors; what the engine gives for text; ``mode=hybrid`` fuses both rankings by reciprocal rank where the
@@ -201,7 +201,8 @@ class ExternalSearcher:
         *,
         secrets: Sequence[str] = (),
     ) -> None:
-        """Look at the engine: its fields and its version.
+        """Look at the engine: its fields and its version. With a `version` of the spec nothing is asked before the
+        first search: a replay needs no server.
 
         Args:
             spec: The retriever, as the user gave it.
@@ -220,16 +221,26 @@ class ExternalSearcher:
         self._threads = ThreadPoolExecutor(given.connections, thread_name_prefix=f"ragrounds-{spec.name}")
         self._away = False
         self._encoding_now = threading.Lock()
+        self._looking = threading.Lock()
+        self._looked = False
         self._engine = engine
         self._closing = weakref.finalize(self, _closed, self._engine, self._threads)
         try:
             self._embedder = self._opened_embedder()
-            vector = given.mode != "text"
-            check_fields(given.fields, self._blocking(self._engine.fields), spec.name, vector=vector)
+            if not given.version:
+                self._blocking(self._look)
             self.corpus = f"{name}@{given.version or self._blocking(lambda: self._engine.sample(SAMPLED)).version}"
         except BaseException:
             self._closing()
             raise
+
+    def _look(self) -> None:
+        """Check the field map, once."""
+        with self._looking:
+            if not self._looked:
+                vector = self._given.mode != "text"
+                check_fields(self._given.fields, self._engine.fields(), self._name, vector=vector)
+                self._looked = True
 
     def _opened_embedder(self) -> Embedder | None:
         if self._given.mode == "text":
@@ -259,6 +270,7 @@ class ExternalSearcher:
 
         def find() -> list[list[EngineHit]]:
             """Ask the engine in the spec's mode."""
+            self._look()
             if vectors is None:
                 return engine.by_texts(asked, k)
             return engine.by_vectors(vectors, k) if mode == "vector" else engine.by_both(asked, vectors, k)
@@ -279,11 +291,23 @@ class ExternalSearcher:
         if vectors is None:
             raise UserError(f"{self._name}[mode=text] has no vectors whose mean could be searched for.")
         mean = np.ascontiguousarray(vectors.mean(axis=0, keepdims=True))
-        return self._passages((await self._tried(lambda: self._engine.by_vectors(mean, k)))[0], k)
+
+        def find() -> list[list[EngineHit]]:
+            """Ask the engine for the mean's neighbours."""
+            self._look()
+            return self._engine.by_vectors(mean, k)
+
+        return self._passages((await self._tried(find))[0], k)
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, in its own order; empty where the engine holds none, or cannot tell."""
-        records = self._blocking(lambda: self._engine.records(id))
+
+        def find() -> list[Record]:
+            """Ask the engine for the document."""
+            self._look()
+            return self._engine.records(id)
+
+        records = self._blocking(find)
         fields = self._given.fields
         return [EngineHit("", 0.0, record).passage(fields, 0, self.corpus, "") for record in records]
 

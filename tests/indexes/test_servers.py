@@ -265,6 +265,17 @@ async def test_a_postgresql_server_that_crashes_and_comes_back(index, home, pgve
     assert await searcher.search("fever", 1) == before
 
 
+async def test_with_a_version_of_its_own_nothing_is_asked_before_a_search(home, monkeypatch):
+    monkeypatch.setattr(external_index, "OUTAGE", 0.1)
+    monkeypatch.setattr(external_index, "FIRST_WAIT", 0.05)
+    spec = parse("chroma[collection=x,version=3]").having(url=f"http://127.0.0.1:{free_port()}", embed=EMBED)
+    searcher = open_searcher(spec, "papers", home)
+    assert searcher.corpus == "papers@3"
+    with pytest.raises(GaveUp) as away:
+        await searcher.search("fever", 1)
+    assert away.value.kind == "connection"
+
+
 def test_what_a_target_may_be():
     assert str(target_spec("chroma:/data/store")) == "chroma[path=/data/store]"
     assert str(target_spec("chroma:http://127.0.0.1:8000")) == "chroma[url=http://127.0.0.1:8000]"
