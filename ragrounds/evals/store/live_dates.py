@@ -30,9 +30,12 @@ _SAID = (
 def live_words(store: Store, run: Run) -> str:
     """When a run's live corpora were searched (UTC), and how many of its attempts had a query that was refused or cut;
     empty: it has none, or nothing was found yet."""
-    corpus = str(run.identity.get("corpus") or "")
-    if LIVE not in corpus:
+    tools = run.identity.get("tools")
+    listed = [tool.get("corpus") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    named = dict.fromkeys(str(corpus) for corpus in (run.identity.get("corpus"), *listed) if LIVE in str(corpus))
+    if not named:
         return ""
+    corpus = ", ".join(named)
     keys: set[bytes] = set()
     kinds: Counter[str] = Counter()
     count = 0
