@@ -170,7 +170,7 @@ def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int, onl
     if only != "bm25s":
         engines |= others(searcher, home / "peers" / f"{shape}-{count}", numbers, k)
     for long in (False, True):
-        chosen = questions(data, asked, long=long)
+        chosen = [question for question in questions(data, asked, long=long) if numbers(question)]
         terms = np.mean([len(numbers(query)) for query in chosen])
         taken = dict.fromkeys(engines, 0.0)
         for search in engines.values():

@@ -1,11 +1,12 @@
 """BM25 over ten million passages: what building takes, queries a second by k, equality with adding everything.
 
-    python -m perf.retrieval_ten_million DATA HOME titles 10000000 [CHECKED]
+    python -m perf.retrieval_ten_million DATA HOME titles 10000000 [CHECKED [ASKED]]
 
 Needs numba. Run it from the repository, once for each shape and size (``perf/retrieval_corpora.py``). The passages are
 made first, which is not measured. Times are the processor's, the counting processes included, and the wall's; memory is
 the peak of the greatest process and the sum of the peaks of those that work side by side at most. CHECKED questions
 (500) are answered by numpy too, which adds all their postings: rankings and scores are compared to the last bit.
+ASKED (250) of each length are timed.
 """
 
 import resource
@@ -17,8 +18,6 @@ import numpy as np
 
 from perf.retrieval_corpora import made_collection, questions
 from ragrounds.tools.retrievers.bm25 import Bm25Parameters, Bm25Searcher, open_bm25
-
-ASKED = 250
 
 
 def spent() -> tuple[float, float]:
@@ -39,7 +38,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def main(data: Path, home: Path, shape: str, count: int, checked: int) -> None:
+def main(data: Path, home: Path, shape: str, count: int, checked: int, questions_asked: int) -> None:
     """Print what the module says, line by line."""
     collection = made_collection(data, home, shape, count)
     before, began = spent(), time.perf_counter()
@@ -57,11 +56,12 @@ def main(data: Path, home: Path, shape: str, count: int, checked: int) -> None:
     searcher = open_bm25(collection, Bm25Parameters())
     say(f"  opened again in {time.perf_counter() - began:.3f} s")
     for long in (False, True):
-        asked = questions(data, ASKED, long=long)
+        asked = questions(data, questions_asked, long=long)
         for question in asked:  # what the questions need is read from the disk
             searcher.ranked(question, 10)
         terms = np.mean([len(searcher._weighted(question)) for question in asked])
-        words = f"  {'long' if long else 'short'} questions ({terms:.1f} terms), queries a processor second:"
+        length = "long" if long else "short"
+        words = f"  {length} questions ({len(asked)}, {terms:.1f} terms), queries a processor second:"
         for k in (10, 32, 100):
             began = time.process_time()
             for question in asked:
@@ -82,5 +82,5 @@ def check(searcher: Bm25Searcher, asked: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    size, checked = [*map(int, sys.argv[4:]), *(10_000_000, 500)[len(sys.argv) - 4 :]]
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], size, checked)
+    size, checked, asked = [*map(int, sys.argv[4:]), *(10_000_000, 500, 250)[len(sys.argv) - 4 :]]
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], size, checked, asked)
