@@ -352,6 +352,14 @@ def stepped(home: Path, model: Rows, kind: str, what: Rows | str, chunker: str) 
     return left
 
 
+def untied(hits: list[tuple[str, float]]) -> list[tuple[float, list[str]]]:
+    """Scores, and the passages that have each. Graphs and codes promise no order among equal scores: who shares the
+    last score is left open, since more may have it than are shown."""
+    last = hits[-1][1] if hits else 0.0
+    scores = sorted({score for _, score in hits}, reverse=True)
+    return [(one, sorted(id for id, score in hits if score == one and one != last)) for one in scores]
+
+
 def lives(engines: list[str], first: Rows, steps: list, chunker: str) -> None:
     with tempfile.TemporaryDirectory() as folder, settled():
         home = Path(folder)
@@ -377,7 +385,10 @@ def lives(engines: list[str], first: Rows, steps: list, chunker: str) -> None:
         for spec in engines:
             # Which of several equal vectors a graph search leaves out at k is chance: there, all are asked for.
             k = len(passages) if spec == CHROMA else 5
-            assert rankings(home, "mine", spec, k) == rankings(fresh, "mine", spec, k)
+            both = [rankings(where, "mine", spec, k) for where in (home, fresh)]
+            if spec in SMALLER:
+                both = [[untied(hits) for hits in found] for found in both]
+            assert both[0] == both[1], spec
         number = index.describe("mine", home=home).generation
         assert number is not None
         kept = Collection(generation_folder(home / "indexes" / "mine", number))
@@ -391,7 +402,7 @@ def test_any_sequence_of_changes_is_a_fresh_build(first, steps, chunker):
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(DOCUMENTS, st.lists(STEP, min_size=1, max_size=5), st.sampled_from(["none", CUT]))
 def test_any_sequence_of_changes_is_a_fresh_build_for_every_engine(first, steps, chunker):
     pytest.importorskip("faiss")
