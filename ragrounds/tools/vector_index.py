@@ -36,7 +36,8 @@ Found = list[tuple[int, float]]
 """Positions and scores, best first."""
 
 ADDED_AT_ONCE = 50_000
-_BLOCK = 65_536
+_BLOCK = 8_192
+"""Vectors that are compared at once: some megabytes, which the processor's cache holds (65,536 were 7 times slower)."""
 _CODES = 256
 """Values of one byte of a product quantiser's code."""
 SAMPLED, SAMPLED_K = 200, 32
