@@ -32,7 +32,7 @@ def card_table(cards: Iterable[tuple[RetrieverCard, str]]) -> TextTable:
         (safe(card.name), safe(card.kind), safe(card.size), safe(lacks) or "nothing", safe("; ".join(card.used_in)))
         for card, lacks in cards
     ]
-    return _table("cards", "cards of dense, sparse, late and rerank", ("name", "kind", "size", "missing", "used in"), rows)
+    return _table("cards", "cards of models", ("name", "kind", "size", "missing", "used in"), rows)
 
 
 def benchmark_table(cards: Iterable[tuple[Card, str]]) -> TextTable:
