@@ -52,5 +52,13 @@ def show_command(
         print_json({"retriever": found})
         return
     for key, value in found.items():
-        if value:
+        if isinstance(value, list):
+            for one in value:
+                default = "" if one.get("default") is None else f" (default {one['default']})"
+                tell(f"{'parameter':12} {safe(one['name'])}: {safe(one['words'])}{safe(default)}")
+        elif isinstance(value, dict):
+            tell(f"{key:12} {safe(', '.join(f'{name}={each}' for name, each in value.items() if each not in ('', 0)))}")
+        elif isinstance(value, tuple):
+            tell(f"{key:12} {safe(', '.join(map(str, value)))}")
+        elif value:
             tell(f"{key:12} {safe(str(value))}")
