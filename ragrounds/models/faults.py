@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from ragrounds.pacing import SLEEPING
 from ragrounds.records import Fault
+from ragrounds.request_pace import SLEEPING
 
 if TYPE_CHECKING:
     import tenacity

@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.models.faults import Transient
-from ragrounds.pacing import set_share as set_share
-from ragrounds.pacing import share as share
+from ragrounds.request_pace import set_share as set_share
+from ragrounds.request_pace import share as share
 
 if TYPE_CHECKING:
     import aiolimiter

@@ -1,8 +1,8 @@
 """Builds a lexical index over the passages of a collection, in bounded memory and with all cores.
 
-First the passages are read once and their terms counted, run by run (:mod:`ragrounds.tools.bm25_counting`); a build
+First the passages are read once and their terms counted, run by run (:mod:`ragrounds.tools.bm25_term_counts`); a build
 that was killed goes on after the runs that are whole. Then, the mean length being known, the runs are merged and counts
-become weights (:mod:`ragrounds.tools.bm25_merging`).
+become weights (:mod:`ragrounds.tools.bm25_merge`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ragrounds.tools.bm25_counting import count_runs, runs
-from ragrounds.tools.bm25_merging import merge_runs
+from ragrounds.tools.bm25_merge import merge_runs
+from ragrounds.tools.bm25_term_counts import count_runs, runs
 from ragrounds.tools.collection import PassageStore, map_array, write_whole
 from ragrounds.tools.postings_layout import Norms
 
@@ -28,7 +28,7 @@ _PROCESSES = 16
 
 
 @dataclass(frozen=True)
-class BuiltIndex:
+class MergedPostings:
     """What a build has counted: terms of all passages together, different terms, and passages that do not count."""
 
     tokens: int
@@ -66,7 +66,7 @@ def build_index(
     version: str,
     shard: int = RUN_PASSAGES,
     progress: Callable[[int], None] | None = None,
-) -> BuiltIndex:
+) -> MergedPostings:
     """Write an index, all but its ``engine.json``.
 
     Args:
@@ -101,7 +101,7 @@ def build_index(
         lengths = one_byte(lengths.astype(np.float64)).astype(np.uint32)
     lengths.tofile(folder / "lengths.u32")
     norms = Norms(lengths, k1, b, mean_length(tokens, total - empty))
-    return BuiltIndex(tokens, merge_runs(parts, folder, norms, total), empty)
+    return MergedPostings(tokens, merge_runs(parts, folder, norms, total), empty)
 
 
 _FREE = 24

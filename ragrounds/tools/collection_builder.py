@@ -44,7 +44,7 @@ from ragrounds.tools.collection import (
     write_whole,
 )
 from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
-from ragrounds.tools.document_ledger import FileEntry, Ledger, LedgerWriter, document_hash, look, write_files
+from ragrounds.tools.document_ledger import DocumentLedger, FileEntry, LedgerWriter, document_hash, look, write_files
 
 _LOG = logging.getLogger(__name__)
 STRIDE = 20_000
@@ -198,7 +198,7 @@ def collect(
     name: str,
     cut: Cut,
     *,
-    base: Ledger | None = None,
+    base: DocumentLedger | None = None,
     origins: tuple[str, ...] = (),
     bad: list[BadLine] | None = None,
     progress: Count | None = None,
@@ -216,7 +216,7 @@ class _Collecting:
         folder: Path,
         source: CorpusSource,
         cut: Cut,
-        base: Ledger | None,
+        base: DocumentLedger | None,
         bad: list[BadLine] | None,
         progress: Count | None,
     ) -> None:

@@ -121,7 +121,7 @@ class LedgerWriter:
             file.close()
 
 
-class Ledger:
+class DocumentLedger:
     """The documents of a whole collection; of one without such notes they are found in its passages."""
 
     def __init__(self, collection: Collection) -> None:

@@ -53,7 +53,7 @@ from ragrounds.tools.collection_builder import (
     exclusive_build,
     read_report,
 )
-from ragrounds.tools.document_ledger import Ledger
+from ragrounds.tools.document_ledger import DocumentLedger
 
 _RECORD, _REQUEST, _DONE, _INCOMING, _SEARCHERS = (
     "generation.json",
@@ -107,9 +107,9 @@ class Change(NamedTuple):
     """``build``, ``add`` or ``delete``."""
     request: str
     """All that determines what it makes, beside the generation that it begins from: the same is resumed."""
-    make: Callable[[Path, Ledger | None], tuple[Manifest, Changes]]
+    make: Callable[[Path, DocumentLedger | None], tuple[Manifest, Changes]]
     """Builds the passages of the generation in a folder."""
-    idle: Callable[[Ledger], bool] = lambda ledger: False
+    idle: Callable[[DocumentLedger], bool] = lambda ledger: False
     """Whether it would change nothing, as far as can be said without reading anything."""
 
 
@@ -131,7 +131,7 @@ def apply(root: Path, change: Change, follow: Follow) -> Made:
 def _applied(root: Path, change: Change, follow: Follow) -> Made:
     before = current_number(root)
     base = Collection(generation_folder(root, before)) if before is not None else None
-    ledger = Ledger(base) if base is not None else None
+    ledger = DocumentLedger(base) if base is not None else None
     specs = opened_specs(base.folder) if base is not None else []
     if base is not None and before is not None and ledger is not None and change.idle(ledger):
         failed = follow(base.corpus, specs)
@@ -190,7 +190,7 @@ def _workplace(root: Path, request: str, current: int | None) -> Path:
     return folder
 
 
-def _passages(folder: Path, change: Change, ledger: Ledger | None) -> tuple[Manifest, Changes]:
+def _passages(folder: Path, change: Change, ledger: DocumentLedger | None) -> tuple[Manifest, Changes]:
     """The passages of the generation; they may be there, where a build was killed over its engines."""
     done = folder / _DONE
     if done.is_file() and is_current(folder):

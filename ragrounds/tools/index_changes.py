@@ -34,7 +34,7 @@ from ragrounds.tools.collection_builder import (
     read_report,
 )
 from ragrounds.tools.corpora import SAMPLE, BadLine, CorpusSource
-from ragrounds.tools.document_ledger import FileEntry, Ledger, LedgerWriter, look, write_files
+from ragrounds.tools.document_ledger import DocumentLedger, FileEntry, LedgerWriter, look, write_files
 from ragrounds.tools.generations import Change
 
 _TOLD = 2_000
@@ -81,10 +81,10 @@ def built_from(
     """
     cut, code = Cut(chunker, make_chunker(chunker)), building_code(chunker, source.reading)
 
-    def _make(folder: Path, base: Ledger | None) -> tuple[Manifest, Changes]:
+    def _make(folder: Path, base: DocumentLedger | None) -> tuple[Manifest, Changes]:
         return collect(folder, source, name, cut, base=base, origins=(origin,), bad=bad, progress=progress)
 
-    def _idle(base: Ledger) -> bool:
+    def _idle(base: DocumentLedger) -> bool:
         held = base.collection.manifest
         if (held.chunker, held.code, held.origins) != (chunker, code, (origin,)):
             return False
@@ -118,14 +118,14 @@ def added_from(
     """The documents of an index and of one more source, whose documents replace those of the same id."""
     cut = Cut(chunker, make_chunker(chunker))
 
-    def _make(folder: Path, base: Ledger | None) -> tuple[Manifest, Changes]:
+    def _make(folder: Path, base: DocumentLedger | None) -> tuple[Manifest, Changes]:
         base = _there(base)
         place = folder / "incoming"
         place.mkdir(exist_ok=True)
         if not is_current(place):
             name = base.collection.manifest.name
             collect(place, source, name, cut, base=base, origins=(origin,), bad=bad, progress=progress)
-        return _merged(folder, base, Ledger(Collection(place)), origin, listed(source), progress)
+        return _merged(folder, base, DocumentLedger(Collection(place)), origin, listed(source), progress)
 
     request = "\0".join((origin, source.stamp(), chunker, building_code(chunker, source.reading)))
     return Change("add", request, _make)
@@ -134,7 +134,7 @@ def added_from(
 def deleted(ids: Sequence[str], *, progress: Count | None = None) -> Change:
     """An index without some documents."""
 
-    def _make(folder: Path, base: Ledger | None) -> tuple[Manifest, Changes]:
+    def _make(folder: Path, base: DocumentLedger | None) -> tuple[Manifest, Changes]:
         base = _there(base)
         gone = {number for identity in ids for number in base.named(identity)}
         if len(gone) == len(base):
@@ -151,7 +151,7 @@ def deleted(ids: Sequence[str], *, progress: Count | None = None) -> Change:
     return Change("delete", "\0".join(sorted(ids)), _make)
 
 
-def _there(base: Ledger | None) -> Ledger:
+def _there(base: DocumentLedger | None) -> DocumentLedger:
     if base is None:
         raise UserError("There is no whole index to change: build it first with `ragrounds index build`.")
     return base
@@ -165,7 +165,7 @@ class _Writer:
         self._folder, self._progress = folder, progress
         self._passages, self._ledger = PassageWriter(folder), LedgerWriter(folder, 0)
 
-    def copy(self, ledger: Ledger, number: int) -> None:
+    def copy(self, ledger: DocumentLedger, number: int) -> None:
         """Take a document of another collection over."""
         ledger.copy(number, self._passages, self._ledger)
         if self._progress and self._ledger.documents % _TOLD == 0:
@@ -193,7 +193,7 @@ class _Writer:
 
 
 def _merged(
-    folder: Path, base: Ledger, incoming: Ledger, origin: str, source: str, progress: Count | None
+    folder: Path, base: DocumentLedger, incoming: DocumentLedger, origin: str, source: str, progress: Count | None
 ) -> tuple[Manifest, Changes]:
     """The documents of both: those of the same id where the former ones were, the others after them."""
     writer = _Writer(folder, progress)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ragrounds.errors import StopRun, UserError
 from ragrounds.specs import parse
 from ragrounds.tools import bm25_builder as builder
-from ragrounds.tools import bm25_counting
+from ragrounds.tools import bm25_term_counts
 from ragrounds.tools.analysers import analyser, words
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.retriever import open_searcher
@@ -134,7 +134,7 @@ def test_scores_are_the_formulas_and_no_cut_changes_them(
         parse(f"bm25[analyser=plain,k1={k1},b={b},query_weighted={str(query_weighted).lower()},lengths={lengths}]")
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bm25_counting, "BATCH", 3)
+        patch.setattr(bm25_term_counts, "BATCH", 3)
         collection = open_collection(f"beir:{folder}", home)
         searcher = open_bm25(collection, chosen, shard=shard)
         cut = searcher.ranked(query, k)
@@ -182,7 +182,7 @@ def test_switches_stand_in_the_spec_only_where_they_are_set(beir, tmp_path):
 def test_an_interrupted_index_goes_on(beir, tmp_path, monkeypatch):
     collection = open_collection(beir([(f"d{n}", "", f"w{n % 7} w{n % 3} common") for n in range(50)]), tmp_path)
     chosen = module.bm25_parameters(parse("bm25[analyser=plain]"))
-    monkeypatch.setattr(bm25_counting, "BATCH", 5)
+    monkeypatch.setattr(bm25_term_counts, "BATCH", 5)
 
     class Killed(BaseException):
         pass
@@ -252,7 +252,7 @@ def _as_trec(path):
 def test_several_processes_count_what_one_does(beir, tmp_path, monkeypatch):
     rows = [(f"d{n}", "", f"w{n % 7} Wörter {n % 3} common's") for n in range(60)]
     one = open_bm25(open_collection(beir(rows), tmp_path), module.Bm25Parameters())
-    monkeypatch.setattr(bm25_counting, "PARALLEL", 10)
+    monkeypatch.setattr(bm25_term_counts, "PARALLEL", 10)
     monkeypatch.setattr(builder.os, "sched_getaffinity", lambda _: {0, 1})
     told = []
     several = open_bm25(
@@ -266,9 +266,9 @@ def test_several_processes_count_what_one_does(beir, tmp_path, monkeypatch):
 
 
 def test_a_process_that_cannot_count_is_told(beir, tmp_path, monkeypatch):
-    monkeypatch.setattr(bm25_counting, "PARALLEL", 2)
+    monkeypatch.setattr(bm25_term_counts, "PARALLEL", 2)
     monkeypatch.setattr(builder.os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr(bm25_counting.sys, "executable", "/bin/false")
+    monkeypatch.setattr(bm25_term_counts.sys, "executable", "/bin/false")
     collection = open_collection(beir(_ROWS), tmp_path)
     with pytest.raises(StopRun, match="counting in another process failed"):
         open_bm25(collection, module.Bm25Parameters())

@@ -14,7 +14,7 @@ import pytest
 from ragrounds.contracts import SearchNote, Used
 from ragrounds.errors import GaveUp, StopRun
 from ragrounds.evals.engine.scheduler import AttemptSemaphore
-from ragrounds.pacing import SLEEPING
+from ragrounds.request_pace import SLEEPING
 from ragrounds.specs import parse
 from ragrounds.tools.retrievers.web import WebSearcher
 from ragrounds.tools.search_notes import SEARCH_NOTES, SEARCH_REQUESTS

@@ -304,7 +304,7 @@ class Bm25Searcher:
 FORMAT = 2
 _BUILDERS = tuple(
     f"ragrounds.tools.{name}"
-    for name in ("analysers", "bm25_builder", "bm25_counting", "bm25_merging", "bm25_vocabulary", "postings_layout")
+    for name in ("analysers", "bm25_builder", "bm25_term_counts", "bm25_merge", "bm25_vocabulary", "postings_layout")
 )
 """Modules that decide what an index holds."""
 

@@ -27,7 +27,7 @@ import msgspec
 
 from ragrounds.contracts import SearchNote
 from ragrounds.errors import StopRun, UserError, nearest
-from ragrounds.pacing import SLEEPING, share
+from ragrounds.request_pace import SLEEPING, share
 from ragrounds.specs import Spec
 from ragrounds.tools.search_notes import SEARCH_NOTES
 

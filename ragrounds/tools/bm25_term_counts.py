@@ -8,8 +8,8 @@ A run is a row of passages whose postings fit into memory. It is a folder, which
 * ``lengths.u32`` — the number of terms of each passage, repetitions included.
 
 :func:`count_runs` works in this process, or, where it pays, in one process for each core. Those are started as
-``python -m ragrounds.tools.bm25_counting``, take ranges of passages line by line and answer line by line. They end with
-the process that started them.
+``python -m ragrounds.tools.bm25_term_counts``, take ranges of passages line by line and answer line by line. They end
+with the process that started them.
 """
 
 from __future__ import annotations
