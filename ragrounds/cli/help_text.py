@@ -26,15 +26,16 @@ _NAMES = {
     "MEASURE": "--cost --measure",
     "MODEL": "--embed",
     "MODEL=BILLIONS": "--size",
-    "N": "--bands --batch-size --candidates --concurrency --epoch --epochs --experts --k --limit --max-answer-tokens "
+    "N": "--bands --batch-size --candidates --concurrency --differences --epoch --epochs --experts --generation --k "
+    "--limit --max-answer-tokens "
     "--max-citations --max-other-citations --max-questions --max-right --max-total-tokens --min-matches --min-rating "
     "--min-words --negative --per-dataset --port --positive --reranked --resamples --rounds --rpm --sample --seed "
-    "--sheet-size --top --top-k --tpm --tries --workers",
+    "--sheet-size --threads --top --top-k --tpm --tries --workers",
     "NAME": "--against --alias --analysis --arena --axis --fault --only --parameter --profile --query-generation "
     "--recipe --row --scorer --split --voter",
     "NAME[KEY=VALUE]": "--agent --chunker --embedder --retriever",
     "NAME|FAMILY:PATH": "--benchmark --corpus --from",
-    "PATH": "--out --write-runs",
+    "PATH": "--ids --out --published --vectors --write-runs",
     "PROPERTY": "--group-by",
     "PROVIDER:NAME": "--checker --grader --judge --labeller --model --panel --reasoner --rewriter",
     "PROVIDER:NAME[price_input=…]": "--price",

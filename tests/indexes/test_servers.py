@@ -17,6 +17,7 @@ from ragrounds.tools.retriever import open_searcher
 from tests.servers.engines import chroma, free_port
 
 PLACE = {"pgvector": "table", "chroma": "collection"}
+CLIENTS = {"pgvector": "pgvector", "chroma": "chromadb"}
 SERVERS = {"pgvector": "pgvector_server", "chroma": "chroma_server"}
 FILTER = {"pgvector": "title like 'Gou%'", "chroma": json.dumps({"title": "Gout"})}
 
@@ -121,6 +122,7 @@ def test_what_is_wrong_is_said_in_one_line(index, home, target):
 
 @pytest.mark.parametrize("name", PLACE)
 def test_no_key_stands_in_a_spec_or_an_error(name, home, monkeypatch):
+    pytest.importorskip(CLIENTS[name], reason=f"{CLIENTS[name]} is not installed: an extra")
     secret = "Kennwort-93451-geheim"
     spec = parse(name).having(embed=EMBED, **{PLACE[name]: "x"})
     for wrong in ({"url": f"http://u:{secret}@127.0.0.1:1/x"}, {"url": f"http://h/?password={secret}"}):

@@ -33,7 +33,7 @@ PIPELINES = [
     if "\nPROMPTS = " in place.read_text(encoding="utf-8")
 ]
 STRATEGIES = sorted(
-    {name for graph in catalogue.names() for name in catalogue.prompts_of(graph)}
+    {name for graph in catalogue.names() for name in catalogue.prompts_of(graph, tools=True)}
     | {name for pipeline in PIPELINES for name in pipeline.PROMPTS}
 )
 
