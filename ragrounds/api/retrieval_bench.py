@@ -148,7 +148,7 @@ def retrieval_bench(
         for name, benchmark in zip(names, benchmarks, strict=True):
             request = RetrievalRequest(
                 benchmark=benchmark,
-                retrievers=texts(retrievers) or ("bm25",),
+                retrievers=tuple(dict.fromkeys(texts(retrievers))) or ("bm25",),
                 split=split,
                 measures=measured,
                 k=k,
@@ -169,7 +169,12 @@ def retrieval_bench(
             by_set[name] = _tagged(retrieve_set(request, chosen, _telling, message), runs.get(name, ()))
     queries = {name: _texts_of(benchmark, split, chosen) for name, benchmark in zip(names, benchmarks, strict=True)}
     return _bench(
-        by_set, queries, _published_rows(paths(published), measured[0], names, split), differences, resamples, seed
+        by_set,
+        queries,
+        _published_rows(paths(published), measured[0], names, split, message),
+        differences,
+        resamples,
+        seed,
     )
 
 
@@ -214,8 +219,10 @@ def _bench(
     )
 
 
-def _published_rows(files: Sequence[Path], measure: str, names: Sequence[str], split: str) -> list[BenchRow]:
-    """A row for each model that MTEB's result files name.
+def _published_rows(
+    files: Sequence[Path], measure: str, names: Sequence[str], split: str, message: Callable[[str], None]
+) -> list[BenchRow]:
+    """A row for each model that MTEB's result files name; files of other sets are told.
 
     Raises:
         UserError: a file that cannot be read, or none of the sets that are searched.
@@ -233,6 +240,9 @@ def _published_rows(files: Sequence[Path], measure: str, names: Sequence[str], s
     if files and not found:
         had = ", ".join(sorted(tasks)) or f"nothing of the split {split!r}"
         raise UserError(f"The published results have {had}: expected {measure} of {', '.join(names)}.")
+    if other := sorted(task for task in tasks if not any(same_set(task, name) for name in names)):
+        shown, ours = ", ".join(other), ", ".join(names)
+        message(f"Published results of {shown} were passed over: none of the sets {ours} is called so.")
     rows = []
     for model, means in found.items():
         all_sets = {name: means.get(name) for name in names}

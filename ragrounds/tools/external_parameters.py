@@ -34,6 +34,10 @@ class FieldMap(msgspec.Struct, frozen=True, kw_only=True):
     vector: str = "vector"
 
 
+_VECTORS_ALONE = ("chroma",)
+"""Engines that rank by vectors and not by words."""
+
+
 def field_of(record: Record, name: str) -> object:
     """The value of a field: of that very name, or, where there is none, along its dots; ``None``: there is none."""
     if name in record:
@@ -130,9 +134,10 @@ def read_parameters(spec: Spec, kind: type[P], *, searching: bool = True) -> P:
     if given.connections < 1 or not given.timeout > 0:
         raise UserError(f"Cannot use {str(spec)!r}: connections is 1 or more, timeout more than 0 seconds.")
     if searching and given.mode != "text" and not given.embed:
+        words = "" if spec.name in _VECTORS_ALONE else " Or search by words: mode=text."
         raise UserError(
             f"{spec.name}[mode={given.mode}] needs what makes vectors of queries: {spec.name}[embed=MODEL], the model "
-            "that made the vectors of the index. Or search by words: mode=text."
+            f"that made the vectors of the index.{words}"
         )
     return given
 

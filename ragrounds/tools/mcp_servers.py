@@ -149,17 +149,17 @@ async def _session(source: McpSource) -> AsyncIterator[ClientSession]:
 def _connection(source: McpSource) -> Connection:
     server = source.server
     if server.url is not None:
-        headers = _filled(server.headers, os.environ)
+        headers = _filled(source.name, server.headers)
         return {"transport": "streamable_http", "url": server.url, "headers": headers}
     made: dict[str, object] = {"transport": "stdio", "command": server.command, "args": list(server.args)}
     if server.env:
-        made["env"] = {**os.environ, **_filled(server.env, os.environ)}
+        made["env"] = {**os.environ, **_filled(source.name, server.env)}
     if server.cwd is not None:
         made["cwd"] = server.cwd
     return cast("Connection", made)
 
 
-def _filled(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+def _filled(server: str, given: Mapping[str, str]) -> dict[str, str]:
     """Values with ``${NAME}`` read from the environment.
 
     Raises:
@@ -167,9 +167,11 @@ def _filled(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[st
     """
 
     def _of(found: re.Match[str]) -> str:
-        if found[1] not in environment:
-            raise UserError(f"The settings of an MCP server name ${{{found[1]}}}, which is not set in the environment.")
-        return environment[found[1]]
+        if found[1] not in os.environ:
+            raise UserError(
+                f"[mcp.{server}] in the settings names ${{{found[1]}}}, which is not set in the environment."
+            )
+        return os.environ[found[1]]
 
     return {key: _VARIABLE.sub(_of, value) for key, value in given.items()}
 
@@ -177,6 +179,8 @@ def _filled(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[st
 def _reason(source: McpSource, problem: BaseException) -> str:
     while isinstance(problem, BaseExceptionGroup) and problem.exceptions:
         problem = problem.exceptions[0]
+    if type(problem).__name__ in ("BrokenResourceError", "ClosedResourceError"):
+        return "it ended without an answer"
     said = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
     return source.redacted(said)[:500]
 

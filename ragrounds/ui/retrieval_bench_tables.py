@@ -100,7 +100,8 @@ def _ahead(bench: BenchFigures, numbers: Mapping[str, str]) -> str:
         return f"{bench.measure} over {over}: no retriever has them all."
     best = own[0]
     named = f"#{numbers[best.retriever]} {one_line(best.retriever)}"
-    said = f"{named} has the best mean {bench.measure} over {over}, {best.mean:.4f}"
+    among = ", of those searched here" if any(row.published for row in bench.rows) else ""
+    said = f"{named} has the best mean {bench.measure} over {over}{among}, {best.mean:.4f}"
     pairs = [pair for pair in bench.comparisons if best.retriever in (pair.first, pair.second)]
     near = [pair.second if pair.first == best.retriever else pair.first for pair in pairs if pair.holm >= _LEVEL]
     if near:

@@ -51,6 +51,7 @@ def _ahead(entries: RetrieverEntries, pairs: Sequence[RetrievalComparison], name
     """Which retriever has the best mean, and whether the tests tell it from the others."""
     from ragrounds.ui.text import one_line
 
+    among = ", of those searched here" if any("published" in entry for entry in entries) else ""
     entries = [entry for entry in entries if "published" not in entry]
     best = max(entries, key=lambda entry: entry[name])
     label = best["retriever"]
@@ -62,7 +63,7 @@ def _ahead(entries: RetrieverEntries, pairs: Sequence[RetrievalComparison], name
     if own:
         alike = ", ".join(f"#{numbers[other]}" for other in near)
         said = f"; not told from {alike} by the tests" if near else "; the tests tell it from every other"
-    return f"#{numbers[label]} {one_line(label)} has the best {name}, {best[name]:.4f}{said}."
+    return f"#{numbers[label]} {one_line(label)} has the best {name}{among}, {best[name]:.4f}{said}."
 
 
 _LEVEL = 0.05

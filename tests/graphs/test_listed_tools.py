@@ -241,3 +241,9 @@ async def test_a_graph_of_one_s_own_has_the_tools_as_langchain_tools():
         "model answering", "search searching", "model answering", "tool using", "model answering",
     ]  # fmt: skip
     assert [tool.name for tool in played.model.requests[0].tools] == ["search", "read"]
+
+
+def test_read_needs_a_search_of_the_corpus(command):
+    done = command("run", "--limit", "2", "--agent", "vanilla_rag[tools=[read]]")
+    assert done.returncode != 0
+    assert "list corpus as well" in done.stderr

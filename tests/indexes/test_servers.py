@@ -290,3 +290,11 @@ def test_what_a_target_may_be():
 
 def test_the_exact_comparison_of_these_tests():
     assert exact("fever and cough in winter", 1)[0][0] == "flu-1"
+
+
+def test_a_folder_that_is_not_there_is_not_made(home, tmp_path):
+    pytest.importorskip("chromadb", reason="chromadb is not installed: the extra `dense`")
+    spec = parse("chroma").having(path=str(tmp_path / "nowhere"), collection="c", embed=EMBED)
+    with pytest.raises(UserError, match="no folder"):
+        open_searcher(spec, "", home)
+    assert not (tmp_path / "nowhere").exists()

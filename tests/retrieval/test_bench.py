@@ -78,6 +78,14 @@ def test_the_command_prints_and_gives_the_same(sets):
     assert "insulin" in shown, "the text of a query that differs"
 
 
+def test_the_headline_is_of_what_was_searched_and_other_sets_are_told(sets, tmp_path):
+    options = [word for each in sets for word in ("--benchmark", f"beir:{each}")]
+    published = _mteb(tmp_path / "m", One=1.0, Two=1.0, Three=1.0)
+    done = CliRunner().invoke(_app, [*options, "--published", str(published)], catch_exceptions=False)
+    assert "over 2 sets, of those searched here, " in done.stdout.splitlines()[0]
+    assert "Published results of Three were passed over" in done.stderr
+
+
 def test_runs_of_one_tag_are_one_row(sets, tmp_path):
     names = [f"beir:{each}" for each in sets]
     written = retrieval_bench(names, ["bm25"], write_runs=tmp_path / "runs")

@@ -60,9 +60,7 @@ async def test_with_the_query_alone_the_ranking_is_bm25_s(corpus, tmp_path):
         assert [id for id in ours if id in theirs] == theirs
 
 
-@pytest.mark.parametrize(
-    "spec", ["rm3[terms=0]", "rm3[original=2]", "rm3[documents=x]", "rm3[of=web[provider=searxng]]"]
-)
+@pytest.mark.parametrize("spec", ["rm3[terms=0]", "rm3[original=2]", "rm3[documents=x]", "rm3[of=medcpt]"])
 def test_what_it_cannot_use_is_one_line(spec, corpus, tmp_path):
     with pytest.raises(UserError):
         open_searcher(spec, corpus, tmp_path)

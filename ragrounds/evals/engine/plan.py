@@ -47,7 +47,7 @@ from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Asked, Run
 from ragrounds.settings import McpServer
 from ragrounds.specs import Spec, Value, parse
-from ragrounds.tools.agent_tools import AgentTool, ToolSources, check_tools, open_tools, tools_need_corpus
+from ragrounds.tools.agent_tools import CORPUS, READ, AgentTool, ToolSources, check_tools, open_tools, tools_need_corpus
 from ragrounds.tools.collection_builder import Progress
 from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
 from ragrounds.tools.mcp_servers import McpSource
@@ -267,6 +267,8 @@ def _open_tools(
 
     sources = {name: McpSource(name, server, home, recipe.closed) for name, server in recipe.mcp.items()}
     by_default = parse(agent.card.retriever)
+    if READ in agent.card.tools and CORPUS not in agent.card.tools:
+        raise UserError(f"{agent.spec}: read gives what stands around passages of the corpus: list corpus as well.")
     return open_tools(agent.card.tools, ToolSources(lambda: _retriever(by_default), _retriever, sources))
 
 

@@ -155,6 +155,10 @@ class ChromaEngine(ExternalEngine):
     def _opened(self) -> ChromaCollection:
         with self._opening:
             if self._collection is None:
+                if self._given.path and not Path(self._given.path).expanduser().is_dir():
+                    raise UserError(
+                        f"There is no folder {self._given.path!r} for chroma to search: expected one of Chroma's."
+                    )
                 client = open_client(self._given, self._address, self._key)
                 self._collection = found_collection(client, self._given.collection)
                 self._metric = space_of(self._collection)

@@ -109,9 +109,12 @@ def _whole(spec: Spec, name: str, default: int) -> int:
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> Rm3Searcher:
     RM3.check(spec)
-    inner = corpora.searcher(member_spec(spec))
+    member = member_spec(spec)
+    if member.name != "bm25":
+        raise UserError(f"rm3 widens queries of bm25: rm3[of=bm25[…]], not of={member}.")
+    inner = corpora.searcher(member)
     if not isinstance(inner, Bm25Searcher):
-        raise UserError(f"rm3 widens queries of bm25 over one corpus: {inner.spec} over {inner.corpus} is not that.")
+        raise UserError(f"rm3 widens queries over one corpus: {inner.corpus} is not that.")
     return Rm3Searcher(spec, inner)
 
 
