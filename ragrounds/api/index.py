@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -91,7 +92,7 @@ def build(
     name: str,
     source: str | Path,
     *,
-    chunker: str = "none",
+    chunker: str | None = None,
     retrievers: str | Sequence[str] = (),
     skip_bad: bool = False,
     confirmed: bool = False,
@@ -111,7 +112,8 @@ def build(
     Args:
         name: what the index is called afterwards.
         source: a file or folder, or ``family:PATH`` with one of beir, r2med, medrag, jsonl, files.
-        chunker: how documents are cut: ``none``, ``recursive[…]``, ``tokens[…]`` or ``headings[…]``.
+        chunker: how documents are cut: ``none``, ``recursive[…]``, ``tokens[…]`` or ``headings[…]``; ``None``: as
+            those of the index are, and those of a new one not at all.
         retrievers: to build for now; none: those that the index has, or bm25. Others are built when first used.
         skip_bad: pass over what cannot be read.
         confirmed: make the index anew where it was built from another source or cut by another chunker.
@@ -130,10 +132,11 @@ def build(
     from ragrounds.tools.chunkers import complete
     from ragrounds.tools.collection import folder_of
     from ragrounds.tools.corpora import corpus_source, guess_family
-    from ragrounds.tools.index_changes import another, built_from, origin_of
+    from ragrounds.tools.index_changes import another, built_from, origin_of, own_chunker
 
     chosen = chosen_settings(settings, home)
-    cut, root, text = str(complete(chunker)), folder_of(name, chosen.home), guess_family(str(source))
+    root, text = folder_of(name, chosen.home), guess_family(str(source))
+    cut = own_chunker(root) if chunker is None else str(complete(chunker))
     read, origin = corpus_source(text), origin_of(text)
     if not confirmed and (otherwise := another(root, origin, read, cut)):
         raise OtherIndex(
@@ -324,7 +327,7 @@ def push(
 
 
 def list_indexes(*, home: str | Path | None = None, settings: Settings | None = None) -> list[IndexDetails]:
-    """All indexes by name, half-built ones too."""
+    """All indexes by name, half-built and damaged ones too."""
     from ragrounds.tools.collection import collection_names, indexes
 
     place = chosen_settings(settings, home).home
@@ -344,8 +347,8 @@ def describe(name: str, *, home: str | Path | None = None, settings: Settings | 
 def remove(
     name: str, *, generation: int | None = None, home: str | Path | None = None, settings: Settings | None = None
 ) -> None:
-    """Remove an index: its passages and its engines; or one of its generations, which is not the searched one. What it
-    was made from stays.
+    """Remove an index: its passages and its engines, whether they can be read or not; or one of its generations, which
+    is not the searched one. What it was made from stays.
 
     Raises:
         UserError: there is none of that name or number; somebody is building it; a run needs that generation.
@@ -380,7 +383,7 @@ def prune(
     """Remove the generations of indexes that are not searched, that no stored run needs, and that no process has open.
 
     Args:
-        names: of indexes; none: all.
+        names: of indexes; none: all but those that are damaged, whose former generations may be needed.
         dry_run: only say what would be removed.
         home, settings: the folder of the indexes, and all settings; ``None``: the user's.
 
@@ -388,17 +391,20 @@ def prune(
         All generations but the searched ones, by index and age.
 
     Raises:
-        UserError: an unknown name; another process is building one of the indexes.
+        UserError: an unknown name, or that of a damaged index; another process is building one of the indexes.
     """
     from ragrounds.tools.collection import collection_names
     from ragrounds.tools.generations import remove_generation
 
     chosen = chosen_settings(settings, home)
     needed = _searched_by(chosen)
-    looked = []
-    for name in texts(names) or collection_names(chosen.home):
+    looked, asked = [], texts(names)
+    for name in asked or collection_names(chosen.home):
         root = _existing(name, chosen.home)
-        for one in _described(root, needed).generations:
+        found = _described(root, needed)
+        if found.damage and asked:
+            raise UserError(found.damage)
+        for one in found.generations:
             if not one.searched:
                 if not one.kept and not dry_run:
                     remove_generation(root, one.number)
@@ -504,14 +510,25 @@ def _searched_by(settings: Settings) -> dict[str, list[str]]:
 
 
 def _described(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
-    from ragrounds.tools.collection import current_generation, current_number, generation_folder, is_used, read_manifest
+    from ragrounds.tools.collection import (
+        current_generation,
+        current_number,
+        damage,
+        generation_folder,
+        is_used,
+        read_manifest,
+    )
     from ragrounds.tools.collection_builder import read_report
     from ragrounds.tools.generations import generations
 
+    if wrong := damage(root):
+        return IndexDetails(name=root.name, manifest=None, engines=(), bytes=_size(root), damage=wrong)
     folder, number, engines = current_generation(root), current_number(root), []
     for path in sorted(folder.glob("*/engine.json")):
-        held = msgspec.json.decode(path.read_bytes())
-        engines.append(EngineSize(str(held.get("index", "?")), _size(path.parent)))
+        held: dict[str, object] = {}
+        with suppress(msgspec.MsgspecError, RecursionError):
+            held = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        engines.append(EngineSize(str(held.get("index", f"{path.parent.name} (damaged)")), _size(path.parent)))
     kept = []
     for one in generations(root):
         place = generation_folder(root, one.number)

@@ -38,12 +38,12 @@ def build(
         typer.Option("--from", help="A file or folder, or family:PATH with one of beir, r2med, medrag, jsonl, files."),
     ],
     chunker: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="How documents are cut: none, recursive[size=1000,overlap=200], tokens[size=512,stride=128] or "
-            "headings[short=200,most=1000]."
+            "headings[short=200,most=1000]; not given: as those of the index are, of a new one none."
         ),
-    ] = "none",
+    ] = None,
     retriever: Annotated[
         list[str] | None, typer.Option(help="Retrievers to build for now; others are built when first used.")
     ] = None,
@@ -158,6 +158,8 @@ def ls(as_json: options.AsJson = False) -> None:
         return
     print_table(index_table(*index_rows(found)), results_console())
     for one in found:
+        if one.damage:
+            say(f"{one.name} is damaged. {one.damage}")
         if one.current is False:
             say(f"{one.name} was read and cut by other code than that of now: `ragrounds index build` makes it anew.")
 
@@ -225,6 +227,9 @@ def prune(
         say(f"removed {sum(one.removed for one in found)}")
     if as_json:
         print_json(found, "generations")
+    for one in () if name else indexes.list_indexes():
+        if one.damage:
+            say(f"{one.name} is damaged and was passed over. {one.damage}")
 
 
 @index.command("push")

@@ -16,6 +16,8 @@ remark is only counted, so that a report of millions of rows stays small.
 from __future__ import annotations
 
 import hashlib
+import re
+import textwrap
 from collections.abc import Iterable
 from typing import Literal, get_args
 
@@ -29,6 +31,16 @@ Outcome = Literal["skipped", "cut", "unsupported", "empty", "duplicate", "read"]
 _MOST_LISTED = 10_000
 """Entries that are kept one by one; of more only the number is known."""
 _MOST_REASONS = 6
+_FEW = 3
+"""Files of a reason that are all named, each with what is true of it alone, over several lines where need be."""
+_INDENT = " " * 19
+
+
+def fold(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines of at most `width` columns, the later ones indented; a number is not torn from its unit."""
+    held = re.sub(r"(?<=\d) (?=(?:bytes|[kMG]?B)\b)", "\0", text)
+    lines = textwrap.wrap(held, width, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
 
 
 def storable(path: str) -> str:
@@ -152,7 +164,7 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
         """The report as it is printed: the counts, then what is wrong, the worst first and each reason once.
 
         Args:
-            width: columns of a line; only a reason that is longer goes beyond.
+            width: columns of a line; at least 40 are taken.
             most: reasons that are shown of an outcome, with the first files that have them.
 
         Returns:
@@ -189,34 +201,44 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
 
 
 def _group_lines(outcome: Outcome, reason: str, found: list[BuildEntry], width: int) -> list[str]:
-    """A reason with the files that have it: in one line where they fit, else in two."""
+    """A reason with the files that have it: in one line where they fit, else below it."""
     head = f"{outcome:<11} {len(found):>5,}  {_flat(reason, 160)}"
-    names = _names(found, width - len(head) - 2)
-    if len(head) + 2 + len(names) <= width:
+    few = len(found) <= _FEW
+    names = _names(found, width - len(head) - 2, whole=few)
+    if names:
         return [f"{head}: {names}"]
-    return [head, f"{'':19}{_names(found, width - 19)}"]
+    room = max(width - len(_INDENT), 20)
+    names = _names(found, room, whole=few) or _names(found, room, whole=few, shorten=True)
+    return [*fold(head, max(width, 40), _INDENT), *(f"{_INDENT}{line}" for line in fold(names, room))]
 
 
-def _names(found: list[BuildEntry], room: int) -> str:
-    """As many as there is room for, the first in any case; then how many more there are."""
+def _names(found: list[BuildEntry], room: int, *, whole: bool, shorten: bool = False) -> str:
+    """As many as there is room for, each with what is true of it alone; then how many more there are.
+
+    Args:
+        found: files.
+        room: columns.
+        whole: all of them, or none.
+        shorten: take the first in any case, all with `whole`: paths are made short enough, more lines are needed.
+
+    Returns:
+        "" where there is not enough room.
+    """
     told: list[str] = []
     for one in found:
         left = len(found) - len(told)
-        more = f" and {left - 1:,} more" if left > 1 else ""
-        name = _name(one, room - len(", ".join([*told, more])), shorten=not told)
-        if not name:
-            return f"{', '.join(told)} and {left:,} more"
+        more = f" and {left - 1:,} more" if left > 1 and not whole else ""
+        name = _name(one, room if shorten else 10**6)
+        if len(", ".join([*told, name])) + len(more) > room and not (shorten and (whole or not told)):
+            return "" if whole or not told else f"{', '.join(told)} and {left:,} more"
         told.append(name)
     return ", ".join(told)
 
 
-def _name(entry: BuildEntry, room: int, shorten: bool) -> str:
-    """A file's name with what is true of it alone, or without; "" where that takes more than the room."""
+def _name(entry: BuildEntry, room: int) -> str:
+    """A file's name, no longer than the room, with what is true of it alone."""
     place = f"line {entry.row:,} of {_flat(entry.path, 80)}" if entry.row else _flat(entry.path, 80)
-    for text in ([f"{place} ({_flat(entry.detail, 80)})"] if entry.detail else []) + [place]:
-        if len(text) <= room:
-            return text
-    return _flat(place, max(room, 20)) if shorten else ""
+    return f"{_flat(place, room)}{f' ({_flat(entry.detail, 80)})' if entry.detail else ''}"
 
 
 def _flat(text: str, longest: int) -> str:

@@ -111,13 +111,14 @@ class PassageStore:
     def __init__(self, folder: Path, count: int) -> None:
         self.folder = folder
         self.count = count
-        self._ends: npt.NDArray[np.uint64] = map_array(folder / "offsets.u64", np.uint64)
-        size = int(self._ends[-1]) if count else 0
-        path = folder / "passages.bin"
-        if len(self._ends) != count or path.stat().st_size != size:
+        ends, path = folder / "offsets.u64", folder / "passages.bin"
+        held, odd = divmod(ends.stat().st_size, 8)
+        self._ends: npt.NDArray[np.uint64] = np.zeros(0, np.uint64) if odd else map_array(ends, np.uint64)
+        size = int(self._ends[-1]) if len(self._ends) else 0
+        if held != count or odd or path.stat().st_size != size:
             raise UserError(
                 f"The passages in {str(folder)!r} are not whole: expected {count} passages and {size} bytes, "
-                f"found {len(self._ends)} and {path.stat().st_size}. Remove the index and build it again."
+                f"found {held} and {path.stat().st_size}. {_anew(folder)}"
             )
         self._records: mmap.mmap | bytes = b""
         if size:
@@ -209,8 +210,12 @@ class Collection:
     def earlier(self) -> list[Collection]:
         """The other generations of the same index, newest first: what was computed for their passages can be taken
         over."""
-        folders = [folder for folder in generation_folders(index_of(self.folder)) if is_current(folder)]
-        return [Collection(folder) for folder in reversed(folders) if folder != self.folder]
+        found = []
+        for folder in reversed(generation_folders(index_of(self.folder))):
+            if folder != self.folder:
+                with suppress(UserError, FileNotFoundError):  # one that is damaged has nothing to give
+                    found.append(Collection(folder))
+        return found
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, in its own order; empty where there is no such document."""
@@ -272,7 +277,7 @@ def _opened(root: Path, version: str) -> Collection:
         folder = generation_of(root, version) if version else current_generation(root)
         with suppress(FileNotFoundError):
             return Collection(folder)
-    raise UserError(f"The index {root.name!r} is being removed by another process.")
+    raise UserError(damage(root) or f"The index {root.name!r} is being removed by another process.")
 
 
 POINTER = "current.json"
@@ -303,7 +308,8 @@ def current_number(root: Path) -> int | None:
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise UserError(
             f'Cannot read {str(path)!r}: {problem}. Write {{"generation": NUMBER}} into it, a folder under '
-            f"{str(root / 'generations')!r}, or remove the index and build it again."
+            f"{str(root / 'generations')!r}, or remove the index with `ragrounds index rm {root.name}` and build it "
+            "again."
         ) from None
 
 
@@ -383,10 +389,33 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except (msgspec.MsgspecError, RecursionError) as problem:
-        raise UserError(f"Cannot read {str(path)!r}: {problem}. Remove the index and build it again.") from None
+        raise UserError(f"Cannot read {str(path)!r}: {problem}. {_anew(folder)}") from None
     if manifest.format != FORMAT:
-        raise UserError(f"The index {name!r} has format {manifest.format}, expected {FORMAT}: build it again.")
+        raise UserError(f"The index {name!r} has format {manifest.format}, expected {FORMAT}. {_anew(folder)}")
     return manifest
+
+
+def _anew(folder: Path) -> str:
+    """What helps where a generation cannot be read."""
+    return f"Remove the index with `ragrounds index rm {index_of(folder).name}` and build it again."
+
+
+def damage(root: Path) -> str:
+    """Why the generation of an index that is searched cannot be read, and what helps; empty: it can, or none is whole
+    yet. Its passages are not read, only their lengths are compared."""
+    try:
+        number = current_number(root)
+        if number is None:
+            return ""
+        folder = generation_folder(root, number)
+        if not (folder / "manifest.json").is_file():
+            return f"Generation {number}, which {POINTER} names, is not whole. {_anew(folder)}"
+        PassageStore(folder, read_manifest(folder).passages)
+    except OSError as problem:
+        return f"Cannot read {str(problem.filename)!r}: {problem.strerror}. {_anew(root)}"
+    except UserError as problem:
+        return str(problem)
+    return ""
 
 
 def is_current(folder: Path) -> bool:

@@ -39,6 +39,7 @@ from ragrounds.tools.collection import (
     CurrentGeneration,
     Manifest,
     current_number,
+    damage,
     generation_folder,
     generation_numbers,
     is_current,
@@ -117,11 +118,13 @@ def apply(root: Path, change: Change, follow: Follow) -> Made:
     """Make a generation of the index in `root`, with its engines, and let it appear.
 
     Raises:
-        UserError: what `change` raises; another process changes the same index.
+        UserError: what `change` raises; another process changes the same index; it is damaged.
         StopRun: the disk is full. The current generation stays.
     """
     root.mkdir(parents=True, exist_ok=True)
     with exclusive_build(root):
+        if wrong := damage(root):
+            raise UserError(wrong)
         try:
             return _applied(root, change, follow)
         except OSError as problem:
@@ -181,7 +184,7 @@ def _workplace(root: Path, request: str, current: int | None) -> Path:
     sweep(root, current)
     for entry in _unfinished(root, current):
         noted = entry / _REQUEST
-        if noted.is_file() and noted.read_text(encoding="utf-8") == request:
+        if noted.is_file() and noted.read_bytes() == request.encode():
             return entry
         _discard(entry)
     folder = generation_folder(root, max([current or 0, *generation_numbers(root)]) + 1)
@@ -194,7 +197,8 @@ def _passages(folder: Path, change: Change, ledger: DocumentLedger | None) -> tu
     """The passages of the generation; they may be there, where a build was killed over its engines."""
     done = folder / _DONE
     if done.is_file() and is_current(folder):
-        return read_manifest(folder), msgspec.json.decode(done.read_bytes(), type=Changes)
+        with suppress(msgspec.MsgspecError):  # what cannot be read is made again
+            return read_manifest(folder), msgspec.json.decode(done.read_bytes(), type=Changes)
     manifest, changes = change.make(folder, ledger)
     write_whole(done, msgspec.json.encode(changes))
     return manifest, changes
@@ -301,7 +305,7 @@ def generations(root: Path) -> list[Generation]:
             passages=manifest.passages,
             built=manifest.built,
         )
-        with suppress(FileNotFoundError, msgspec.MsgspecError):
+        with suppress(FileNotFoundError, msgspec.MsgspecError, RecursionError):
             made = msgspec.json.decode(record.read_bytes(), type=Generation)
         found.append(made)
     return found
@@ -336,7 +340,10 @@ def remove_generation(root: Path, number: int) -> None:
 
 def opened_specs(folder: Path) -> list[str]:
     """The retrievers that were opened over a generation and keep something on the disk for it."""
-    found = [path.read_text(encoding="utf-8") for path in sorted((folder / _SEARCHERS).glob("*.txt"))]
+    found = []
+    for path in sorted((folder / _SEARCHERS).glob("*.txt")):
+        with suppress(UnicodeDecodeError):
+            found.append(path.read_text(encoding="utf-8"))
     if not found:  # before they were noted; BM25's index says how it is opened
         for path in sorted(folder.glob("bm25-*/engine.json")):
             with suppress(msgspec.MsgspecError, KeyError):

@@ -51,13 +51,25 @@ def another(root: Path, origin: str, source: CorpusSource, chunker: str) -> str:
     if not is_current(folder := current_generation(root)):
         return ""
     held = read_manifest(folder)
-    if held.chunker != chunker:
-        return f"it was cut with {held.chunker}, now with {chunker}"
-    if len(held.origins) > 1:
-        return f"documents were added to it from {', '.join(held.origins[1:])}, which would go"
+    first = held.origins[0] if held.origins else held.source
     former = held.source.split(", ")[0].split(" and ")[0]
-    same = origin in held.origins if held.origins else former in map(str, source.files)
-    return "" if same else f"it was built from {held.origins[0] if held.origins else held.source}, now from {origin}"
+    reasons = []
+    if held.chunker != chunker:
+        reasons.append(f"it was cut with {held.chunker}, now with {chunker}")
+    if gone := [one for one in held.origins[1:] if one != origin]:
+        reasons.append(f"documents were added to it from {', '.join(gone)}, which would go")
+    if not (origin == first if held.origins else former in map(str, source.files)):
+        reasons.append(f"it was built from {first}, now from {origin}")
+    return "; ".join(reasons)
+
+
+def own_chunker(root: Path) -> str:
+    """How the index in `root` is cut, as canonical text; ``none`` where there is no whole one.
+
+    Raises:
+        UserError: what names its generation cannot be read.
+    """
+    return read_manifest(folder).chunker if is_current(folder := current_generation(root)) else "none"
 
 
 def built_from(

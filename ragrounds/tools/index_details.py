@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class IndexDetails(Struct, frozen=True, kw_only=True):
-    """An index, whole or half-built."""
+    """An index, whole, half-built or damaged."""
 
     name: str
     manifest: Manifest | None
-    """What it was made from, and how; ``None``: it is half-built."""
+    """What it was made from, and how; ``None``: it is half-built or damaged."""
     engines: tuple[EngineSize, ...]
     bytes: int
     """All that it takes on the disk."""
@@ -27,6 +27,8 @@ class IndexDetails(Struct, frozen=True, kw_only=True):
     """All that are kept, oldest first."""
     report: BuildReport | None = None
     """What became of every file and row; ``None``: it was built before that was kept."""
+    damage: str = ""
+    """Why it cannot be read, and what helps; empty: it can."""
 
     @property
     def current(self) -> bool | None:
@@ -40,14 +42,14 @@ class IndexDetails(Struct, frozen=True, kw_only=True):
         return made.code in {building_code(made.chunker, reading) for reading in READINGS}
 
     def fields(self) -> dict[str, Any]:
-        """As one flat object for ``--json``; `passages` is ``None`` where it is half-built."""
+        """As one flat object for ``--json``; `passages` is ``None`` where it is half-built or damaged."""
         told = {"name": self.name, "passages": None}
         if self.manifest is not None:
             told |= msgspec.to_builtins(self.manifest) | {"name": self.name}
         kept = {"generation": self.generation, "generations": msgspec.to_builtins(self.generations)}
         engines = {"engines": msgspec.to_builtins(self.engines), "bytes": self.bytes}
         report = {"report": msgspec.to_builtins(self.report)}
-        return told | {"current": self.current} | kept | engines | report
+        return told | {"current": self.current, "damage": self.damage} | kept | engines | report
 
 
 class EngineSize(Struct, frozen=True):

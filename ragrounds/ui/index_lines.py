@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ragrounds.tools.build_report import BuildReport, fold
 from ragrounds.ui.text import one_line, safe
 
 if TYPE_CHECKING:
-    from ragrounds.tools.build_report import BuildReport
     from ragrounds.tools.collection import Manifest
     from ragrounds.tools.collection_builder import Changes
     from ragrounds.tools.index_details import IndexDetails, PrunedGeneration
@@ -60,7 +59,7 @@ def index_rows(found: Sequence[IndexDetails]) -> tuple[list[str], list[list[str]
     rows = []
     for one in found:
         made = one.manifest
-        passages = f"{made.passages:,}" if made else "half-built"
+        passages = f"{made.passages:,}" if made else "damaged" if one.damage else "half-built"
         kept = len(one.generations)
         number = f"{one.generation} of {kept}" if kept > 1 else str(one.generation or "")
         version, chunker = (made.version, made.chunker) if made else ("", "")
@@ -94,7 +93,9 @@ def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:
 def _details(found: IndexDetails) -> Iterator[tuple[str, str]]:
     made = found.manifest
     yield "name", found.name
-    if made is None:
+    if found.damage:
+        yield "damaged", found.damage
+    elif made is None:
         yield "passages", "half-built: the same `ragrounds index build` resumes"
     else:
         yield "version", made.version
@@ -103,7 +104,7 @@ def _details(found: IndexDetails) -> Iterator[tuple[str, str]]:
         yield "source", made.source
         for origin in made.origins[1:]:
             yield "added from", origin
-        if made.skipped:
+        if made.skipped and found.report is None:  # the report counts them, with files that were not even opened
             yield "skipped", f"{made.skipped:,}"
         yield "built", _moment(made.built)
         now = {True: "as of now", False: "other than now: a build reads and cuts all anew", None: "not known"}
@@ -133,4 +134,4 @@ def _moment(seconds: float) -> str:
 def _wrapped(label: str, text: str, width: int, indent: int = _LABEL) -> list[str]:
     """A label with its text, which goes on below itself where the terminal ends."""
     held = f"{label:{indent}}{safe(text)}"
-    return textwrap.wrap(held, max(width, 2 * indent), subsequent_indent=" " * indent, break_on_hyphens=False) or [held]
+    return fold(held, max(width, 2 * indent), " " * indent) or [held]

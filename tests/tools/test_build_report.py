@@ -85,7 +85,20 @@ def test_what_does_not_fit_a_line_is_shortened_or_stands_below() -> None:
         told = report.lines(width)
         assert all(len(line) <= width for line in told)
         assert told[-1].endswith(" more")
-        assert ".pdf" in told[-1]
+        assert ".pdf (x" in "".join(line.strip() for line in told[1:]).replace(".pdf(", ".pdf (")
+
+
+def test_what_is_true_of_a_file_alone_is_never_left_out() -> None:
+    report = BuildReport()
+    for name, pages in (("guideline-of-2021.pdf", "the 3 pages 4, 17 and 18"), ("leaflet.pdf", "28.3 kB and 1 page")):
+        report.add(f"scans/of/the/archive/{name}", "cut", "some pages are pictures without text", detail=pages)
+    for width in range(40, 120):
+        told = report.lines(width)
+        assert all(len(line) <= width for line in told)
+        assert not any(line.endswith("28.3") for line in told)
+        flat = " ".join(" ".join(told).split())
+        assert "(the 3 pages 4, 17 and 18)" in flat
+        assert "(28.3 kB and 1 page)" in flat
 
 
 def test_names_from_files_do_nothing_to_a_terminal() -> None:

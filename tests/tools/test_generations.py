@@ -102,6 +102,10 @@ def test_another_source_or_chunker_asks_first(tmp_path):
     added(tmp_path, {"x": "croup"})
     with pytest.raises(index.OtherIndex, match=r"documents were added to it from .*more.jsonl, which would go"):
         index.build("mine", source, home=tmp_path, progress=False)
+    with pytest.raises(
+        index.OtherIndex, match=r"cut with none, now .*; documents were added .*which would go; .*now from"
+    ):
+        index.build("mine", other, chunker=CUT, home=tmp_path, progress=False)
     made = index.build("mine", source, chunker=CUT, confirmed=True, home=tmp_path, progress=False)
     assert (made.changes.removed, made.index.generation) == (1, 3)
     assert list(held(tmp_path)) == list(ROWS)

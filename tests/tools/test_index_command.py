@@ -93,6 +93,74 @@ def test_bad_lines_are_counted_and_listed(run, tmp_path):
     assert [line.split(":")[0].split(" of ")[0] for line in found["passed_over"]] == ["line 2", "line 3"]
 
 
+def damaged_json(folder, home):
+    for path in [*folder.glob("*.json"), *folder.glob("*/*.json")]:
+        path.write_bytes(b"junk{{{\xff")
+
+
+def without_passages(folder, home):
+    (folder / "passages.bin").unlink()
+
+
+def cut_short(name):
+    def _cut(folder, home):
+        (folder / name).write_bytes((folder / name).read_bytes()[:3])
+
+    return _cut
+
+
+def without_pointer(folder, home):
+    (folder.parent.parent / "current.json").write_text("junk{{{")
+
+
+DAMAGES = [damaged_json, without_passages, cut_short("passages.bin"), cut_short("offsets.u64"), without_pointer]
+
+
+@pytest.mark.parametrize("harm", DAMAGES, ids=["json", "missing", "passages", "offsets", "pointer"])
+def test_a_damaged_index_hinders_no_other_and_is_removed(run, corpus, tmp_path, harm):
+    for name in ("broken", "mine"):
+        run("build", name, "--from", corpus)
+        (corpus / f"{name}.txt").write_text(f"more for {name}")
+        run("build", name, "--from", corpus)
+    harm(tmp_path / "home" / "indexes" / "broken" / "generations" / "0002", tmp_path / "home")
+    listed = run("ls")
+    assert [line.split()[1] for line in listed.stdout.splitlines() if line.split()[0] in ("broken", "mine")] == [
+        "damaged",
+        "4",
+    ]
+    assert "broken is damaged. " in listed.stderr
+    assert "`ragrounds index rm broken`" in listed.stderr
+    found = json.loads(run("ls", "--json").stdout)["indexes"]
+    assert [bool(one["damage"]) for one in found] == [True, False]
+    assert "`ragrounds index rm broken`" in " ".join(run("show", "broken").stdout.split())
+    for command in (["build", "broken", "--from", corpus, "--yes"], ["prune", "broken"]):
+        with pytest.raises(UserError, match="`ragrounds index rm broken`"):
+            run(*command)
+    pruned = run("prune", "--yes")
+    assert "removed 1" in pruned.stderr
+    assert "broken is damaged and was passed over" in pruned.stderr
+    assert run("rm", "broken", "--yes").exit_code == 0
+    assert [one["name"] for one in json.loads(run("ls", "--json").stdout)["indexes"]] == ["mine"]
+    assert run("build", "broken", "--from", corpus).exit_code == 0
+
+
+def test_a_build_again_keeps_the_chunker_of_the_index(run, corpus):
+    run("build", "mine", "--from", corpus, "--chunker", "headings")
+    (corpus / "c.txt").write_text("Grown")
+    assert "generation 2: 1 added, 2 unchanged" in run("build", "mine", "--from", corpus).stderr
+    with pytest.raises(UserError, match=r"it was cut with headings\[.*, now with none"):
+        run("build", "mine", "--from", corpus, "--chunker", "none")
+
+
+def test_what_could_not_be_read_is_counted_once(run, corpus):
+    (corpus / "a.pdf").write_text("no PDF")
+    (corpus / "loop.txt").symlink_to(corpus.parent)
+    run("build", "mine", "--from", corpus, "--skip-bad")
+    told = run("show", "mine").stdout
+    assert "skipped" in told
+    assert not any(line.startswith("skipped") for line in told.splitlines())
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
