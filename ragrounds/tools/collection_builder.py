@@ -45,6 +45,7 @@ from ragrounds.tools.collection import (
 )
 from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
 from ragrounds.tools.document_ledger import DocumentLedger, FileEntry, LedgerWriter, document_hash, look, write_files
+from ragrounds.tools.engine_files import clear_damaged, damage, forget_files, note_files, unreadable, was_given
 
 _LOG = logging.getLogger(__name__)
 STRIDE = 20_000
@@ -458,9 +459,15 @@ M = TypeVar("M", bound=IndexManifest)
 
 
 def whole_index(
-    collection: Collection, folder: Path, kind: type[M], expected: tuple[int, str], build: Callable[[], None]
+    collection: Collection,
+    folder: Path,
+    kind: type[M],
+    expected: tuple[int, str],
+    build: Callable[[], None],
+    *,
+    resumes: bool = False,
 ) -> M:
-    """Read what an index says of itself, after building it where it is not whole.
+    """Read what an index says of itself, after building it where it is not whole, or is damaged.
 
     Args:
         collection: What it is an index of.
@@ -468,21 +475,30 @@ def whole_index(
         kind: The form of its ``engine.json``.
         expected: The format and the index that are asked for.
         build: Builds it, or resumes a build that was interrupted.
+        resumes: Of a damaged index, what is there of its files is kept: `build` goes on after it.
 
     Raises:
-        UserError: an index that does not fit the collection; another process is building the same.
+        UserError: an index that does not fit the collection, or is damaged and cannot be built again; another process
+            is building the same.
         StopRun: the disk is full. What is built is kept.
     """
-    path = folder / "engine.json"
-    if not path.is_file():
-        folder.mkdir(exist_ok=True)
-        with exclusive_build(folder):
-            try:
-                if not path.is_file():  # no other process built it before the folder was ours
+    manifest, wrong = _read_engine(folder, kind)
+    if manifest is None:
+        try:
+            folder.mkdir(exist_ok=True)
+            with exclusive_build(folder):
+                manifest, wrong = _read_engine(folder, kind)  # another process may have built it by now
+                if wrong:
+                    _clear(folder, wrong, resumes)
+                    wrong = ""
+                if manifest is None:
+                    forget_files(folder)
                     build()
-            except OSError as problem:
-                raise disk_error(folder, problem) from None
-    manifest = msgspec.json.decode(path.read_bytes(), type=kind)
+                    note_files(folder)
+        except OSError as problem:
+            raise unreadable(folder, problem, wrong) if wrong else disk_error(folder, problem) from None
+    if manifest is None:
+        manifest = msgspec.json.decode((folder / "engine.json").read_bytes(), type=kind)
     found, wanted = (manifest.format, manifest.index, manifest.version), (*expected, collection.manifest.version)
     if found != wanted:
         raise UserError(
@@ -490,6 +506,32 @@ def whole_index(
             "version). Remove that folder, and it is built again."
         )
     return manifest
+
+
+def _read_engine(folder: Path, kind: type[M]) -> tuple[M | None, str]:
+    """What a whole index says of itself, or what is wrong with it; neither: it is not there."""
+    path = folder / "engine.json"
+    try:
+        if not path.exists():
+            return None, ""
+        wrong = damage(folder)
+        if wrong is None:
+            with suppress(msgspec.MsgspecError):
+                return msgspec.json.decode(path.read_bytes(), type=kind), ""
+    except OSError as problem:
+        raise unreadable(folder, problem) from None
+    return None, wrong or "engine.json cannot be read"
+
+
+def _clear(folder: Path, wrong: str, resumes: bool) -> None:
+    """Make room for a damaged index to be built again, and say so."""
+    if was_given(folder):
+        raise UserError(
+            f"The vectors in {str(folder)!r} are damaged: {safe(wrong)}. They were taken from files: give `ragrounds "
+            "index build NAME --from SOURCE --vectors FILE` again, or remove that folder to have them embedded."
+        )
+    clear_damaged(folder, resumes=resumes)
+    _LOG.warning("The index in %r is damaged: %s. It is built again.", str(folder), safe(wrong))
 
 
 @contextmanager

@@ -48,6 +48,7 @@ from ragrounds.tools.bm25_builder import RUN_PASSAGES, build_index, mean_length,
 from ragrounds.tools.bm25_vocabulary import Vocabulary
 from ragrounds.tools.collection import Collection, write_whole
 from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
+from ragrounds.tools.engine_files import unreadable
 from ragrounds.tools.postings import Postings, Weighted
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
@@ -362,7 +363,10 @@ def open_bm25(
 
     statistics = whole_index(collection, folder, Bm25Statistics, (FORMAT, parameters.index), build)
     remove_runs(folder)
-    return Bm25Searcher(collection, folder, parameters, statistics)
+    try:
+        return Bm25Searcher(collection, folder, parameters, statistics)
+    except (FileNotFoundError, ValueError) as problem:  # built before sizes were kept
+        raise unreadable(folder, problem) from None
 
 
 def _is_former(folder: Path, index: str) -> bool:

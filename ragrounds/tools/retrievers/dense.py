@@ -31,6 +31,7 @@ from ragrounds.tools.cards import card_encoding, card_names, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
+from ragrounds.tools.engine_files import unreadable
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 from ragrounds.tools.vector_files import EarlierVectors
 from ragrounds.tools.vector_index import (
@@ -183,9 +184,12 @@ def passage_vectors(
     def _make() -> None:
         _build(collection, folder, documents, encoding, embedder, progress)
 
-    statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), _make)
+    statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), _make, resumes=True)
     path, kind = vectors_file(folder, encoding)
-    vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
+    try:
+        vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
+    except (FileNotFoundError, ValueError) as problem:  # built before sizes were kept
+        raise unreadable(folder, problem) from None
     return PassageVectors(vectors, encoding, embedder, folder)
 
 
