@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ragrounds.evals.retrieval.bench import BenchDifference, QueryDifference
+    from ragrounds.evals.retrieval.comparison import RetrievalComparison
     from ragrounds.ui.tables import TextTable
 
 _LEVEL = 0.05
@@ -144,7 +145,6 @@ def _means(bench: BenchFigures) -> TextTable:
 
 def _pairs(bench: BenchFigures, numbers: Mapping[str, str]) -> TextTable:
     from ragrounds.ui.tables import Column, TextTable
-    from ragrounds.ui.text import TOO_FEW, figure_text
 
     first = bench.comparisons[0]
     headings = ("difference", f"{100 * first.level:g} %", "p", "Holm p", "sets won", "lost", "queries")
@@ -156,12 +156,7 @@ def _pairs(bench: BenchFigures, numbers: Mapping[str, str]) -> TextTable:
         rows=tuple(
             (
                 f"#{numbers[pair.first]} - #{numbers[pair.second]}",
-                figure_text(pair.difference, "+.4f"),
-                TOO_FEW
-                if pair.low is None or pair.high is None
-                else f"{figure_text(pair.low, '+.4f')} to {figure_text(pair.high, '+.4f')}",
-                f"{pair.p:.4f}",
-                f"{pair.holm:.4f}",
+                *difference_cells(pair),
                 f"{pair.won:,}",
                 f"{pair.lost:,}",
                 f"{pair.queries:,}",
@@ -169,6 +164,16 @@ def _pairs(bench: BenchFigures, numbers: Mapping[str, str]) -> TextTable:
             for pair in bench.comparisons
         ),
     )
+
+
+def difference_cells(pair: BenchDifference | RetrievalComparison) -> tuple[str, str, str, str]:
+    """The difference of a pair, its interval, p, and p after Holm's correction."""
+    from ragrounds.ui.text import TOO_FEW, figure_text
+
+    interval = TOO_FEW
+    if pair.low is not None and pair.high is not None:
+        interval = f"{figure_text(pair.low, '+.4f')} to {figure_text(pair.high, '+.4f')}"
+    return figure_text(pair.difference, "+.4f"), interval, f"{pair.p:.4f}", f"{pair.holm:.4f}"
 
 
 def differing_queries(differences: Sequence[QueryDifference], measure: str, first: str, second: str) -> TextTable:

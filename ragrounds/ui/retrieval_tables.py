@@ -130,8 +130,9 @@ def _facts_shown() -> tuple[tuple[str, str, Callable[[float], str]], ...]:
 
 
 def _pairs(comparisons: Sequence[RetrievalComparison], numbers: dict[str, str]) -> TextTable:
+    from ragrounds.ui.retrieval_bench_tables import difference_cells
     from ragrounds.ui.tables import Column, TextTable
-    from ragrounds.ui.text import TOO_FEW, figure_text, number_of
+    from ragrounds.ui.text import number_of
 
     first = comparisons[0]
     headings = ("difference", f"{100 * first.level:g} %", "p", "Holm p", "won", "tied", "lost")
@@ -143,12 +144,7 @@ def _pairs(comparisons: Sequence[RetrievalComparison], numbers: dict[str, str]) 
         rows=tuple(
             (
                 f"#{numbers[pair.first]} - #{numbers[pair.second]}",
-                figure_text(pair.difference, "+.4f"),
-                TOO_FEW
-                if pair.low is None or pair.high is None
-                else f"{figure_text(pair.low, '+.4f')} to {figure_text(pair.high, '+.4f')}",
-                f"{pair.p:.4f}",
-                f"{pair.holm:.4f}",
+                *difference_cells(pair),
                 f"{pair.wins:,}",
                 f"{pair.ties:,}",
                 f"{pair.losses:,}",
