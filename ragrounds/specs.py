@@ -119,11 +119,7 @@ def _spec(text: str, at: int, depth: int) -> tuple[Spec, int]:
         if key in parameters:
             raise _wrong(text, key_at, f"{key!r} only once")
         parameters[key], at = _value(text, _skip(text, at + 1), depth)
-        at = _skip(text, at)
-        if at < len(text) and text[at] == ",":
-            at = _skip(text, at + 1)
-        elif at >= len(text) or text[at] != "]":
-            raise _wrong(text, at, "',' or ']'")
+        at = _after_item(text, at)
     if at >= len(text):
         raise _wrong(text, at, "']'")
     return Spec(name, parameters), at + 1
@@ -148,14 +144,20 @@ def _list(text: str, at: int, depth: int) -> tuple[tuple[Value, ...], int]:
     while at < len(text) and text[at] != "]":
         item, at = _value(text, at, depth)
         items.append(item)
-        at = _skip(text, at)
-        if at < len(text) and text[at] == ",":
-            at = _skip(text, at + 1)
-        elif at >= len(text) or text[at] != "]":
-            raise _wrong(text, at, "',' or ']'")
+        at = _after_item(text, at)
     if at >= len(text):
         raise _wrong(text, at, "']'")
     return tuple(items), at + 1
+
+
+def _after_item(text: str, at: int) -> int:
+    """Where the next item of a list, or of parameters, begins, or the ``]`` that ends them stands."""
+    at = _skip(text, at)
+    if at < len(text) and text[at] == ",":
+        return _skip(text, at + 1)
+    if at >= len(text) or text[at] != "]":
+        raise _wrong(text, at, "',' or ']'")
+    return at
 
 
 def _value(text: str, at: int, depth: int) -> tuple[Value, int]:

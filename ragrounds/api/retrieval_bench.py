@@ -167,7 +167,8 @@ def retrieval_bench(
                 tell(f"{name}: {what}", done)
 
             by_set[name] = _tagged(retrieve_set(request, chosen, _telling, message), runs.get(name, ()))
-    queries = {name: _texts_of(benchmark, split, chosen) for name, benchmark in zip(names, benchmarks, strict=True)}
+    asked = zip(names, benchmarks, strict=True) if differences else ()
+    queries = {name: _texts_of(benchmark, split, chosen) for name, benchmark in asked}
     return _bench(
         by_set,
         queries,

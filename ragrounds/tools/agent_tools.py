@@ -242,7 +242,12 @@ _FETCH_TOOL = Tool(
         "required": ["url"],
     },
 )
-_CODES = {"ragrounds.tools.toolset": code_digest("ragrounds.tools.toolset")}
+
+
+def _reading_code() -> dict[str, str]:
+    """The digest of the code that reads documents and pages; looked up when a tool is opened, not at start-up."""
+    name = "ragrounds.tools.toolset"
+    return {name: code_digest(name)}
 
 
 def _read(searcher: Searcher) -> AgentTool:
@@ -259,7 +264,7 @@ def _read(searcher: Searcher) -> AgentTool:
         return read_answer(library, passage, 1, whole, str(document))
 
     actor = f"read {library.spec} over {library.corpus}"
-    return AgentTool(READ, _READ_TOOL, actor, use=_use, codes={**searcher_codes(library), **_CODES})
+    return AgentTool(READ, _READ_TOOL, actor, use=_use, codes={**searcher_codes(library), **_reading_code()})
 
 
 def _fetch(spec: Spec) -> AgentTool:
@@ -283,7 +288,7 @@ def _fetch(spec: Spec) -> AgentTool:
             raise WrongArguments('fetch takes a text, "url", and a text, "looking_for".')
         return await fetched_answer(fetcher, url, looking_for)
 
-    return AgentTool(str(spec), _FETCH_TOOL, fetcher.spec, use=_use, codes=_CODES)
+    return AgentTool(str(spec), _FETCH_TOOL, fetcher.spec, use=_use, codes=_reading_code())
 
 
 def _mcp(text: str, servers: Mapping[str, McpSource]) -> list[AgentTool]:

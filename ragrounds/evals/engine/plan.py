@@ -228,7 +228,9 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
         OpenedAgent(
             agent,
             open_models(agent, recipe.model, models, recipe.prices, recipe.defaults, recipe.served),
-            _open_searcher(agent, recipe, home, searchers, progress) if searches_corpus(agent) else None,
+            _open_searcher(parse(agent.card.retriever), agent, recipe, home, searchers, progress)
+            if searches_corpus(agent)
+            else None,
             _open_tools(agent, recipe, home, searchers, progress),
         )
         for agent in agents
@@ -263,7 +265,7 @@ def _open_tools(
     def _retriever(spec: Spec) -> Searcher:
         if not needs_corpus(spec):
             return open_searcher(with_fingerprints(spec, recipe.served), "", home, progress=progress)
-        return _searcher_by(spec, agent, recipe, home, opened, progress)
+        return _open_searcher(spec, agent, recipe, home, opened, progress)
 
     sources = {name: McpSource(name, server, home, recipe.closed) for name, server in recipe.mcp.items()}
     by_default = parse(agent.card.retriever)
@@ -318,16 +320,6 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
 
 
 def _open_searcher(
-    agent: Agent,
-    recipe: Recipe,
-    home: Path,
-    opened: dict[tuple[str, str], Searcher],
-    progress: Progress | None,
-) -> Searcher:
-    return _searcher_by(parse(agent.card.retriever), agent, recipe, home, opened, progress)
-
-
-def _searcher_by(
     retriever: Spec,
     agent: Agent,
     recipe: Recipe,

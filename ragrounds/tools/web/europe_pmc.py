@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from typing import TYPE_CHECKING
 
 import httpx
 import msgspec
@@ -26,10 +25,7 @@ from ragrounds.tools.web.provider_budget import (
     effective,
     fitted,
 )
-from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
+from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address, xml_root
 
 BASE = "https://www.ebi.ac.uk/europepmc/webservices/rest"
 BUDGET = ProviderBudget(rate=10, length=1500, price=0.0)
@@ -158,15 +154,7 @@ def article_text(content: bytes) -> str:
     Raises:
         ValueError: it is no XML, or XML that plays tricks.
     """
-    from defusedxml import DefusedXmlException
-    from defusedxml.ElementTree import ParseError, fromstring
-
-    if content.count(b"<") > _TAGS:
-        raise ValueError(f"XML of more than {_TAGS:,} tags")
-    try:
-        root: Element = fromstring(content, forbid_dtd=False)
-    except (ParseError, DefusedXmlException, RecursionError) as problem:
-        raise ValueError(f"XML that cannot be read: {problem}") from None
+    root = xml_root(content, _TAGS)
     body = root.find(".//body")
     parts = body.iter() if body is not None else ()
     texts = [" ".join("".join(part.itertext()).split()) for part in parts if part.tag in ("title", "p")]

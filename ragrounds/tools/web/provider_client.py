@@ -8,7 +8,7 @@ import os
 import re
 import urllib.parse
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx
@@ -29,6 +29,9 @@ from ragrounds.tools.web.provider_budget import (
     traffic_to,
     wait_asked,
 )
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 T = TypeVar("T")
 SECONDS = 20.0
@@ -186,6 +189,24 @@ class ProviderClient:
         except ValueError:
             words = ""
         return self.redact(safe(" ".join(words.split()), _SAID)).rstrip(".")
+
+
+def xml_root(content: bytes, tags: int) -> Element:
+    """The root of an answer's XML of at most so many `tags`.
+
+    Raises:
+        ValueError: it is no XML, has more tags, or plays tricks.
+    """
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    if content.count(b"<") > tags:
+        raise ValueError(f"XML of more than {tags:,} tags")
+    try:
+        root: Element = fromstring(content, forbid_dtd=False)
+    except (ParseError, DefusedXmlException, RecursionError) as problem:
+        raise ValueError(f"XML that cannot be read: {problem}") from None
+    return root
 
 
 def checked_json(body: bytes) -> object:

@@ -17,7 +17,7 @@ from ragrounds.http import check_json, read_json
 from ragrounds.specs import Spec
 from ragrounds.tools.web.any_words import match_of, matched
 from ragrounds.tools.web.provider_budget import LIMITS, ProviderBudget, budget_of, check_parameters, effective, fitted
-from ragrounds.tools.web.provider_client import ProviderClient, own_address
+from ragrounds.tools.web.provider_client import ProviderClient, own_address, xml_root
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -126,15 +126,7 @@ def parsed(content: bytes) -> list[PubMedArticle]:
     Raises:
         ValueError: it is no XML, or XML that plays tricks.
     """
-    from defusedxml import DefusedXmlException
-    from defusedxml.ElementTree import ParseError, fromstring
-
-    if content.count(b"<") > _TAGS:
-        raise ValueError(f"XML of more than {_TAGS:,} tags")
-    try:
-        root: Element = fromstring(content, forbid_dtd=False)
-    except (ParseError, DefusedXmlException, RecursionError) as problem:
-        raise ValueError(f"XML that cannot be read: {problem}") from None
+    root = xml_root(content, _TAGS)
     return [_READERS[node.tag](node) for node in root.iter() if node.tag in _READERS]
 
 
