@@ -20,6 +20,7 @@ from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names, numbered
 from ragrounds.ui.report import sections
+from ragrounds.ui.report.html_tables import tables_and_remarks, text
 from ragrounds.ui.report.judges import arena_parts, verdict_parts
 from ragrounds.ui.report.payload import Payload, packed
 from ragrounds.version import __version__
@@ -65,8 +66,8 @@ def report_page(
         "Cost and scores": sections.frontier_section(comparison, scorers),
         "Tables": sections.tables_section(comparison, scorers),
         "Analyses": sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, names),
-        "Judges": sections.tables_and_remarks(verdict_parts(store, runs, human, seed)),
-        "Arena": sections.tables_and_remarks(arena_parts(store, runs, names)),
+        "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed)),
+        "Arena": tables_and_remarks(arena_parts(store, runs, names)),
         "Outcomes": sections.outcome_section(comparison, scorers),
         "Methods": sections.methods_section(comparison, runs, shown, hide),
         "Fingerprints": sections.fingerprint_section(runs, hide),
@@ -110,8 +111,8 @@ def head(title: str, parts: Sequence[str], style: str, script: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f'<meta name="generator" content="ragrounds {__version__}">\n'
-        f"<title>{sections.text(title)}</title>\n<style>{style}</style></head>\n<body><header>"
-        f"<h1>{sections.text(title)}</h1><nav>{links}</nav></header>\n<main>\n"
+        f"<title>{text(title)}</title>\n<style>{style}</style></head>\n<body><header>"
+        f"<h1>{text(title)}</h1><nav>{links}</nav></header>\n<main>\n"
     )
 
 

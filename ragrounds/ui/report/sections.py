@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -25,47 +24,16 @@ from ragrounds.ui.comparison_tables import (
     numbered,
 )
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
+from ragrounds.ui.report.html_tables import html_table, text
 from ragrounds.ui.report.methods import methods
-from ragrounds.ui.tables import TextTable
-from ragrounds.ui.text import dollars, figure_text, in_scale, number_of, one_line, p_value, percent, safe
+from ragrounds.ui.text import dollars, figure_text, in_scale, number_of, one_line, p_value, percent
 
 Hide = Callable[[str], str]
 """Takes what looks like a key out of a text."""
 
 
-def text(value: object) -> str:
-    """Any text as HTML text: nothing in it is markup, controls and direction marks are written out."""
-    return escape(safe(str(value)))
-
-
 _LINES = 20
 """Lines of a list in the summary that are open."""
-
-
-def html_table(table: TextTable) -> str:
-    """A table as HTML, under its title."""
-    heads = "".join(f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' for column in table.columns)
-    rows = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{_right(column.right)}>{text(cell)}</td>" for column, cell in zip(table.columns, row, strict=True)
-        )
-        + "</tr>"
-        for row in table.rows
-    )
-    return (
-        f'<figure class="sheet"><figcaption>{text(table.caption)}</figcaption><div class="scroll"><table>'
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>"
-    )
-
-
-def _right(right: bool) -> str:
-    return ' class="right"' if right else ""
-
-
-def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:
-    """Tables and remarks as HTML, in their order."""
-    return "".join(html_table(part) if isinstance(part, TextTable) else f"<p>{text(part)}</p>" for part in parts)
 
 
 def summary(comparison: Comparison, scorers: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from ragrounds.redaction import Redactor
 from ragrounds.ui.analysis_tables import analysis_table
 from ragrounds.ui.chart_svg import picture_style, svg
 from ragrounds.ui.report import sections
+from ragrounds.ui.report.html_tables import tables_and_remarks, text
 from ragrounds.ui.report.page import asset, head, section
 from ragrounds.ui.study_tables import published_lines, study_notes, study_picture, study_tables
 
@@ -25,9 +26,9 @@ def study_page(table: StudyTable, findings: Sequence[StudyFinding], runs: Sequen
     """
     hide, notes = Redactor(), study_notes(table)
     drawn = study_picture(table, picture)
-    top = f'<p class="warning"><strong>{sections.text(notes.pop(0))}</strong></p>' if table.stand_in else ""
+    top = f'<p class="warning"><strong>{text(notes.pop(0))}</strong></p>' if table.stand_in else ""
     parts = {
-        "Table": top + sections.tables_and_remarks(study_tables(table)) + sections.tables_and_remarks(notes),
+        "Table": top + tables_and_remarks(study_tables(table)) + tables_and_remarks(notes),
         "Picture": svg(drawn) if drawn is not None else "",
         "Analyses": "".join(_finding(one) for one in findings),
         "Fingerprints": sections.fingerprint_section(runs, hide) if runs else "",
@@ -41,7 +42,7 @@ def study_page(table: StudyTable, findings: Sequence[StudyFinding], runs: Sequen
 
 def _finding(one: StudyFinding) -> str:
     if one.result is None:
-        return f"<p>{sections.text(one.asked.name)}: {sections.text(one.why)}</p>"
+        return f"<p>{text(one.asked.name)}: {text(one.why)}</p>"
     said = [line for line in (one.result.table.note, *published_lines(one)) if line]
-    tables = sections.tables_and_remarks([analysis_table(one.result.table), *said])
+    tables = tables_and_remarks([analysis_table(one.result.table), *said])
     return tables + svg(one.result.picture)
