@@ -1,0 +1,47 @@
+"""The colours of every page and picture: light, dark where the reader's screen is, and light on paper.
+
+``theme.css`` holds them as CSS custom properties, and nothing else: pages take it as it is, and pictures that stand by
+themselves take the colours out of it.
+
+| name | of what |
+|---|---|
+| ``back``, ``soft``, ``mark`` | the page; what stands apart on it; what is marked |
+| ``ink``, ``dim``, ``good``, ``bad``, ``accent`` | text, links: contrast of 4.5 and more on these three |
+| ``edge`` | borders of what can be used: contrast of 3 and more |
+| ``line`` | rules between lines and grids, which say nothing by themselves |
+| ``series-1`` … ``series-8`` | shapes and their names: contrast of 4.5 and more on the page and on ``soft`` |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Literal
+
+Theme = Literal["light", "dark"]
+SERIES = 8
+"""Colours for series."""
+
+
+@cache
+def theme_style() -> str:
+    """The custom properties as CSS, for a page."""
+    return (files(__package__) / "theme.css").read_text(encoding="utf-8").strip()
+
+
+@cache
+def palette(dark: bool = False) -> Mapping[str, str]:
+    """Name → colour as ``#rrggbb``, of the light theme or the dark one.
+
+    palette()["series-1"]
+    """
+    light, dusky = theme_style().split("@media", 1)
+    return MappingProxyType(dict(re.findall(r"--([a-z0-9-]+):(#[0-9a-f]{6})", dusky if dark else light)))
+
+
+def series_name(index: int) -> str:
+    """The name of the colour of a series, from 0 on; after the last the first again."""
+    return f"series-{index % SERIES + 1}"

@@ -1,0 +1,53 @@
+"""Colours of pages and pictures can be told from what they stand on, by arithmetic."""
+
+import re
+
+import pytest
+
+from ragrounds.ui.theme import SERIES, palette, series_name, theme_style
+
+TEXT = ("ink", "dim", "good", "bad", "accent")
+GROUNDS = ("back", "soft", "mark")
+ALL_SERIES = tuple(series_name(index) for index in range(SERIES))
+
+
+def luminance(colour):
+    """Relative luminance (WCAG 2.2)."""
+    shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_arithmetic_is_that_of_the_standard():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_can_be_read_and_shapes_can_be_seen(dark):
+    colours = palette(dark)
+    for ground in GROUNDS:
+        for name in TEXT:
+            assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+        assert contrast(colours["edge"], colours[ground]) >= 3, ground
+    for ground in ("back", "soft"):
+        for name in ALL_SERIES:
+            assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+
+
+def test_both_themes_name_the_same_colours_and_no_two_series_share_one():
+    assert palette(False).keys() == palette(True).keys() >= {*TEXT, *GROUNDS, *ALL_SERIES, "line", "edge"}
+    for dark in (False, True):
+        assert len({palette(dark)[name] for name in ALL_SERIES}) == SERIES
+    assert series_name(SERIES) == series_name(0)
+
+
+def test_paper_is_light_and_the_theme_holds_nothing_but_properties():
+    style = theme_style()
+    assert re.findall(r"@media[^{]*", style) == ["@media screen and (prefers-color-scheme:dark)"]
+    assert not re.sub(r"@media[^{]*\{|:root\{|color-scheme:\w+|--[a-z0-9-]+:#[0-9a-f]{6}|[;{}\s]", "", style)
