@@ -4,7 +4,7 @@
 
 It writes a file of DRKG's form (entities ``Type::id``, relations ``Source::code::Type:Type``, the public table's counts
 by pair of types, made-up ids), reads it in a process of its own as ``mrag/drkg`` and audits it, and writes
-``perf/link_prediction.md``. With DATA (docs/benchmarks.md) the UMLS semantic network is audited too.
+``perf/link_prediction.md``. With DATA (docs/reference/benchmarks.md) the UMLS semantic network is audited too.
 """
 
 from __future__ import annotations

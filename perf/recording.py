@@ -27,7 +27,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "docs"), str(ROOT / "docs" / "foreign")]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "scripts"), str(ROOT / "docs" / "foreign")]
 WAYS = {
     "bare": "the graph alone, `ainvoke`",
     "neither": "`rr.run`, both boundaries taken out",

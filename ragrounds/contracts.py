@@ -1,5 +1,5 @@
 """The protocols (typing) that rooms meet at, and the records that pass between them. See the contracts in
-docs/design.md."""
+docs/project/design.md."""
 
 from __future__ import annotations
 

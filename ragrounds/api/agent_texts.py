@@ -22,8 +22,8 @@ def agent_texts(given: object) -> list[tuple[str, str | None]]:
     """Agents as texts, each with the name it is given for tables, or ``None``.
 
     Args:
-        given: a text, a Python object (a graph, a function: see docs/own-system.md), several of these, or a mapping of
-            names to them.
+        given: a text, a Python object (a graph, a function: see docs/how-to/own-system.md), several of these, or a
+            mapping of names to them.
 
     Raises:
         UserError: a name that is too long.

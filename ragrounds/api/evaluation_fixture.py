@@ -62,7 +62,7 @@ class PlaceOfTest(Struct, frozen=True, kw_only=True):
     indexes: Path
     """Where indexes of corpora are kept between sessions."""
     prices: Path
-    """The price list of the project's models, where it has one (docs/ci.md)."""
+    """The price list of the project's models, where it has one (docs/how-to/ci.md)."""
     record: bool
     """Ask models for what the journal file lacks, and write it; else it is an error."""
     again: str
@@ -151,7 +151,7 @@ class EvaluationFixture:
         """Check claims about runs: all must hold.
 
         Args:
-            claims: ``accuracy(direct) >= 60% @ 95%``: docs/compare.md has the language.
+            claims: ``accuracy(direct) >= 60% @ 95%``: docs/reference/compare.md has the language.
             runs: which; ``None``: those of the last :meth:`run`.
             scorer: that scores are by; ``None``: the headline's.
             common: on the questions that all runs have, where they differ.

@@ -4,7 +4,7 @@
     def test_it_answers(ragrounds): ...
 
 Models' replies come from a journal file beside the test, which is committed: nothing is sent. `--ragrounds-record` asks
-the models for what the file lacks, and writes it. docs/ci.md says more.
+the models for what the file lacks, and writes it. docs/how-to/ci.md says more.
 
 pytest imports this file whenever it starts, so it imports nothing of ours before a test uses the fixture.
 """

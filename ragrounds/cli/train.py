@@ -20,7 +20,9 @@ train = typer.Typer(
 )
 app.add_typer(train)
 
-TrainingFile = Annotated[Path, typer.Argument(help="The training file (TOML): docs/training.md.", show_default=False)]
+TrainingFile = Annotated[
+    Path, typer.Argument(help="The training file (TOML): docs/reference/training.md.", show_default=False)
+]
 Recipes = Annotated[list[str] | None, typer.Option("--recipe", help="Only this recipe of the file (repeatable).")]
 Results = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder of the results. [default: HOME/training/NAME]")

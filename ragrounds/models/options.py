@@ -72,7 +72,7 @@ def card_name(model: str, chosen: str | None = None) -> str | None:
         return None
     if chosen is not None:
         if chosen not in cards():
-            raise unknown("model card", chosen, [*cards(), NONE], "docs/strategies.md")
+            raise unknown("model card", chosen, [*cards(), NONE], "docs/reference/strategies.md")
         return chosen
     return next((name for name, card in cards().items() if any(part in model.lower() for part in card.names)), None)
 

@@ -173,10 +173,10 @@ def open_verifier(text: str, home: Path) -> Verifier:
     spec = parse(text)
     known = {"margin": ("share",), "cross-encoder": ("model", "positive", "negative"), "model": ("name", "base_url")}
     if spec.name not in known:
-        raise unknown("verifier", spec.name, known, "docs/training.md")
+        raise unknown("verifier", spec.name, known, "docs/reference/training.md")
     for key in spec.parameters:
         if key not in known[spec.name]:
-            raise unknown(f"parameter of {spec.name}", key, known[spec.name], "docs/training.md")
+            raise unknown(f"parameter of {spec.name}", key, known[spec.name], "docs/reference/training.md")
     if spec.name == "margin":
         return MarginVerifier(_number(spec, "share", 0.95))
     if spec.name == "cross-encoder":

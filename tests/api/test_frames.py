@@ -179,10 +179,10 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_columns_are_documented_as_they_are() -> None:
-    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    written = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     kept = re.search(r"<!-- columns -->\n(.*)<!-- end of columns -->", written, re.S)
     assert kept is not None
-    assert kept[1].strip() == frames.columns_table().strip(), "python docs/columns.py writes it anew"
+    assert kept[1].strip() == frames.columns_table().strip(), "python docs/scripts/columns.py writes it anew"
 
 
 PROMISED: dict[str, Any] = {
@@ -206,8 +206,8 @@ def test_columns_that_were_promised_stay(name: str) -> None:
 
 
 def test_the_table_of_docs_is_written_by_its_script() -> None:
-    before = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    before = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, str(ROOT / "docs" / "columns.py"), "--print"], capture_output=True, check=True
+        [sys.executable, str(ROOT / "docs" / "scripts" / "columns.py"), "--print"], capture_output=True, check=True
     )
     assert done.stdout.decode() == before

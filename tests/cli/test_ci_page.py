@@ -1,4 +1,4 @@
-"""docs/ci.md: its example is a project that records once, passes without a server, and fails as the page shows."""
+"""docs/how-to/ci.md: its project records once, passes without a server, and fails as the page shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["loaded"]  # what runs need is imported once
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^`([\w./-]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.M | re.S))
 GOLD = {one["question"]: one for one in map(json.loads, FILES["evals/questions.jsonl"].splitlines())}
 WRONG = {"b2", "p1", "p2", "s2"}

@@ -118,7 +118,7 @@ def test_runs_on_different_questions_are_not_compared_silently(command: Cli) -> 
 
 @pytest.mark.slow
 def test_the_published_figures_come_out_of_the_recorded_predictions(command: Cli, data: Path) -> None:
-    """MIRAGE's two GPT-3.5 rows: CoT with empty replies as wrong, and MedRAG (Table 5 and docs/scorers.md)."""
+    """MIRAGE's two GPT-3.5 rows: CoT with empty replies as wrong, and MedRAG (Table 5, docs/reference/scorers.md)."""
     mirage = data / "mirage"
     predictions = [str(mirage / "predictions" / f"gpt-35-turbo-16k_{name}.jsonl.gz") for name in ("cot", "rag_32")]
     benchmark = f"mirage:{mirage / 'benchmark.json'}"

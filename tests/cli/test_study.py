@@ -80,7 +80,7 @@ def test_what_is_refused(asked, tmp_path) -> None:
 
 
 def test_the_example_of_the_documentation_is_a_study() -> None:
-    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "studies.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.S)
     assert tomllib.loads(example)
     assert len(list(read_study(example, "example").cells())) == 8

@@ -64,7 +64,9 @@ def cases(file: str, place: Path | None = None) -> list[Case]:
     """The cases of a file; the test is skipped where there is no file."""
     path = place or folder()
     if path is None:
-        pytest.skip("needs recorded outputs: set RAGROUNDS_TEST_DATA to a folder with golden/ (docs/benchmarks.md)")
+        pytest.skip(
+            "needs recorded outputs: set RAGROUNDS_TEST_DATA to a folder with golden/ (docs/reference/benchmarks.md)"
+        )
     with gzip.open(path / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 

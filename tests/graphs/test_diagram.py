@@ -21,8 +21,8 @@ PUBLISHED = (
     "tool_agent",
     "vanilla_rag",
 )
-"""Graphs that docs/strategies.md and langgraph.json show. A new graph works without either."""
-DOCUMENT = ROOT / "docs" / "strategies.md"
+"""Graphs that docs/reference/strategies.md and langgraph.json show. A new graph works without either."""
+DOCUMENT = ROOT / "docs" / "reference" / "strategies.md"
 
 
 def test_the_tree_shows_loops_conditions_and_subgraphs():
@@ -52,7 +52,9 @@ def test_the_tree_shows_loops_conditions_and_subgraphs():
 def test_the_documentation_holds_each_picture_as_it_is(name):
     text = DOCUMENT.read_text(encoding="utf-8")
     assert f"## `{name}`" in text
-    assert diagram.mermaid(catalogue.build(name)) in text, "write docs/strategies.md anew: see its first lines"
+    assert diagram.mermaid(catalogue.build(name)) in text, (
+        "write docs/reference/strategies.md anew: see its first lines"
+    )
 
 
 def test_studio_opens_every_graph():

@@ -1,4 +1,4 @@
-"""docs/plugins.md shows the very files that the tests build and install."""
+"""docs/how-to/plugins.md shows the very files that the tests build and install."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGES = Path(__file__).parent / "packages"
 
 
 def test_the_page_shows_the_packages_files() -> None:
-    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "plugins.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", page, re.DOTALL))
     modules = {file.name: file.read_text(encoding="utf-8") for file in PACKAGES.glob("*/*.py")}
     assert len(modules) == 6
@@ -22,7 +22,7 @@ def test_the_page_shows_the_packages_files() -> None:
 def test_every_group_stands_on_the_page_and_in_a_package() -> None:
     from ragrounds.api.doctor import _points
 
-    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "plugins.md").read_text(encoding="utf-8")
     projects = "".join(file.read_text(encoding="utf-8") for file in PACKAGES.glob("*/pyproject.toml"))
     for point in _points():
         assert f"| `{point.group}` |" in page

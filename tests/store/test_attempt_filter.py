@@ -223,8 +223,10 @@ def test_long_expressions_are_not_too_much_either(quiz: Pages) -> None:
 
 
 def test_the_page_has_every_word_and_its_expressions_can_be_read() -> None:
-    page = (ROOT / "docs" / "filters.md").read_text(encoding="utf-8")
-    assert runpy.run_path(str(ROOT / "docs" / "words.py"))["written"](page) == page, "python docs/words.py writes it"
+    page = (ROOT / "docs" / "reference" / "filters.md").read_text(encoding="utf-8")
+    assert runpy.run_path(str(ROOT / "docs" / "scripts" / "words.py"))["written"](page) == page, (
+        "python docs/scripts/words.py writes it"
+    )
     shown = re.findall(r"^\| `(.+?)` \|", page.partition("## All words")[0], re.M)
     assert len(shown) >= 10
     for expression in shown:

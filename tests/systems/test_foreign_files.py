@@ -24,14 +24,14 @@ def test_no_file_knows_ragrounds() -> None:
 
 
 def test_a_row_that_nobody_has_is_refused_by_name() -> None:
-    command = [sys.executable, "docs/compatibility.py", "--only", "react_agent,nobody"]
+    command = [sys.executable, "docs/scripts/compatibility.py", "--only", "react_agent,nobody"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "no row is called nobody" in done.stderr
 
 
 def test_a_column_that_fails_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "scripts"))
     import compatibility
     import compatibility_rows
 

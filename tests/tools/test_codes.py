@@ -88,7 +88,7 @@ def test_digests_of_now_are_printed_beside_the_known_ones():
     import runpy
     from pathlib import Path
 
-    script = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "earlier_code.py"))
+    script = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "scripts" / "earlier_code.py"))
     tables = script["digests"]()
     assert set(tables) | {"graph_sources"} == set(digests._earlier())
     assert tables["indexes"]["bm25"] == bm25.builders_code()

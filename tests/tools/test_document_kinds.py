@@ -20,7 +20,7 @@ from ragrounds.tools.documents.encodings import decode
 from ragrounds.tools.documents.found import DocumentFault
 from ragrounds.tools.documents.jats import read_article
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "awkward_files.py"))
+SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "scripts" / "awkward_files.py"))
 word, said, pdf = SCRIPT["word"], SCRIPT["said"], SCRIPT["pdf"]
 
 
@@ -181,10 +181,10 @@ def test_every_awkward_file_is_read_or_named_as_the_page_says() -> None:
         lines = [line.rsplit(" | ", 1) for line in text.splitlines() if line.startswith("| `")]
         return [[left, right.partition(" (")[0].removesuffix(" |")] for left, right in lines]
 
-    page = (Path(__file__).parents[2] / "docs" / "documents.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "documents.md").read_text(encoding="utf-8")
     written = _rows(page.partition("<!-- awkward files -->")[2].partition("<!-- end -->")[0])
     assert len(written) >= 30
-    assert _rows(SCRIPT["table"]()) == written, "python docs/awkward_files.py --write"
+    assert _rows(SCRIPT["table"]()) == written, "python docs/scripts/awkward_files.py --write"
 
 
 def test_word_gives_headings_tables_and_inserted_text(tmp_path: Path) -> None:

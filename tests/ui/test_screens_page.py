@@ -18,7 +18,7 @@ FOLDER = DOCS / "pictures" / "screens"
 
 @pytest.fixture
 def docs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(DOCS))
+    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
     yield
     for name in ("draw_screens", "terminal_svg"):
         sys.modules.pop(name, None)
@@ -29,7 +29,9 @@ def test_every_screen_is_drawn_at_every_size_and_stands_on_the_page() -> None:
     from draw_screens import NAMES, SIZES
 
     wanted = {f"{name}-{wide}-{kind}.svg" for name in NAMES for wide, _ in SIZES for kind in ("dark", "light")}
-    named = set(re.findall(r"pictures/screens/([\w-]+\.svg)", (DOCS / "screens.md").read_text(encoding="utf-8")))
+    named = set(
+        re.findall(r"pictures/screens/([\w-]+\.svg)", (DOCS / "reference" / "screens.md").read_text(encoding="utf-8"))
+    )
     assert named == wanted
     assert {file.name for file in FOLDER.glob("*.svg")} == wanted
 

@@ -3,7 +3,7 @@ environment variables.
 
 Everything is found by reading the source; nothing is imported. What is own is what begins at the system's file or
 module and is imported from its folders, from its package, or from anywhere else outside of what is installed.
-docs/identity.md has the rules for users.
+docs/concepts/identity.md has the rules for users.
 """
 
 from __future__ import annotations

@@ -55,8 +55,9 @@ def check_replayable(store: Store, run: Run) -> None:
         same = (before.agent, before.identity.get("graph_code")) == (run.agent, run.identity.get("graph_code"))
         if same and (what := _unrecorded(store, before)):
             remedy = (
-                'List their addresses under `record = ["https://…"]` in the agent\'s file (docs/recording.md), and run '
-                "once more without --journal replay (docs/recording.md)."
+                'List their addresses under `record = ["https://…"]` in the agent\'s file '
+                "(docs/concepts/recording.md), "
+                "and run once more without --journal replay (docs/concepts/recording.md)."
                 if " http" in what
                 else "Without --journal replay they are made again."
             )

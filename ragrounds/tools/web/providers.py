@@ -54,7 +54,7 @@ class SearchProvider:
 
     def __init__(self, spec: Spec, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         if spec.name not in _PROVIDERS:
-            raise unknown("search provider", spec.name, _PROVIDERS, "docs/retrieval.md")
+            raise unknown("search provider", spec.name, _PROVIDERS, "docs/reference/retrieval.md")
         form = _PROVIDERS[spec.name]
         check_parameters(spec, ("url", *(["key_env"] if form.variable else []), *LIMITS))
         url, variable = own_address(spec, form.url, form.variable)

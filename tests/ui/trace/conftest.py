@@ -27,7 +27,7 @@ def quiz(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def hunted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, str], str]]:
     """The folder of the scavenger hunt's store, to which nobody writes, and what was planted in it."""
-    file = Path(__file__).parents[3] / "docs" / "hunt.py"  # a script, and no module of the package
+    file = Path(__file__).parents[3] / "docs" / "scripts" / "hunt.py"  # a script, and no module of the package
     spec = importlib.util.spec_from_file_location("hunt", file)
     assert spec is not None
     assert spec.loader is not None

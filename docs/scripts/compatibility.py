@@ -1,0 +1,361 @@
+"""Systems that know nothing of ragrounds, run and measured: writes docs/reference/compatibility.md.
+
+python docs/scripts/compatibility.py [--only a,b,c] [--write] [--venvs FOLDER | --python PATH] [--questions 4]
+
+Every system of docs/foreign, and some packages as they come, is run bare and then by `ragrounds run`: whole, once more,
+killed and resumed, replayed with the server gone, capped. The command makes environments of its own for what has to be
+installed (uv, else pip); `--python` takes one that is there. It needs nothing but Python itself, a package index, and a
+quarter of an hour. The exit code is 1 where a column of a row does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from compatibility_rows import ROOT, Cell, Foreign, Measure, Row
+from compatibility_servers import ServerMeasure, gpu, servers
+
+PAGE = ROOT / "docs" / "reference" / "compatibility.md"
+GRAPHS = ("langgraph", "langchain", "langchain-openai", "openai>=3")
+LANGGRAPH = ("langgraph", "langchain-core", "openai")
+GENERATION = 'input = { question = "prompt" }\noutput = "generation"\n'
+LLAMA = ("llama-index-llms-openai", "llama-index-embeddings-openai")
+ENDPOINT = """
+[endpoint]
+url = "http://127.0.0.1:{port}/ask"
+form = "json"
+price = { input = 2.0, output = 8.0 }
+request = { query = "{prompt}" }
+answer = "result.text"
+passages = { list = "sources", text = "body", title = "heading", id = "ref" }
+usage = { input = "usage.tokens_in", output = "usage.tokens_out" }
+"""
+OPENAI_ENDPOINT = """
+[endpoint]
+url = "http://127.0.0.1:{port}/v1"
+form = "openai"
+model = "gpt-4o-mini"
+price = { input = 2.0, output = 8.0 }
+"""
+SYSTEMS = (
+    Foreign(
+        "react_agent",
+        "LangGraph `create_react_agent`",
+        "react_agent.py:graph",
+        GRAPHS,
+        ("langgraph-prebuilt", "openai"),
+    ),
+    Foreign("agent", "LangChain `create_agent`", "agent.py:graph", GRAPHS, ("langchain", "langchain-openai")),
+    Foreign("deep_agent", "deepagents", "deep_agent.py:graph", (*GRAPHS, "deepagents"), ("deepagents",)),
+    Foreign(
+        "supervisor",
+        "langgraph-supervisor",
+        "supervisor.py:graph",
+        (*GRAPHS, "langgraph-supervisor"),
+        ("langgraph-supervisor",),
+    ),
+    Foreign("swarm", "langgraph-swarm", "swarm.py:graph", (*GRAPHS, "langgraph-swarm"), ("langgraph-swarm",)),
+    Foreign(
+        "open_deep_research",
+        "open_deep_research",
+        "open_deep_research.deep_researcher:deep_researcher",
+        ("open_deep_research",),
+        ("open-deep-research", "openai"),
+        card='output = "final_report"\n',
+        environment={"SEARCH_API": "openai"},
+        searches=False,
+    ),
+    Foreign("agentic_rag", "agentic RAG (recipe)", "agentic_rag.py:graph", GRAPHS, LANGGRAPH),
+    Foreign("corrective_rag", "corrective RAG (recipe)", "corrective_rag.py:app", GRAPHS, LANGGRAPH, GENERATION),
+    Foreign("self_rag", "self-RAG (recipe)", "self_rag.py:workflow", GRAPHS, LANGGRAPH, GENERATION),
+    Foreign("adaptive_rag", "adaptive RAG (recipe)", "adaptive_rag.py:build", GRAPHS, LANGGRAPH, GENERATION),
+    Foreign(
+        "langgraph_app", "app with a langgraph.json", "langgraph_app/langgraph.json:notes", GRAPHS, LANGGRAPH, bare="-"
+    ),
+    Foreign(
+        "llama_engine",
+        "LlamaIndex query engine",
+        "llama_engine.py:engine",
+        LLAMA,
+        ("llama-index-core", "llama-index-llms-openai", "openai"),
+    ),
+    Foreign(
+        "llama_workflow",
+        "LlamaIndex workflow",
+        "llama_workflow.py:workflow",
+        LLAMA,
+        ("llama-index-core", "llama-index-workflows"),
+        card='input = { query = "prompt" }\n',
+    ),
+    Foreign(
+        "openai_function",
+        "function with OpenAI's client",
+        "openai_function.py:answer",
+        GRAPHS,
+        ("openai", "httpx2"),
+        searches=False,
+    ),
+    Foreign(
+        "openai_responses",
+        "coroutine with OpenAI's responses",
+        "openai_function.py:respond",
+        GRAPHS,
+        ("openai",),
+        searches=False,
+    ),
+    Foreign(
+        "openai_2",
+        "the same function, openai below 3",
+        "openai_function.py:answer",
+        LLAMA,
+        ("openai", "httpx"),
+        searches=False,
+    ),
+    Foreign("endpoint", "JSON endpoint", "", GRAPHS, (), card=ENDPOINT, bare="-"),
+    Foreign(
+        "openai_endpoint", "OpenAI-compatible agent", "", GRAPHS, (), card=OPENAI_ENDPOINT, bare="-", searches=False
+    ),
+)
+UNDER_SERVERS = ("openai_function", "agent")
+COLUMNS = {
+    "unchanged": "lines changed",
+    "calls": "calls seen = counted",
+    "again": "the same command again",
+    "resumed": "resumed after `kill -9`",
+    "replayed": "replayed, server gone",
+    "passages": "passages",
+    "cost": "cost",
+    "caps": "capped at",
+}
+
+
+class Environments:
+    """Environments with ragrounds and what a system needs, made once for each list of packages."""
+
+    def __init__(self, folder: Path, given: Path | None) -> None:
+        self._folder, self._given = folder, given
+        self._uv = shutil.which("uv") or ""
+
+    def python(self, packages: Sequence[str], *, ours: bool = True) -> Path:
+        """The Python of the environment that holds `packages`, and ragrounds where it is `ours`."""
+        if self._given is not None and ours:
+            return self._given
+        place = self._folder / hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
+        python = place / "bin" / "python"
+        if not (place / "made").exists():
+            self._make(place, python, packages, ours)
+            (place / "made").touch()
+        return python
+
+    def _make(self, place: Path, python: Path, packages: Sequence[str], ours: bool) -> None:
+        done("-m", "venv", "--clear", str(place))
+        if not self._uv:
+            tools = self._folder / "tools"
+            done("-m", "venv", str(tools))
+            subprocess.run([tools / "bin" / "pip", "install", "-q", "uv"], check=False, capture_output=True)
+            self._uv = str(tools / "bin" / "uv") if (tools / "bin" / "uv").exists() else "-"
+        # pip for servers: it finds a torch without CUDA where one lies ready.
+        if self._uv == "-" or not ours:
+            installer = [python, "-m", "pip", "install", "-q"]
+        else:
+            installer = [self._uv, "pip", "install", "-q", "--link-mode", "copy", "--python", python]
+        subprocess.run([*installer, *(["-e", ROOT] if ours else []), *packages], check=True)
+
+
+def done(*words: str) -> None:
+    """Run this Python with these words."""
+    subprocess.run([sys.executable, *words], check=True)
+
+
+def versions(python: Path, names: Sequence[str]) -> str:
+    """The versions of distributions, as an environment has them."""
+    code = "import sys, importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
+    told = subprocess.run([python, "-c", code, *names], capture_output=True, text=True, check=False)
+    return told.stdout.strip() or f"? {told.stderr.strip()[-80:]}"
+
+
+def main() -> None:
+    """Measure the rows that are asked for, and print or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="keys of rows, with commas between")
+    parser.add_argument("--questions", type=int, default=4, help="of the sample benchmark")
+    parser.add_argument("--venvs", type=Path, help="where environments are kept from one call to the next")
+    parser.add_argument(
+        "--python", type=Path, help="an environment that holds what the rows need; nothing is installed"
+    )
+    parser.add_argument("--folder", type=Path, help="where runs, logs and rows are kept; the page has all rows there")
+    parser.add_argument("--jobs", type=int, default=2, help="rows at the same time")
+    parser.add_argument("--columns", default=",".join(COLUMNS), help="of the table; `calls` always")
+    parser.add_argument("--streamed", action="store_true", help="systems that can stream their replies do")
+    parser.add_argument("--servers", default="", help="the table of servers, too: all, or parts of their names")
+    parser.add_argument("--page", action="store_true", help="measure nothing: the page of what --folder holds")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args()
+    chosen = [key for key in options.only.split(",") if key]
+    unknown = set(chosen) - {one.key for one in SYSTEMS}
+    if unknown:
+        parser.error(
+            f"no row is called {', '.join(sorted(unknown))}; there are {', '.join(one.key for one in SYSTEMS)}"
+        )
+    with tempfile.TemporaryDirectory(prefix="ragrounds-compatibility-") as made:
+        folder = options.folder or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        given = None if options.python is None else options.python.absolute()
+        environments = Environments((options.venvs or folder / "venvs").absolute(), given)
+        told: dict[str, str] = {}
+        wanted = [one for one in SYSTEMS if (not chosen or one.key in chosen) and not options.page]
+        made_rows = [begun_row(foreign, environments, folder.absolute(), options, told) for foreign in wanted]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            begun = [pool.submit(finished_row, one, options.columns.split(","), folder, told) for one in made_rows]
+            rows = [one.result() for one in begun]
+        if options.servers or not (chosen or options.page):
+            (folder / "servers.md").write_text("\n".join(served(environments, folder.absolute(), options)))
+        lines = (folder / "servers.md").read_text().split("\n") if (folder / "servers.md").exists() else []
+        shown = rows if options.folder is None else [*kept(folder, told)]
+    text = page(shown, told, options.streamed, lines)
+    sys.stdout.write(text)
+    if options.write:
+        PAGE.write_text(text, encoding="utf-8")
+    sys.exit(1 if any(row.broken for row in shown) else 0)
+
+
+def begun_row(
+    foreign: Foreign, environments: Environments, folder: Path, options: argparse.Namespace, told: dict[str, str]
+) -> Measure | Row:
+    """What measures a row; where its packages cannot be installed, a row that says so."""
+    try:
+        python = environments.python(foreign.packages)
+    except subprocess.CalledProcessError as error:
+        return Row(foreign, {name: Cell(None, f"not installed ({error})") for name in COLUMNS})
+    told[foreign.key] = versions(python, foreign.shown) if foreign.shown else ""
+    return Measure(foreign, python, folder, options.questions, options.streamed)
+
+
+def finished_row(begun: Measure | Row, columns: Sequence[str], folder: Path, told: dict[str, str]) -> Row:
+    """A row, told and kept as soon as it is measured."""
+    row = begun if isinstance(begun, Row) else begun.row(columns)
+    said = [f"{row.foreign.key}: {row.seconds:.0f} s; {', '.join(row.broken) or 'all hold'}"]
+    sys.stderr.write("\n    ".join([*said, *(f"{name}: {row.cells[name]}" for name in row.broken)]) + "\n")
+    sys.stderr.flush()
+    keep(folder / f"{row.foreign.key}.json", row, told.get(row.foreign.key, ""))
+    return row
+
+
+def keep(path: Path, row: Row, version: str) -> None:
+    """Write a row beside the runs that it comes from."""
+    cells = {name: (cell.holds, cell.words) for name, cell in row.cells.items()}
+    path.write_text(json.dumps({"cells": cells, "seconds": row.seconds, "versions": version}), encoding="utf-8")
+
+
+def kept(folder: Path, told: dict[str, str]) -> Iterator[Row]:
+    """The rows that a folder holds, of this call and of earlier ones; their versions go to `told`."""
+    for foreign in SYSTEMS:
+        path = folder / f"{foreign.key}.json"
+        if path.exists():
+            held = json.loads(path.read_text(encoding="utf-8"))
+            told[foreign.key] = held["versions"]
+            yield Row(foreign, {name: Cell(*cell) for name, cell in held["cells"].items()}, held["seconds"])
+
+
+def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequence[str]) -> str:
+    """The page in Markdown."""
+    quickest, slowest = min(row.seconds for row in rows), max(row.seconds for row in rows)
+    lines = [
+        "# Systems of others, unchanged",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}. "
+        "`python docs/scripts/compatibility.py --write` installs each system from the package index, runs it bare and then by `ragrounds run`, and writes this page "
+        f"({quickest:.0f} to {slowest:.0f} s a row, some at the same time). "
+        "[docs/foreign](../foreign) holds files of ours, by the public recipes; "
+        "none of them knows ragrounds. "
+        "The model server is a scripted one on loopback that counts its requests"
+        + (", and replies are streamed where a system can." if streamed else "."),
+        "",
+        "| system | " + " | ".join(COLUMNS.values()) + " | versions |",
+        "|---|" + "---|" * len(COLUMNS) + "---|",
+    ]
+    for row in rows:
+        cells = [str(row.cells.get(name, Cell(None, "not asked for, or no run"))) for name in COLUMNS]
+        said = [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
+        place = (
+            f"[{row.foreign.title}](../foreign/{row.foreign.place.rpartition(':')[0]})"
+            if row.foreign.file
+            else row.foreign.title
+        )
+        lines.append(f"| {place} | {' | '.join(said)} | {told.get(row.foreign.key, '')} |")
+    return "\n".join([*lines, "", *EXPLAINED, "", *beside])
+
+
+def served(environments: Environments, folder: Path, options: argparse.Namespace) -> list[str]:
+    """The table of servers: two systems under each, streamed and not."""
+    ours = environments.python(GRAPHS)
+    names = ("calls", "again", "replayed", "cost")
+    lines = [
+        "## Servers",
+        "",
+        "The same under other servers, counted by their own access logs. "
+        + (f"GPU: {gpu()}." if gpu() else "No GPU was at hand, so vLLM was not run."),
+        "",
+        "| server | system | streamed | " + " | ".join(COLUMNS[name] for name in names) + " |",
+        "|---|---|---|" + "---|" * len(names),
+    ]
+    made = servers(ours, folder / "servers", lambda packages: environments.python(packages, ours=False))
+    for number, (title, make) in enumerate(made.items()):
+        if options.servers not in ("", "all") and not any(one in title for one in options.servers.split(",")):
+            continue
+        try:
+            server, version = make()
+        except (LookupError, OSError, subprocess.CalledProcessError) as error:
+            lines.append(f"| {title} | | | **not run**: {error} |" + " |" * (len(names) - 1))
+            continue
+        for foreign in (one for one in SYSTEMS if one.key in UNDER_SERVERS):
+            for streamed in (False, True):
+                measure = ServerMeasure(
+                    foreign, ours, folder / f"server{number}{streamed:d}", options.questions, streamed
+                )
+                measure.given = server
+                row = measure.row(names)
+                said = [str(row.cells.get(name, Cell(None, "no run"))) for name in names]
+                cells = " | ".join(one.replace("|", "\\|").replace("\n", " ") for one in said)
+                lines.append(f"| {title} {version} | {foreign.title} | {'yes' if streamed else 'no'} | {cells} |")
+                (folder / "servers.md").write_text("\n".join([*lines, ""]))
+                sys.stderr.write(
+                    f"{title}, {foreign.key}, streamed {streamed}: {', '.join(row.broken) or 'all hold'}\n"
+                )
+                sys.stderr.flush()
+    return [*lines, ""]
+
+
+EXPLAINED = [
+    "Each command is a process of its own, forked from one that has loaded the libraries and nothing of the system.",
+    "",
+    "- **lines changed**: the files that `bare.py` runs and those that ragrounds ran are the same, byte for byte, and "
+    "name it nowhere.",
+    "- **calls seen = counted**: calls of models in the journal (embeddings are among them), and requests that the "
+    "server answered.",
+    "- **the same command again**: requests that it sends.",
+    "- **resumed after `kill -9`**: calls that the journal held when the process died, and those that the same command "
+    "then asked for: together what an undisturbed run asks, with the same answers.",
+    "- **replayed, server gone**: every attempt made anew with `--journal replay --new`; at the server's address a "
+    "socket counts connections, and there are none.",
+    "- **passages**: of searches inside the system, as every analysis by hop reads them.",
+    "- **cost**: dollars in the ledger, equal to what the server's own count of tokens comes to.",
+    "- **capped at**: calls (of models, and searches) that an attempt may make, of those that it needs; it ends as "
+    "`capped`, and the server counts no more.",
+]
+
+if __name__ == "__main__":
+    main()
