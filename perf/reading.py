@@ -167,8 +167,8 @@ there is none counts against it. Recall: of the texts that hold an answer, those
 phrasings are templates in our own words, each in several questions; the half that was kept from view while the
 reader was written, and the list that was written last, were looked at after they had been counted once, and the
 reader was mended by what they showed ([docs/reference/scorers.md](../docs/reference/scorers.md#what-robust-reads)
-has the first counts). The recorded reasoning is the authors' replies without the field that states the answer: it often ends
-with a list of the options, and now and then it says another option than the field does.
+has the first counts). The recorded reasoning is the authors' replies without the field that states the answer: it
+often ends with a list of the options, and now and then it says another option than the field does.
 
 """
 

@@ -277,7 +277,8 @@ def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequ
         "# Systems of others, unchanged",
         "",
         f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}. "
-        "`python docs/scripts/compatibility.py --write` installs each system from the package index, runs it bare and then by `ragrounds run`, and writes this page "
+        "`python docs/scripts/compatibility.py --write` "
+        "installs each system from the package index, runs it bare and then by `ragrounds run`, and writes this page "
         f"({quickest:.0f} to {slowest:.0f} s a row, some at the same time). "
         "[docs/foreign](../foreign) holds files of ours, by the public recipes; "
         "none of them knows ragrounds. "
