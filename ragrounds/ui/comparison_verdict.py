@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
-from ragrounds.evals.compare.conclusions import Conclusion, conclusions, untested
+from ragrounds.evals.compare.abstract import Finding, finding
+from ragrounds.evals.compare.comparison import Comparison, RunFigures
+from ragrounds.evals.compare.conclusions import Conclusion
 from ragrounds.ui.text import TOO_FEW, figure_text, in_scale, number_of, percent, points
+
+_LISTED = 5
+"""Runs that are named where others are counted."""
 
 
 def verdict_lines(
@@ -20,59 +24,77 @@ def verdict_lines(
         numbers: run id → number in the tables.
         names: run id → what the run is called, safe to show.
     """
+    short = {run: f"#{number}" for run, number in numbers.items()}
     for table, _ in comparison.shown(scorers):
-        known = [line for line in table.lines if line.overall.value is not None]
-        if known:
-            best = (max if table.direction == "higher" else min)(known, key=lambda line: line.overall.value or 0.0)
-            several = len(table.lines) > 1
-            called = f"#{numbers[best.run]} {names[best.run]}" if several else names[best.run]
-            said = _said(table, best, numbers) if several else f"has {alone_words(table, best)}"
-            yield f"{table.scorer}: {called} {said}."
+        found = finding(table)
+        if found is not None:
+            run, alone = found.best.run, found.kind == "alone"
+            yield f"{table.scorer}: {names[run] if alone else f'{short[run]} {names[run]}'} {verdict(found, short)}."
 
 
-def alone_words(table: ScorerTable, line: RunFigures) -> str:
+def verdict(found: Finding, names: Mapping[str, str]) -> str:
+    """What is said of the run with the best figure, as the rest of a sentence.
+
+    Args:
+        found: under one scorer.
+        names: run id → what another run is called.
+    """
+    value = in_scale(found.best.overall.value, found.unit)
+    match found.kind:
+        case "alone":
+            return f"has {alone_words(found.best, found.unit)}"
+        case "untested":
+            return f"has the best figure, {value}; no test says which runs differ"
+        case "none":
+            return f"has the best figure, {value}; no two runs differ by the tests"
+        case "best untold":
+            return f"has the best figure, {value}; no test tells it from any other"
+        case "open":
+            return f"has the best figure, {value}; attempts that are still open could turn that round"
+        case "ahead":
+            whom = all_others(len(found.ahead))
+            return f"is ahead of {whom}, {value}: {difference_words(found, names, len(found.ahead) > 1)}"
+        case "ahead of some":
+            others = len(found.ahead) + len(found.untold)
+            rest = listed([names[run] for run in found.untold])
+            return f"is ahead of {len(found.ahead)} of {others} others, {value}; not told from {rest}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def alone_words(line: RunFigures, unit: str) -> str:
     """A run's figure with its interval, in words."""
     whole = line.overall
-    unit = " %" if table.unit == "percent" else f" {table.unit}"
+    asked = number_of(whole.n, "question")
+    value = f"{in_scale(whole.value, unit)} {'%' if unit == 'percent' else unit}"
     if whole.low is None or whole.high is None:
-        return (
-            f"{in_scale(whole.value, table.unit)}{unit} of {number_of(whole.n, 'question')}, {TOO_FEW} for an interval"
-        )
-    low, high = (_end(end, table) for end in (whole.low, whole.high))
-    return f"{in_scale(whole.value, table.unit)}{unit} (95 %: {low} to {high}), {number_of(whole.n, 'question')}"
+        return f"{value} of {asked}, {TOO_FEW} for an interval"
+    low, high = (percent(end, 1) if unit == "percent" else figure_text(end, ".4g") for end in (whole.low, whole.high))
+    return f"{value} (95 %: {low} to {high}), {asked}"
 
 
-def _end(value: float, table: ScorerTable) -> str:
-    return percent(value, 1) if table.unit == "percent" else figure_text(value, ".4g")
+def difference_words(found: Finding, names: Mapping[str, str], named: bool, test: str = "") -> str:
+    """How far the nearest run that the best is told from is behind.
 
-
-def _said(table: ScorerTable, best: RunFigures, numbers: Mapping[str, str]) -> str:
-    """What the tests say of the run with the best figure."""
-    value = in_scale(best.overall.value, table.unit)
-    found = conclusions(table)
-    below = {one.worse: one for one in found if one.better == best.run}
-    others = [line.run for line in table.lines if line.run != best.run]
-    if untested(table) or not table.pairs:
-        return f"has the best figure, {value}; no test says which runs differ"
-    if not below:
-        whole = all(pair.p_holm is not None or pair.tests.p_always is not None for pair in table.pairs)
-        none = "no two runs differ by the tests" if whole else "no test says which runs differ"
-        told = "no test tells it from any other" if found else none
-        return f"has the best figure, {value}; {told}"
-    nearest = min(below.values(), key=lambda one: one.difference)
-    if len(below) == len(others):
-        whom = "the other" if len(others) == 1 else "both others" if len(others) == 2 else f"all {len(others)} others"
-        return f"is ahead of {whom}, {value}: {_by(nearest, table, numbers, len(others) > 1)}"
-    rest = [f"#{numbers[run]}" for run in others if run not in below]
-    listed = ", ".join(rest[:5]) + (f" and {len(rest) - 5} more" if len(rest) > 5 else "")
-    return f"is ahead of {len(below)} of {len(others)} others, {value}; not told from {listed}"
-
-
-def _by(one: Conclusion, table: ScorerTable, numbers: Mapping[str, str], named: bool) -> str:
-    """How far the nearest is behind."""
-    whom = f" on the nearest, #{numbers[one.worse]}" if named else ""
-    if table.unit == "percent":
+    Args:
+        found: with such a run.
+        names: run id → what it is called.
+        named: whether to name it.
+        test: written after the interval.
+    """
+    one: Conclusion = found.ahead[0]
+    whom = f" on the nearest, {names[one.worse]}" if named else ""
+    if found.unit == "percent":
         ends = f"{points(one.low, 1)} to {points(one.high, 1)}"
-        return f"{points(one.difference)} points{whom} (95 %: {ends})"
+        return f"{points(one.difference)} points{whom} (95 %: {ends}{test})"
     ends = f"{figure_text(one.low, '+.4g')} to {figure_text(one.high, '+.4g')}"
-    return f"{figure_text(one.difference, '+.4g')} {table.unit}{whom} (95 %: {ends})"
+    return f"{figure_text(one.difference, '+.4g')} {found.unit}{whom} (95 %: {ends}{test})"
+
+
+def all_others(count: int) -> str:
+    """All runs but one, in words."""
+    return {1: "the other", 2: "both others"}.get(count, f"all {count} others")

@@ -103,7 +103,7 @@ def print_run(
         rows += _figures(comparison.rows[0])
         rows += _answered_by(comparison.rows[0])
         rows += [
-            (f"score ({table.scorer})", f"{alone_words(table, table.lines[0])}{_beside(others)}")
+            (f"score ({table.scorer})", f"{alone_words(table.lines[0], table.unit)}{_beside(others)}")
             for table, others in comparison.shown()
             if table.lines[0].overall.value is not None
         ]

@@ -1,0 +1,169 @@
+"""The abstract of a comparison in sentences: who answered what, when, with which models, what can be concluded at which
+level, and what is missing. Plain text, safe to show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Finding, Lack
+from ragrounds.evals.scorers import described, figure_word
+from ragrounds.ui.comparison_verdict import all_others, alone_words, difference_words, listed, verdict
+from ragrounds.ui.text import in_scale, number_of, one_line, p_value, percent, safe
+
+_NAMED = 8
+"""Systems up to which a sentence names each."""
+_WORDS = {
+    "not_run": "not made yet; they count as not correct",
+    "failed": "failed; they count as not correct",
+    "paused": "waiting for a person's answer; they count as not correct",
+    "unjudged": "without a verdict of the judge; no mean counts them",
+    "unscored": "without a score; no mean counts them",
+}
+"""What a lack means, after the number of attempts or questions."""
+
+
+def abstract_sentences(abstract: Abstract, names: Mapping[str, str]) -> Iterator[str]:
+    """Who answered what, and a sentence for each scorer.
+
+    Args:
+        abstract: of a comparison.
+        names: run id → what the run is called, safe to show.
+    """
+    yield who_answered(abstract, names)
+    for found in abstract.findings:
+        yield conclusion_sentence(found, names)
+    if not abstract.findings:
+        yield "Nothing can be concluded: no answer has a score yet."
+
+
+def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
+    """Who answered what, with which models, and when."""
+    systems, asked = abstract.systems, number_of(abstract.questions, "question")
+    named = f" ({_and([names[one.run] for one in systems])})" if len(systems) <= _NAMED else ""
+    who = names[systems[0].run] if len(systems) == 1 else f"{number_of(len(systems), 'system')}{named}"
+    often = "" if abstract.epochs == 1 else f", each {abstract.epochs} times"
+    datasets = [safe(name.rpartition("/")[2]) for name in abstract.datasets]
+    parts = f" ({_and(datasets)})" if 1 < len(datasets) <= _NAMED else ""
+    models, when = model_words(systems, names), days(systems)
+    elsewhere = sum(one.imported for one in systems)
+    if elsewhere == len(systems):
+        made = f"{often}; the answers were made elsewhere {models} and imported on {when}"
+    else:
+        made = f"{often} {models}, {when}"
+        made += f"; the answers of {elsewhere} of them were made elsewhere and imported" if elsewhere else ""
+    return f"{who} answered {asked} of {safe(abstract.benchmark)}{parts}{made}."
+
+
+def model_words(systems: Sequence[AbstractSystem], names: Mapping[str, str]) -> str:
+    """With which models: one for all, or each with its systems."""
+    by_models: dict[tuple[str, ...], list[str]] = {}
+    for one in systems:
+        by_models.setdefault(one.models, []).append(one.run)
+    if len(by_models) == 1:
+        (models,) = by_models
+        return (
+            f"with {_and([one_line(name, 80) for name in models])}" if models else "with a model that is not recorded"
+        )
+    if len(by_models) > _NAMED:
+        return f"with {number_of(len({name for models in by_models for name in models}), 'model')}"
+    said = []
+    for models, runs in by_models.items():
+        who = f"({listed([names[run] for run in runs])})"
+        said.append(f"{_and([one_line(name, 80) for name in models]) or 'a model that is not recorded'} {who}")
+    return f"with {_and(said)}"
+
+
+def days(systems: Sequence[AbstractSystem]) -> str:
+    """The day, or the first and the last day, of the work (UTC)."""
+    first, last = (_day(end) for end in (min(one.began for one in systems), max(one.ended for one in systems)))
+    return first if first == last else f"{first} to {last}"
+
+
+def conclusion_sentence(found: Finding, names: Mapping[str, str]) -> str:
+    """What can be concluded under a scorer, or that nothing can."""
+    level = f"at the {percent(found.level, 0)} % level"
+    word = figure_word(found.scorer)
+    under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")
+    name = names[found.best.run]
+    match found.kind:
+        case "alone":
+            return f"{under}, {name} has {alone_words(found.best, found.unit)}. One run alone is set against no other."
+        case "ahead":
+            whom = all_others(len(found.ahead))
+            nearest = difference_words(found, names, len(found.ahead) > 1, test_words(found))
+            return f"{under}, {name} is ahead of {whom} {level}, with {_figure(found)}: {nearest}."
+        case "ahead of some":
+            told = listed([names[one.worse] for one in reversed(found.ahead)])
+            apart = difference_words(found, names, len(found.ahead) > 1, test_words(found))
+            return (
+                f"{under}, {name} has the best figure, {_figure(found)}. It is ahead of {told} {level}, {apart}, and "
+                f"not told from {listed([names[run] for run in found.untold])}{_power(found)}."
+            )
+        case "open":
+            return (
+                f"{under}, nothing can be concluded yet: {name} {verdict(found, names)}. As things are, the tests tell "
+                f"systems apart {level}; but attempts that failed or are not made yet count as not correct."
+            )
+        case _:
+            said = f"{name} {verdict(found, names)}{_power(found)}"
+            return f"{under}, nothing can be concluded {level} about which system is best: {said}."
+
+
+def test_words(found: Finding) -> str:
+    """The test that carries the smallest difference, as it stands after an interval."""
+    one = found.ahead[0]
+    if one.p is None:
+        return ""
+    corrected = f" after Holm's correction over {found.tests:,} pairs" if one.corrected and found.tests > 1 else ""
+    return f"; {one.test} p {p_value(one.p)}{corrected}"
+
+
+def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
+    """A line for each kind of thing that is missing, with the runs that it is missing of."""
+    said = []
+    lacks = sorted(abstract.lacks, key=lambda one: (list(_WORDS).index(one.kind), one.scorer))
+    for (kind, scorer), group in groupby(lacks, key=lambda one: (one.kind, one.scorer)):
+        found = list(group)
+        total = sum(one.count for one in found)
+        under = f" under {one_line(scorer)}" if scorer else ""
+        verb = "" if kind == "failed" else " is" if total == 1 else " are"
+        what = number_of(total, "question" if scorer else "attempt")
+        said.append(f"{what}{under}{verb} {_WORDS[kind]} ({_each(found, names)}).")
+    return said
+
+
+def missing_commands(abstract: Abstract) -> list[str]:
+    """The commands that make what is missing, each once."""
+    made = [
+        f"ragrounds runs resume {one.run}" if not one.scorer else described(one.scorer).command([one.run])
+        for one in abstract.lacks
+    ]
+    return list(dict.fromkeys(made))
+
+
+def _each(found: Sequence[Lack], names: Mapping[str, str]) -> str:
+    return "; ".join(f"{names[one.run]}: {one.count:,} of {one.of:,}" for one in found)
+
+
+def _figure(found: Finding) -> str:
+    return f"{in_scale(found.best.overall.value, found.unit)} {'%' if found.unit == 'percent' else found.unit}"
+
+
+def _power(found: Finding) -> str:
+    """Which difference would have been seen; nothing where that is not known."""
+    if found.mde is None or found.unit != "percent":
+        return ""
+    return (
+        f". With these questions a difference of {percent(found.mde, 1)} points to the nearest would be seen with 80 % "
+        "power"
+    )
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1] if words else ""]))
+
+
+def _day(moment: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(moment))
