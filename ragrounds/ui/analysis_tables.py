@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
 from ragrounds.evals.analyses.analysis import AnalysisResult, AnalysisTable
+from ragrounds.evals.analyses.pictures import renamed
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import UNKNOWN, one_line, percent, safe
-
-T = TypeVar("T")
 
 
 def analysis_table(table: AnalysisTable, scorer: str = "") -> TextTable:
@@ -42,20 +39,13 @@ def with_names(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResu
     """
     if not names:
         return result
-    table = replace(result.table, rows=_named(result.table.rows, names))
-    return replace(result, table=table, picture=_named(result.picture, names))
 
+    def named(text: str) -> str:
+        """What a text is called."""
+        return names.get(text, text)
 
-def _named(part: T, names: Mapping[str, str]) -> T:
-    """A part of a picture in which every text that is a key is its name."""
-    made: object = part
-    if isinstance(part, str):
-        made = names.get(part, part)
-    elif isinstance(part, tuple):
-        made = tuple(_named(each, names) for each in part)
-    elif isinstance(part, Struct):
-        made = replace(part, **{field: _named(getattr(part, field), names) for field in part.__struct_fields__})
-    return cast("T", made)
+    table = replace(result.table, rows=renamed(result.table.rows, named))
+    return replace(result, table=table, picture=renamed(result.picture, named))
 
 
 def print_analysis(result: AnalysisResult, console: Console | None = None) -> None:

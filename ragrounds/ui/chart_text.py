@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+
 from rich.text import Text
 
-from ragrounds.evals.analyses.pictures import Bar, Bars, Mark, Picture, PictureAxis, Points, point_axes
+from ragrounds.evals.analyses.pictures import (
+    Bar,
+    Bars,
+    Forest,
+    ForestRow,
+    Mark,
+    Picture,
+    PictureAxis,
+    Points,
+    Profile,
+    StackRow,
+    Stacks,
+    forest_axis,
+    point_axes,
+)
+from ragrounds.ui.chart_rows import forest_figure, tick_text
 from ragrounds.ui.text import UNKNOWN, in_unit, one_line, percent, safe
 
 _ROWS = 15
@@ -25,9 +42,19 @@ class PictureText(Text):
 def draw(picture: Picture, width: int = 80, *, legend: bool = True) -> PictureText:
     """The picture in at most `width` columns; without its `legend` where a table beside it names the marks."""
     drawn = PictureText()
-    drawn.append_text(_bars(picture, width) if isinstance(picture, Bars) else _points(picture, width, legend))
+    drawn.append_text(_drawn(picture, width, legend))
     drawn.picture = picture
     return drawn
+
+
+def _drawn(picture: Picture, width: int, legend: bool) -> Text:
+    if isinstance(picture, Bars):
+        return _bars(picture, width)
+    if isinstance(picture, Points):
+        return _points(picture, width, legend)
+    if isinstance(picture, Forest):
+        return _forest(picture, width)
+    return _stacks(picture, width) if isinstance(picture, Stacks) else _profile(picture, width, legend)
 
 
 class _Canvas:
@@ -144,3 +171,94 @@ def _strip(text: Text, bar: Bar, columns: int) -> None:
     text.append("▓" * max(0, full - from_), style="green")
     text.append("░" * max(0, to - full), style="cyan")
     text.append(" " * max(0, columns - max(full, to)))
+
+
+def _forest(forest: Forest, width: int) -> Text:
+    """A line for each row: its interval and its mark on the strip, hollow where the row's is; then its figure."""
+    axis = forest_axis(forest)
+    figures = [forest_figure(forest, row) for row in forest.rows]
+    columns = max(10, min(60, width - _LABEL - 3 - max(map(len, figures))))
+    text, group = Text(), ""
+    for row, figure in zip(forest.rows, figures, strict=True):
+        if row.group and row.group != group:
+            text.append(f"{one_line(row.group, width)}\n", style="bold")
+        group = row.group
+        text.append(f"{one_line(row.name, _LABEL):<{_LABEL}} ")
+        for letter, style in _forest_strip(forest, row, axis, columns):
+            text.append(letter, style=style)
+        text.append(f"  {figure}\n")
+    words = [" "] * columns
+    free = 0
+    for tick in axis.ticks:
+        said = tick_text(forest, tick, axis)
+        start = max(0, min(round(axis.place(tick) * (columns - 1)) - len(said) // 2, columns - len(said)))
+        if start >= free:
+            words[start : start + len(said)] = list(said)
+            free = start + len(said) + 1
+    text.append(f"{'':{_LABEL}} {''.join(words).rstrip()}\n", style="dim")
+    hollow = any(not row.filled for row in forest.rows)
+    said_below = [safe(forest.x)]
+    said_below += [f"● {safe(forest.filled)}"] if forest.filled else []
+    said_below += [f"○ {safe(forest.hollow)}"] if hollow and forest.hollow else []
+    said_below += [f"├─┤ {safe(forest.spread)}"] if forest.spread else []
+    said_below += [safe(forest.note)] if forest.note else []
+    text.append(f"{'':{_LABEL}} " + "; ".join(said_below), style="dim")
+    return text
+
+
+def _forest_strip(forest: Forest, row: ForestRow, axis: PictureAxis, columns: int) -> list[tuple[str, str]]:
+    strip = [(" ", "")] * columns
+
+    def column(value: float) -> int:
+        """Where a value stands."""
+        return round(axis.place(value) * (columns - 1))
+
+    if forest.reference is not None:
+        strip[column(forest.reference)] = ("┊", "dim")
+    if row.value is None:
+        return strip
+    if row.low is not None and row.high is not None:
+        low, high = column(row.low), column(row.high)
+        strip[low : high + 1] = [("─", "cyan")] * (high - low + 1)
+        strip[low], strip[high] = ("├", "cyan"), ("┤", "cyan")
+    strip[column(row.value)] = ("●", "bold green") if row.filled else ("○", "bold yellow")
+    return strip
+
+
+_FILLS = "█▒░▓▚#=+"
+"""Of the parts of a stack."""
+
+
+def _stacks(stacks: Stacks, width: int) -> Text:
+    """A line for each row, its parts as long as their shares."""
+    columns = max(10, min(60, width - _LABEL - 16))
+    text = Text()
+    for row in stacks.rows:
+        text.append(f"{one_line(row.name, _LABEL):<{_LABEL}} ")
+        for place, length in enumerate(_lengths(row, columns)):
+            text.append(_FILLS[place % len(_FILLS)] * length, style=_STYLES[place % len(_STYLES)])
+        text.append(f"  n = {sum(row.counts):,}\n")
+    text.append(f"{'':{_LABEL}} 0{'100 %':>{columns - 1}}  {safe(stacks.x)}\n", style="dim")
+    for place, part in enumerate(stacks.parts):
+        text.append(f"{'':{_LABEL}} " if not place else "  ")
+        text.append(_FILLS[place % len(_FILLS)], style=_STYLES[place % len(_STYLES)])
+        text.append(f" {safe(part.name)}")
+    return text
+
+
+def _lengths(row: StackRow, columns: int) -> list[int]:
+    """Columns of each part, together as many as there are; what is there at all has one, where there is room."""
+    total, ends, before = sum(row.counts), [0], 0
+    for count in row.counts:
+        before += count
+        end = round(columns * before / total) if total else 0
+        ends.append(min(columns, max(end, ends[-1] + (1 if count else 0))))
+    return [end - start for start, end in itertools.pairwise(ends)]
+
+
+def _profile(profile: Profile, width: int, legend: bool) -> Text:
+    text = Text()
+    for place, panel in enumerate(profile.panels):
+        text.append(("\n\n" if place else "") + safe(panel.title) + "\n", style="bold")
+        text.append_text(_points(panel, width, legend and place == len(profile.panels) - 1))
+    return text

@@ -189,5 +189,5 @@ def test_the_svg_is_xml_with_bars_and_inert_names(store):
     space = "{http://www.w3.org/2000/svg}"
     assert root.tag == f"{space}svg"
     assert not list(root.iter(f"{space}script"))
-    assert len([path for path in root.iter(f"{space}path") if path.get("class") == "bar"]) == 4
+    assert len([path for path in root.iter(f"{space}path") if path.get("class") == "span"]) == 4
     assert "<script>alert(1)</script>" in "".join(root.itertext())

@@ -156,5 +156,5 @@ def test_a_picture_of_many_runs_names_those_on_the_frontier(home):
     drawn = svg(picture)
     assert "polyline" not in drawn
     assert f"each of the other {40 - len(kept)} runs" in drawn
-    assert drawn.count(f">{DOT}<") == 1, "in the legend alone"
+    assert all(f">{agents[point.run]}</text>" in drawn for point in kept), "named at their places"
     assert DOT in draw(picture).plain

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.pictures import Bars, Picture
+from ragrounds.evals.analyses.pictures import Picture, renamed
 from ragrounds.evals.analyses.run_data import headline_scorer
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
@@ -148,9 +148,4 @@ def with_names(result: AnalysisResult, names: Mapping[str, str]) -> AnalysisResu
 
     rows = tuple(tuple(named(cell) if isinstance(cell, str) else cell for cell in row) for row in result.table.rows)
     table = replace(result.table, rows=rows, note=named(result.table.note))
-    picture = result.picture
-    if isinstance(picture, Bars):
-        drawn: Picture = replace(picture, groups=tuple((named(name), bars) for name, bars in picture.groups))
-    else:
-        drawn = replace(picture, lines=tuple(replace(line, name=named(line.name)) for line in picture.lines))
-    return replace(result, table=table, picture=drawn)
+    return replace(result, table=table, picture=renamed(result.picture, named))

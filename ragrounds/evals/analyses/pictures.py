@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeVar, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.figures import Figure
@@ -15,6 +16,7 @@ from ragrounds.evals.scorers import described
 _LOGARITHMIC = 20.0
 """Highest over lowest value from which a scale is logarithmic."""
 INTERVALS = "95 % intervals"
+T = TypeVar("T")
 
 
 class PictureAxis(Struct, frozen=True, kw_only=True):
@@ -133,11 +135,105 @@ class Bars(Struct, frozen=True, kw_only=True):
 
     title: str
     groups: tuple[tuple[str, tuple[Bar, ...]], ...]
+    x: str = "percent"
+    """Words of the axis."""
     spread: str = INTERVALS
     """What the ends of a bar's interval are; empty: bars have no interval."""
 
 
-Picture = Points | Bars
+class ForestRow(Struct, frozen=True, kw_only=True):
+    """A figure with its interval; ``None``: not known."""
+
+    name: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    best: float | None = None
+    """What the attempts whose result is open could still make of it; ``None``: none is open."""
+    note: str = ""
+    """Stands behind the figure, such as the number of questions."""
+    group: str = ""
+    """Rows of one group stand together, under its name."""
+    filled: bool = True
+    """Whether its mark is full; what that means says `Forest.filled`."""
+
+
+class Forest(Struct, frozen=True, kw_only=True):
+    """Figures below each other on one axis, each with its interval."""
+
+    title: str
+    x: str
+    """Words of the axis."""
+    rows: tuple[ForestRow, ...]
+    unit: str = "percent"
+    """``percent``: values are shares, shown times 100. Any other unit: values are shown as they are."""
+    signed: bool = False
+    """Whether values are differences, written with their sign."""
+    reference: float | None = None
+    """Where a line stands that rows are read against, such as no difference."""
+    spread: str = INTERVALS
+    """What the ends of a row's interval are."""
+    filled: str = ""
+    """What full marks mean; empty: all are."""
+    hollow: str = ""
+    """What hollow marks mean."""
+    note: str = ""
+    """Said below the picture, such as what it leaves out."""
+
+
+class StackPart(Struct, frozen=True, kw_only=True):
+    """One kind of what rows consist of."""
+
+    name: str
+    about: str = ""
+    """What it means."""
+
+
+class StackRow(Struct, frozen=True, kw_only=True):
+    """What something consists of: a count for each of `Stacks.parts`."""
+
+    name: str
+    counts: tuple[int, ...]
+
+
+class Stacks(Struct, frozen=True, kw_only=True):
+    """Rows that consist of parts, each as long as its share."""
+
+    title: str
+    x: str
+    """Words of the axis."""
+    parts: tuple[StackPart, ...]
+    rows: tuple[StackRow, ...]
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """Panels beside each other with the same series and one axis across: how something goes from step to step."""
+
+    title: str
+    panels: tuple[Points, ...]
+
+
+Picture = Points | Bars | Forest | Stacks | Profile
+
+
+def forest_axis(forest: Forest) -> PictureAxis:
+    """The axis that holds every row with its interval, and the line that rows are read against.
+
+    Raises:
+        UserError: no row has a value.
+    """
+    ends = [
+        end for row in forest.rows if row.value is not None for end in (row.value, row.low, row.high) if end is not None
+    ]
+    if not ends:
+        raise UserError("There is nothing to draw: no row has a value.")
+    if forest.reference is not None:
+        ends.append(forest.reference)
+    low, high = min(ends), max(ends)
+    if forest.unit != "percent" or forest.signed:
+        return linear(low, high)
+    # Of shares some room to both sides, so that one that is 0 or 1 does not stand on the edge of a narrow axis.
+    return linear(max(0.0, low - 0.02), min(1.0, high + 0.02), top=1.0)
 
 
 def figure_marks(found: Iterable[tuple[float, Figure]]) -> tuple[Mark, ...]:
@@ -168,6 +264,18 @@ def point_axes(points: Points) -> tuple[PictureAxis, PictureAxis]:
     across = [end for mark in marks for end in (mark.x, mark.x_low, mark.x_high) if end is not None]
     ends = [end for mark in marks for end in (mark.value, mark.low, mark.high) if end is not None]
     return scale(across), linear(min(ends), max(ends), top=1.0)
+
+
+def renamed(part: T, name: Callable[[str], str]) -> T:
+    """A picture, or another record or tuple, in which every text is what `name` makes of it."""
+    made: object = part
+    if isinstance(part, str):
+        made = name(part)
+    elif isinstance(part, tuple):
+        made = tuple(renamed(each, name) for each in part)
+    elif isinstance(part, Struct):
+        made = replace(part, **{field: renamed(getattr(part, field), name) for field in part.__struct_fields__})
+    return cast("T", made)
 
 
 def number(value: float) -> str:
