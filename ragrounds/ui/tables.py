@@ -121,13 +121,17 @@ def _latex(table: TextTable) -> str:
     layout = "".join("r" if column.right else "l" for column in table.columns)
     rows = " \\\\\n".join("    " + " & ".join(_tex(cell) for cell in row) for row in table.rows)
     heads = " & ".join(_tex(column.name) for column in table.columns)
-    label = "-".join(part for part in (table.key, table.scorer) if part)
     return (
         "\\begin{table}[htbp]\n  \\centering\n"
-        f"  \\caption{{{_tex(table.caption)}}}\n  \\label{{tab:{re.sub(r'[^a-z0-9-]', '-', label)}}}\n"
+        f"  \\caption{{{_tex(table.caption)}}}\n  \\label{{tab:{latex_label(table)}}}\n"
         f"  \\begin{{tabular}}{{{layout}}}\n    \\toprule\n    {heads} \\\\\n    \\midrule\n{rows} \\\\\n"
         "    \\bottomrule\n  \\end{tabular}\n\\end{table}\n"
     )
+
+
+def latex_label(table: TextTable) -> str:
+    """What a table's label in LaTeX is called, behind ``tab:``."""
+    return re.sub(r"[^a-z0-9-]", "-", "-".join(part for part in (table.key, table.scorer) if part))
 
 
 def _tex(text: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 
-from ragrounds.ui.tables import TextTable
+from ragrounds.ui.tables import TextTable, latex_label
 from ragrounds.ui.text import safe
 
 
@@ -14,21 +14,31 @@ def text(value: object) -> str:
     return escape(safe(str(value)))
 
 
-def html_table(table: TextTable) -> str:
-    """A table as HTML, under its title."""
+def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
+    """A table as HTML, under its title. It can be read without a script.
+
+    Args:
+        table: what to write; every cell of it is text.
+        links: row, from 0 → where its first cell leads.
+    """
     heads = "".join(f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' for column in table.columns)
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td{_right(column.right)}>{text(cell)}</td>" for column, cell in zip(table.columns, row, strict=True)
+            f"<td{_right(column.right)}>{_linked(cell, (links or {}).get(number, '') if not place else '')}</td>"
+            for place, (column, cell) in enumerate(zip(table.columns, row, strict=True))
         )
         + "</tr>"
-        for row in table.rows
+        for number, row in enumerate(table.rows)
     )
     return (
-        f'<figure class="sheet"><figcaption>{text(table.caption)}</figcaption><div class="scroll"><table>'
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>"
+        f'<figure class="sheet" data-label="{text(latex_label(table))}"><figcaption>{text(table.caption)}</figcaption>'
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>'
     )
+
+
+def _linked(cell: str, href: str) -> str:
+    return f'<a href="{text(href)}">{text(cell)}</a>' if href else text(cell)
 
 
 def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:

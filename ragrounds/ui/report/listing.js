@@ -150,7 +150,7 @@ function prepare() {
   byId("f-differ").closest("label").hidden = about.runs.length < 2;
 }
 
-async function start() {
+async function startAttempts() {
   state.about = await unpack("about");
   state.index = await unpack("index");
   prepare();

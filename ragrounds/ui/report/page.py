@@ -5,11 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from importlib.resources import files
 
-import msgspec
-
-from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.judges.labels import HumanLabels
@@ -18,14 +14,13 @@ from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
-from ragrounds.ui.comparison_tables import agent_names, numbered
+from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.report import sections
+from ragrounds.ui.report.attempt_part import attempt_part
 from ragrounds.ui.report.html_tables import tables_and_remarks, text
 from ragrounds.ui.report.judges import arena_parts, verdict_parts
-from ragrounds.ui.report.payload import Payload, packed
+from ragrounds.ui.report.scripts import asset, page_script
 from ragrounds.version import __version__
-
-_SCRIPTS = ("unpacking.js", "listing.js", "detail.js")
 
 
 def report_page(
@@ -58,8 +53,7 @@ def report_page(
     """
     hide = Redactor()
     shown = [one.scorer for table, beside in comparison.shown(scorers) for one in (table, *beside)]
-    style = asset("report.css") + picture_style()
-    script = "(()=>{'use strict';\n" + "\n".join(asset(name) for name in _SCRIPTS) + "\nstart();})();"
+    script = page_script(attempts=attempts)
     names = {row.run: row.name for row in comparison.rows if row.name}
     parts = {
         "Summary": sections.summary(comparison, scorers),
@@ -74,17 +68,12 @@ def report_page(
     }
     made = {name: body for name, body in parts.items() if body}
     heading = title or f"{comparison.benchmark}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
-    yield head(hide(heading), [*made, *(["Attempts"] if attempts else [])], style, script)
+    yield head(hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script)
     for name, body in made.items():
         yield section(name, hide(body))
     if attempts:
-        yield asset("browser.html")
-        yield "</main>\n"
         yield from _attempts(store, runs, comparison, hide, on_progress)
-        yield f"<script>{script}</script>\n"
-    else:
-        yield "</main>\n"
-    yield "</body></html>\n"
+    yield f"</main>\n<script>{script}</script>\n</body></html>\n"
 
 
 def section(name: str, body: str) -> str:
@@ -122,36 +111,19 @@ def _attempts(
     # Where the comparison is on what all runs share, so is the list: its counts are those of the tables.
     questions, _ = common_questions(store, runs, True)
     order = {question.id: place for place, question in enumerate(questions)}
-    numbers = {run: int(number) - 1 for run, number in numbered(comparison).items()}
-    payload = Payload(order, numbers, hide)
-    count = 0
+    agents = agent_names(comparison)
     traces = (
         trace
         for trace in traces_by_question(store, runs)
         if trace.question.id in order and trace.attempt.epoch < comparison.epochs
     )
-    for chunk in payload.chunks(traces):
-        yield f'<script type="text/plain" id="chunk-{count}">{chunk}</script>\n'
-        count += 1
-        if on_progress:
-            on_progress(payload.attempts)
-    yield f'<script type="text/plain" id="index">{payload.index()}</script>\n'
-    agents = agent_names(comparison)
-    about = {"runs": [[run.id, agents[run.id]] for run in runs], "chunks": count}
-    yield f'<script type="text/plain" id="about">{packed(msgspec.to_builtins(about), hide)}</script>\n'
+    yield from attempt_part(traces, order, [(row.run, agents[row.run]) for row in comparison.rows], hide, on_progress)
+
+
+def page_style() -> str:
+    """The style of every page: the theme's colours, text and tables, the browser of attempts, pictures."""
+    return "".join(asset(name) for name in ("report.css", "tables.css", "browser.css")) + picture_style()
 
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def asset(name: str) -> str:
-    """A file that stands beside this one.
-
-    Raises:
-        UserError: it does not.
-    """
-    found = files(__package__) / name
-    if not found.is_file():
-        raise UserError(f"The installed ragrounds lacks its file {name}; install it again.")
-    return found.read_text(encoding="utf-8").strip()

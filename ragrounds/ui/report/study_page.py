@@ -8,15 +8,16 @@ from ragrounds.evals.studies.table import StudyFinding, StudyTable
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.analysis_tables import analysis_table
-from ragrounds.ui.chart_svg import picture_style, svg
+from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.html_tables import tables_and_remarks, text
-from ragrounds.ui.report.page import asset, head, section
+from ragrounds.ui.report.page import head, page_style, section
+from ragrounds.ui.report.scripts import page_script
 from ragrounds.ui.study_tables import published_lines, study_notes, study_picture, study_tables
 
 
 def study_page(table: StudyTable, findings: Sequence[StudyFinding], runs: Sequence[Run], picture: str) -> str:
-    """The page. It holds no script, and asks nothing of any network.
+    """The page. It asks nothing of any network.
 
     Args:
         table: the study's.
@@ -34,10 +35,10 @@ def study_page(table: StudyTable, findings: Sequence[StudyFinding], runs: Sequen
         "Fingerprints": sections.fingerprint_section(runs, hide) if runs else "",
     }
     made = {name: body for name, body in parts.items() if body}
-    style = asset("report.css") + picture_style()
-    page = [head(hide(table.title), list(made), style, "")]
+    script = page_script(attempts=False)
+    page = [head(hide(table.title), list(made), page_style(), script)]
     page += [section(name, hide(body)) for name, body in made.items()]
-    return "".join([*page, "</main>\n</body></html>\n"])
+    return "".join([*page, f"</main>\n<script>{script}</script>\n</body></html>\n"])
 
 
 def _finding(one: StudyFinding) -> str:

@@ -106,10 +106,12 @@ def test_unknown_costs_are_said_to_be_unknown(written, store):
     assert "$0.00" not in page
 
 
-def test_without_attempts_there_is_no_script(written, store):
+def test_without_attempts_there_is_no_data_and_a_script_for_tables_alone(written, store):
     run = add_run(store, "one", questions(2), [1, 0])
     page = written([run], attempts=False).read_text(encoding="utf-8")
-    assert "<script" not in page
+    assert page.count("<script>") == page.count("<script") == 1
+    assert "startAttempts" not in page
+    assert 'id="filters"' not in page
     assert page.rstrip().endswith("</html>")
 
 
