@@ -1,0 +1,164 @@
+"""The documentation: links lead somewhere, the navigation has every page, and the site is built of all of them."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = ROOT / "docs" / "scripts"
+PAGES = [
+    path
+    for folder in ("docs", "perf", "")
+    for path in sorted((ROOT / folder).glob("**/*.md" if folder == "docs" else "*.md"))
+]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith(("site_", "reference_", "build_site", "diagram_svg")):
+            del sys.modules[name]
+
+
+def prose(path: Path) -> Iterator[str]:
+    """The lines of a page that stand in no fenced block, without code."""
+    fence = ""
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        mark = re.match(r"\s*(```+)", line)
+        if mark and (not fence or line.strip() == fence):
+            fence = "" if fence else mark[1]
+        elif not fence:
+            yield line if line.startswith("#") else re.sub(r"`[^`]*`", "", line)
+
+
+@cache
+def anchors(path: Path) -> frozenset[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    found: dict[str, int] = {}
+    names = set()
+    for line in prose(path):
+        if heading := re.match(r"#+ (.*)", line):
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1])
+            slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+            again = found.get(slug, 0)
+            found[slug] = again + 1
+            names.add(f"{slug}-{again}" if again else slug)
+        names.update(re.findall(r'<a (?:id|name)="([^"]+)"', line))
+    return frozenset(names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for line in prose(page):
+        for link in LINK.findall(line):
+            if re.match(r"(https?|mailto):", link):
+                continue
+            place, _, part = link.partition("#")
+            target = (page.parent / place).resolve() if place else page
+            if not target.exists() or (part and target.suffix == ".md" and part not in anchors(target)):
+                wrong.append(link)
+    assert wrong == []
+
+
+def test_every_page_is_linked_from_the_index_of_its_folder() -> None:
+    lost = []
+    for index in (ROOT / "docs").glob("*/index.md"):
+        named = {posixpath.normpath(link.partition("#")[0]) for line in prose(index) for link in LINK.findall(line)}
+        lost += [
+            str(page.relative_to(ROOT)) for page in index.parent.glob("*.md") if page.name not in {*named, "index.md"}
+        ]
+    assert lost == [], "name them in the index.md of their folder: its order is the navigation's"
+
+
+def test_every_folder_of_pages_has_an_index_in_the_navigation(scripts: None) -> None:
+    from site_source import SECTIONS
+
+    folders = {f"{path.parent.relative_to(ROOT / 'docs')}/index" for path in (ROOT / "docs").glob("*/*.md")}
+    top = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert folders | top <= {name for _, names in SECTIONS for name in names}
+    assert [name for name in folders if not (ROOT / "docs" / f"{name}.md").is_file()] == []
+
+
+def test_the_source_of_the_site_holds_every_page_and_its_navigation(scripts: None, tmp_path: Path) -> None:
+    from site_source import SiteSource, place_of
+
+    source = SiteSource(tmp_path)
+    source.add_repository()
+    source.write()
+    expected = {place_of(path.relative_to(ROOT).as_posix()) for path in PAGES if path.parent != ROOT}
+    assert expected <= set(source.pages)
+    index = (tmp_path / "how-to/index.md").read_text(encoding="utf-8")
+    assert index.rstrip().endswith("```")
+    assert "\nown-system\n" in index.partition("{toctree}")[2]
+    assert (tmp_path / "pictures/report.png").is_file() or (tmp_path / "pictures/report").is_dir()
+    assert "```python" in (tmp_path / "files/docs/foreign/react_agent.py.md").read_text(encoding="utf-8")
+
+
+def test_a_link_out_of_docs_leads_to_a_page_of_the_site(scripts: None, tmp_path: Path) -> None:
+    from site_source import SiteSource
+
+    source = SiteSource(tmp_path)
+    page = (
+        "[a](../../perf/engine.md#x) ![p](../pictures/frontier.svg) [recording.md](../concepts/recording.md) `[n](m)`"
+    )
+    made = source._linked(f"{page}\n```sh\n[z](../../perf/engine.md)\n```", "docs/reference/x.md")
+    assert made.startswith("[a](../measurements/engine.md#x) ![p](../pictures/frontier.svg) ")
+    assert "[What is recorded of a system that is not ours](../concepts/recording.md)" in made
+    assert made.endswith("[z](../../perf/engine.md)\n```"), "code stays as it is"
+
+
+def test_faults_of_a_built_site_are_found(scripts: None, tmp_path: Path) -> None:
+    from site_check import faults
+
+    (tmp_path / "b.html").write_text('<h1 id="here">b</h1>', encoding="utf-8")
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here">1</a><a href="b.html#there">2</a><a href="c.html">3</a><a href="../../etc/passwd">4</a>'
+        '<a href="https://example.org/x">5</a><a href="http:/broken">6</a><img src="https://example.org/y.png">',
+        encoding="utf-8",
+    )
+    (tmp_path / "a.css").write_text("@font-face{src:url(//fonts.example.org/f.woff)}", encoding="utf-8")
+    found = faults(tmp_path)
+    assert [line for line in found if "#here" in line or "example.org/x" in line] == []
+    for part in ("#there", "c.html", "etc/passwd", "http:/broken", "y.png from elsewhere", "fonts.example.org"):
+        assert any(part in line for line in found), (part, found)
+    assert len(found) == 6
+
+
+def test_diagrams_are_drawn_with_every_node_and_arrow(scripts: None) -> None:
+    from diagram_svg import diagram_svg
+
+    drawn = diagram_svg("graph TD;\n\ta(a)\n\tb\\3ax(x)\n\ta --> b\\3ax;\n\ta -.-> a;\n\tb\\3ax -.-> a;\n")
+    assert drawn.count('class="head"') == 3
+    assert drawn.count('class="dashed"') == 2
+    assert 'aria-label="a to b: x, a to a on a condition, b: x to a on a condition"' in drawn
+    assert "<script" not in drawn
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx", reason="pip install -e '.[docs]'")
+    import subprocess
+
+    done = subprocess.run(
+        [sys.executable, str(SCRIPTS / "build_site.py"), str(tmp_path / "site")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site/llms-full.txt").stat().st_size > 300_000
+    for line in (tmp_path / "site/llms.txt").read_text(encoding="utf-8").split("\n"):
+        if link := re.search(r"\]\(([^)]*)\)", line):
+            assert (tmp_path / "site" / link[1]).is_file()
