@@ -71,7 +71,7 @@ SECTIONS = {
     "Look": ("trace", "show", "runs", "analyse", "report", "ledger"),
     "What there is": ("agents", "graph", "prompts", "retrievers", "scorers", "analyses", "data", "index"),
     "Make and train": ("build", "train"),
-    "Move and check": ("export", "import", "journal", "doctor"),
+    "Move and check": ("export", "import", "journal", "doctor", "stand-in"),
 }
 """Heading → the commands below it in ``ragrounds --help``; others stand under *Others*."""
 _SENTENCE = re.compile(r"(?<=[.;:])\s")

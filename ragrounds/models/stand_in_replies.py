@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -179,6 +180,15 @@ def _share(text: str, of: str) -> float:
     """The share of a text's words that another holds."""
     wanted = _words(text)
     return len(wanted & _words(of)) / len(wanted) if wanted else 0.0
+
+
+def word_vector(text: str, dimensions: int) -> list[float]:
+    """A vector of length 1 by the words of a text: each word counts at the place that its hash gives."""
+    counts = [0.0] * dimensions
+    for word in _words(text) or {text}:
+        counts[_lot(word) % dimensions] += 1.0
+    length = math.sqrt(math.fsum(count * count for count in counts))
+    return [count / length for count in counts]
 
 
 def _lot(*texts: str) -> int:

@@ -6,6 +6,9 @@ can be carried out from end to end without a key, a GPU or a network: `ragrounds
     with stand_in_server() as base_url:
         rr.run("sample", "vanilla_rag", model="openai:any-name", base_url=base_url, alias=ALIAS)
 
+`ragrounds stand-in` serves the same until it is interrupted (:func:`serve_stand_in`), so that one can try what needs a
+model before one has a server.
+
 It listens on 127.0.0.1 alone, at a port that the system chooses. Give `ALIAS` with its address: recorded calls are then
 kept under that name, and another block, with another port, finds them.
 """
@@ -13,19 +16,25 @@ kept under that name, and another block, with another port, finds them.
 from __future__ import annotations
 
 import asyncio
+import base64
+import socket
+import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 from aiohttp import web
 
-from ragrounds.models.stand_in_replies import StandInReply, reply_to
+from ragrounds.errors import UserError
+from ragrounds.models.stand_in_replies import StandInReply, reply_to, word_vector
 
 ALIAS = "stand-in"
 """The name of the server in a model's identity."""
 HOST = "127.0.0.1"
 _BODY = 64 * 2**20
+_DIMENSIONS = 256
+_MOST_DIMENSIONS = 4096
 _START = 30.0
 """Seconds until it must listen."""
 
@@ -75,12 +84,36 @@ def stand_in_server() -> Iterator[str]:
         thread.join(_START)
 
 
+def serve_stand_in(port: int, message: Callable[[str], None]) -> None:
+    """Serve until it is interrupted.
+
+    Args:
+        port: where it listens, on 127.0.0.1; 0 is a free one.
+        message: told the address once it listens.
+
+    Raises:
+        UserError: it cannot listen at this port.
+    """
+
+    try:
+        listening = socket.create_server((HOST, port), backlog=1024)
+    except OSError as problem:
+        raise UserError(
+            f"The stand-in server cannot listen on {HOST}:{port} ({problem.strerror or problem}). "
+            "Give another port with --port, or 0 for a free one."
+        ) from problem
+    with listening:
+        message(f"http://{HOST}:{listening.getsockname()[1]}/v1")
+        web.run_app(_application(), sock=listening, access_log=None, print=None)
+
+
 def _application() -> web.Application:
     made = web.Application(client_max_size=_BODY)
     made.add_routes(
         [
             web.post("/v1/chat/completions", _chat),
             web.post("/v1/completions", _completion),
+            web.post("/v1/embeddings", _embeddings),
             web.get("/v1/models", _models),
         ]
     )
@@ -145,6 +178,37 @@ async def _answered(request: web.Request, *, chat: bool) -> web.StreamResponse:
     await response.write(b"data: [DONE]\n\n")
     await response.write_eof()
     return response
+
+
+class _EmbeddingRequest(msgspec.Struct):
+    """The fields of a request for vectors that are read."""
+
+    model: str
+    input: str | list[str]
+    dimensions: int | None = None
+    encoding_format: str = "float"
+
+
+async def _embeddings(request: web.Request) -> web.Response:
+    try:
+        asked = msgspec.json.decode(await request.read(), type=_EmbeddingRequest)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+        return _refused(str(problem))
+    dimensions = _DIMENSIONS if asked.dimensions is None else asked.dimensions
+    if not 1 <= dimensions <= _MOST_DIMENSIONS:
+        return _refused(f"dimensions must be 1 to {_MOST_DIMENSIONS}, not {dimensions}")
+    texts = [asked.input] if isinstance(asked.input, str) else asked.input
+    found = [word_vector(text, dimensions) for text in texts]
+    vectors = [_packed(one) for one in found] if asked.encoding_format == "base64" else found
+    data = [{"object": "embedding", "index": place, "embedding": one} for place, one in enumerate(vectors)]
+    tokens = sum(len(text) // 4 + 1 for text in texts)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return web.json_response({"object": "list", "model": asked.model, "data": data, "usage": usage})
+
+
+def _packed(vector: Sequence[float]) -> str:
+    """As OpenAI's own client asks for it: float32, little-endian, base64."""
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
 def _refused(why: str) -> web.Response:

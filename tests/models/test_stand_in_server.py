@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import socket
+import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import ragrounds as rr
+from ragrounds.api.stand_in import serve_stand_in
 from ragrounds.evals.judges.pairs import LABELS, show_pair
 from ragrounds.evals.judges.verdict import read_verdict
 from ragrounds.models.stand_in_server import ALIAS, stand_in_server
@@ -153,3 +158,35 @@ def test_streams_and_json(url: str) -> None:
     assert value["grade"] in ("yes", "no")
     assert isinstance(value["why"], str)
     assert isinstance(value["parts"][0], int)
+
+
+def test_its_vectors_hold_words(url: str) -> None:
+    texts = ["calcium gluconate steadies the membrane", "the membrane steadies by calcium gluconate", "ice on the road"]
+    said = json.loads(sent(url, "/embeddings", {"model": "any", "input": texts})[1])
+    one, same, other = (entry["embedding"] for entry in said["data"])
+    assert len(one) == 256
+    assert sum(number**2 for number in one) == pytest.approx(1)
+    assert one == same
+    assert sum(a * b for a, b in zip(one, other, strict=True)) < 0.5
+    assert said["usage"]["prompt_tokens"] > 0
+
+    packed = json.loads(sent(url, "/embeddings", {"model": "any", "input": texts[0], "encoding_format": "base64"})[1])
+    assert struct.unpack("<256f", base64.b64decode(packed["data"][0]["embedding"])) == pytest.approx(one)
+    status, refused = sent(url, "/embeddings", {"model": "any", "input": "x", "dimensions": 0})
+    assert status == 400
+    assert b"dimensions" in refused
+
+
+def test_the_command_serves_until_it_is_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ragrounds", "stand-in", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().split("listens at ")[1].split(",")[0]
+        assert b'"choices"' in sent(url, "/chat/completions", {"model": "any", "messages": []})[1]
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(rr.UserError, match="another port"):
+        serve_stand_in(taken.getsockname()[1])
