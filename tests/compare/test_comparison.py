@@ -261,6 +261,8 @@ class TestGroups:
         assert [(group.name, group.questions) for group in table.groups] == [("heart", 3), ("lung", 2), ("(none)", 1)]
         assert table.groups[0].figures[first.id].value == pytest.approx(1 / 3)
         assert table.groups[0].pairs[0].tests.difference == pytest.approx(2 / 3)
+        named = compare(store, [first, second], group_by=["group"]).tables[0].groups[0]  # as a question's line has it
+        assert [group.name for group in named.groups] == ["heart", "lung", "(none)"]
 
     def test_by_metadata_and_what_is_unknown(self, store):
         asked = questions(2, metadata={"year": "2020"})

@@ -334,15 +334,17 @@ class GroupTable(Struct, frozen=True, kw_only=True):
 
 
 def property_named(name: str, questions: Sequence[Question]) -> Callable[[Question], str]:
-    """What `--group-by NAME` reads of a question.
+    """What `--group-by NAME` reads of a question. `group`, as a question's line has it, is the subject.
 
     Raises:
         UserError: no such property, or one that no question has.
     """
+    known = sorted({key for question in questions for key in question.metadata})
+    if name == "group" and name not in known:
+        name = "subject"
     if name in _PROPERTIES:
         read = _PROPERTIES[name]
     else:
-        known = sorted({key for question in questions for key in question.metadata})
         if name not in known:
             names = [*_PROPERTIES, *known]
             raise UserError(
