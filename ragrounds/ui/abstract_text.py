@@ -9,8 +9,8 @@ from itertools import groupby
 
 from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Finding, Lack
 from ragrounds.evals.scorers import described, figure_word
-from ragrounds.ui.comparison_verdict import all_others, alone_words, difference_words, listed, verdict
-from ragrounds.ui.text import in_scale, number_of, one_line, p_value, percent, safe
+from ragrounds.ui.comparison_verdict import all_others, alone_words, difference_words, figure_words, listed, verdict
+from ragrounds.ui.text import number_of, one_line, p_value, percent, safe
 
 _NAMED = 8
 """Systems up to which a sentence names each."""
@@ -49,9 +49,9 @@ def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     models, when = model_words(systems, names), days(systems)
     elsewhere = sum(one.imported for one in systems)
     if elsewhere == len(systems):
-        made = f"{often}; the answers were made elsewhere {models} and imported on {when}"
+        made = f"{often}; the answers were made elsewhere {models} and imported {when}"
     else:
-        made = f"{often} {models}, {when}"
+        made = f"{often} {models} {when}"
         made += f"; the answers of {elsewhere} of them were made elsewhere and imported" if elsewhere else ""
     return f"{who} answered {asked} of {safe(abstract.benchmark)}{parts}{made}."
 
@@ -76,9 +76,9 @@ def model_words(systems: Sequence[AbstractSystem], names: Mapping[str, str]) -> 
 
 
 def days(systems: Sequence[AbstractSystem]) -> str:
-    """The day, or the first and the last day, of the work (UTC)."""
+    """On which day, or between which days, the work was done (UTC)."""
     first, last = (_day(end) for end in (min(one.began for one in systems), max(one.ended for one in systems)))
-    return first if first == last else f"{first} to {last}"
+    return f"on {first}" if first == last else f"between {first} and {last}"
 
 
 def conclusion_sentence(found: Finding, names: Mapping[str, str]) -> str:
@@ -86,19 +86,19 @@ def conclusion_sentence(found: Finding, names: Mapping[str, str]) -> str:
     level = f"at the {percent(found.level, 0)} % level"
     word = figure_word(found.scorer)
     under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")
-    name = names[found.best.run]
+    name, value = names[found.best.run], figure_words(found.best, found.unit)
     match found.kind:
         case "alone":
             return f"{under}, {name} has {alone_words(found.best, found.unit)}. One run alone is set against no other."
         case "ahead":
             whom = all_others(len(found.ahead))
             nearest = difference_words(found, names, len(found.ahead) > 1, test_words(found))
-            return f"{under}, {name} is ahead of {whom} {level}, with {_figure(found)}: {nearest}."
+            return f"{under}, {name} is ahead of {whom} {level}: {value}, {nearest}."
         case "ahead of some":
             told = listed([names[one.worse] for one in reversed(found.ahead)])
             apart = difference_words(found, names, len(found.ahead) > 1, test_words(found))
             return (
-                f"{under}, {name} has the best figure, {_figure(found)}. It is ahead of {told} {level}, {apart}, and "
+                f"{under}, {name} has the best figure, {value}. It is ahead of {told} {level}, {apart}, and "
                 f"not told from {listed([names[run] for run in found.untold])}{_power(found)}."
             )
         case "open":
@@ -107,8 +107,12 @@ def conclusion_sentence(found: Finding, names: Mapping[str, str]) -> str:
                 f"systems apart {level}; but attempts that failed or are not made yet count as not correct."
             )
         case _:
-            said = f"{name} {verdict(found, names)}{_power(found)}"
-            return f"{under}, nothing can be concluded {level} about which system is best: {said}."
+            why = {"none": "no two runs differ by the tests", "best untold": "no test tells it from any other"}
+            return (
+                f"{under}, nothing can be concluded {level} about which system is best. {name} has the best figure, "
+                f"{value}; {why.get(found.kind, 'no test says which runs differ')}"
+                f"{_power(found)}."
+            )
 
 
 def test_words(found: Finding) -> str:
@@ -145,10 +149,6 @@ def missing_commands(abstract: Abstract) -> list[str]:
 
 def _each(found: Sequence[Lack], names: Mapping[str, str]) -> str:
     return "; ".join(f"{names[one.run]}: {one.count:,} of {one.of:,}" for one in found)
-
-
-def _figure(found: Finding) -> str:
-    return f"{in_scale(found.best.overall.value, found.unit)} {'%' if found.unit == 'percent' else found.unit}"
 
 
 def _power(found: Finding) -> str:

@@ -42,24 +42,32 @@ def numbered(comparison: Comparison) -> dict[str, str]:
     return {row.run: str(number) for number, row in enumerate(comparison.rows, 1)}
 
 
-def comparison_tables(comparison: Comparison, scorers: Sequence[str] = (), *, matrix: bool = False) -> list[TextTable]:
+def comparison_tables(
+    comparison: Comparison,
+    scorers: Sequence[str] = (),
+    *,
+    matrix: bool = False,
+    labels: Mapping[str, str] | None = None,
+) -> list[TextTable]:
     """Scores by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone.
 
     Args:
         comparison: of any number of runs.
         scorers: those to show; none: the headlines.
         matrix: all pairs of many runs are one table of differences, in which their tests are a mark.
+        labels: run id → what a run is called beside others; by default its number: ``#1``.
     """
     numbers, names = numbered(comparison), agent_names(comparison)
+    labels = labels or {run: f"#{number}" for run, number in numbers.items()}
     tables = comparison.shown(scorers)
     made = [score_table(table, numbers, names, beside) for table, beside in tables]
-    made += [class_table(table, numbers) for table, _ in tables if table.classes]
+    made += [class_table(table, labels) for table, _ in tables if table.classes]
     made.append(outcome_table(comparison, scorers))
     for table, _ in tables:
         if table.pairs:
             many = matrix and len(table.pairs) > _LISTED and len(table.pairs) == _every_pair(len(table.lines))
-            made.append(difference_matrix(table, numbers, names) if many else pair_table(table, numbers))
-    return made + [group_table(table, grouped, numbers) for table, _ in tables for grouped in table.groups]
+            made.append(difference_matrix(table, numbers, names) if many else pair_table(table, labels))
+    return made + [group_table(table, grouped, labels) for table, _ in tables for grouped in table.groups]
 
 
 def cost_tables(comparison: Comparison, scorers: Sequence[str] = ()) -> list[TextTable]:
@@ -102,7 +110,7 @@ def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Co
         console.print()
         picture = frontier_picture(table.frontier, table.scorer, numbers, agents)
         console.print(draw(picture, min(console.width, 100), legend=False))
-        if left := left_out(table.frontier, numbers):
+        if left := left_out(table.frontier, {run: f"#{number}" for run, number in numbers.items()}):
             console.print(Text(left), soft_wrap=True)
 
 
@@ -143,11 +151,11 @@ def score_table(
     )
 
 
-def class_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
+def class_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
     """Precision, recall and F1 by class, of several runs also against the first."""
     several = len({one.dataset for one in table.classes}) > 1
     against = len(table.lines) > 1
-    first = f"#{numbers[table.lines[0].run]}"
+    first = labels[table.lines[0].run]
     names = ["to find", "given", "right", "precision", "recall", "F1", "95 %"]
     names += [f"F1 - {first}", "95 %"] if against else []
     rows = []
@@ -160,7 +168,7 @@ def class_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
             # The first run stands against nothing.
             cells += [points(one.difference), difference_interval(tests)] if one.difference is not None else ["", ""]
         dataset = [safe(one.dataset.rpartition("/")[2])] if several else []
-        rows.append((*dataset, safe(one.name) or "all", f"#{numbers[one.run]}", *cells))
+        rows.append((*dataset, safe(one.name) or "all", labels[one.run], *cells))
     leading = [*(["dataset"] if several else []), "type"]
     return TextTable(
         key="classes",
@@ -219,7 +227,7 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     )
 
 
-def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
+def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
     """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
     unit = "percentage points" if table.unit == "percent" else table.unit
     corrected = len(table.pairs) > 1
@@ -236,7 +244,7 @@ def pair_table(table: ScorerTable, numbers: Mapping[str, str]) -> TextTable:
             cells += [p_value(pair.p_holm)] if corrected else []
             cells.append(percent(tests.mde, 1))
         cells += [p_value(tests.p_always), _count(tests.draws)] if watched else []
-        rows.append((f"#{numbers[pair.second]} - #{numbers[pair.first]}", *cells))
+        rows.append((f"{labels[pair.second]} - {labels[pair.first]}", *cells))
     return TextTable(
         key="pairs",
         scorer=table.scorer,
@@ -283,11 +291,11 @@ def _every_pair(runs: int) -> int:
     return runs * (runs - 1) // 2
 
 
-def group_table(table: ScorerTable, grouped: GroupTable, numbers: Mapping[str, str]) -> TextTable:
+def group_table(table: ScorerTable, grouped: GroupTable, labels: Mapping[str, str]) -> TextTable:
     """The figures of each group of questions; with two runs also their difference."""
     two = len(table.lines) == 2
-    names = ["n", *(f"#{numbers[line.run]}" for line in table.lines)]
-    names += [f"#{numbers[table.lines[1].run]} - #{numbers[table.lines[0].run]}", "95 %", "Holm p"] if two else []
+    names = ["n", *(labels[line.run] for line in table.lines)]
+    names += [f"{labels[table.lines[1].run]} - {labels[table.lines[0].run]}", "95 %", "Holm p"] if two else []
     rows = []
     for group in grouped.groups:
         cells = [with_error(group.figures[line.run], table.unit) for line in table.lines]

@@ -67,14 +67,21 @@ def listed(names: Sequence[str]) -> str:
 
 
 def alone_words(line: RunFigures, unit: str) -> str:
-    """A run's figure with its interval, in words."""
+    """A run's figure with its interval, and of how many questions, in words."""
+    asked = number_of(line.overall.n, "question")
+    if line.overall.low is None:
+        return f"{figure_words(line, unit).partition(' (')[0]} of {asked}, {TOO_FEW} for an interval"
+    return f"{figure_words(line, unit)}, {asked}"
+
+
+def figure_words(line: RunFigures, unit: str) -> str:
+    """A run's figure with its interval, or that there are too few questions for one."""
     whole = line.overall
-    asked = number_of(whole.n, "question")
     value = f"{in_scale(whole.value, unit)} {'%' if unit == 'percent' else unit}"
     if whole.low is None or whole.high is None:
-        return f"{value} of {asked}, {TOO_FEW} for an interval"
+        return f"{value} ({TOO_FEW} questions for an interval)"
     low, high = (percent(end, 1) if unit == "percent" else figure_text(end, ".4g") for end in (whole.low, whole.high))
-    return f"{value} (95 %: {low} to {high}), {asked}"
+    return f"{value} (95 %: {low} to {high})"
 
 
 def difference_words(found: Finding, names: Mapping[str, str], named: bool, test: str = "") -> str:
@@ -88,11 +95,14 @@ def difference_words(found: Finding, names: Mapping[str, str], named: bool, test
     """
     one: Conclusion = found.ahead[0]
     whom = f" on the nearest, {names[one.worse]}" if named else ""
+    # Where lower is better, the best is below the others.
+    apart, low, high = (
+        (one.difference, one.low, one.high) if found.direction == "higher" else (-one.difference, -one.high, -one.low)
+    )
     if found.unit == "percent":
-        ends = f"{points(one.low, 1)} to {points(one.high, 1)}"
-        return f"{points(one.difference)} points{whom} (95 %: {ends}{test})"
-    ends = f"{figure_text(one.low, '+.4g')} to {figure_text(one.high, '+.4g')}"
-    return f"{figure_text(one.difference, '+.4g')} {found.unit}{whom} (95 %: {ends}{test})"
+        return f"{points(apart)} points{whom} (95 %: {points(low, 1)} to {points(high, 1)}{test})"
+    ends = f"{figure_text(low, '+.4g')} to {figure_text(high, '+.4g')}"
+    return f"{figure_text(apart, '+.4g')} {found.unit}{whom} (95 %: {ends}{test})"
 
 
 def all_others(count: int) -> str:

@@ -45,7 +45,11 @@ def amount(value: float | None, measure: CostMeasure) -> str:
 
 
 def frontier_tables(
-    frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]
+    frontier: Frontier,
+    scorer: str,
+    numbers: Mapping[str, str],
+    agents: Mapping[str, str],
+    labels: Mapping[str, str] | None = None,
 ) -> list[TextTable]:
     """Every run by cost; then the prices between neighbours on the frontier.
 
@@ -54,7 +58,9 @@ def frontier_tables(
         scorer: named in the titles.
         numbers: run id → number in the tables.
         agents: run id → what the run is called, safe to show.
+        labels: run id → what it is called beside another; by default its number: ``#1``.
     """
+    labels = labels or {run: f"#{number}" for run, number in numbers.items()}
     measure = frontier.measure
     figure = figure_word(scorer)
     priced = any(point.per_correct is not None for point in frontier.points)
@@ -91,7 +97,7 @@ def frontier_tables(
         columns=(Column("from - to", right=False), Column("price"), Column("95 %")),
         rows=tuple(
             (
-                f"#{numbers[tradeoff.cheaper]} to #{numbers[tradeoff.dearer]}",
+                f"{labels[tradeoff.cheaper]} to {labels[tradeoff.dearer]}",
                 amount(tradeoff.price.value, measure),
                 _between(tradeoff.price, measure),
             )
@@ -140,9 +146,9 @@ def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str]
     )
 
 
-def left_out(frontier: Frontier, numbers: Mapping[str, str]) -> str:
+def left_out(frontier: Frontier, labels: Mapping[str, str]) -> str:
     """A sentence that names the runs without a place on the frontier; empty where there is none."""
-    named = ", ".join(f"#{numbers[run]}" for run in frontier.left_out)
+    named = ", ".join(labels[run] for run in frontier.left_out)
     return f"Not placed, because their cost is not known: {named}." if named else ""
 
 

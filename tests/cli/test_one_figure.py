@@ -72,10 +72,10 @@ def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path:
 
     assert command("report", line["run"], "--out", "report.html").returncode == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    summary = page[page.index('<section id="summary">') :].partition("</section>")[0]
-    assert f"direct</b> {shown} % by {scorer}" in summary
+    summary = page[page.index('<section id="abstract">') :].partition("</section>")[0]
+    assert f"Under {scorer} (accuracy), direct has {shown} % (95 %: " in summary
     assert summary.count(pooled) == 0
-    tables = page[page.index('<section id="tables">') :].partition("</section>")[0]
+    tables = page[page.index('<section id="results">') :].partition("</section>")[0]
     assert f">{shown} ±" in tables
     found = rr.compare(line["run"])
     assert f"direct {shown} by {scorer}" in found.brief()
@@ -247,9 +247,9 @@ def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
 
     assert command("report", line["run"], "--out", "report.html").returncode == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    summary = page[page.index('<section id="summary">') :].partition("</section>")[0]
-    assert f"direct</b> {shown} % by triplets" in summary
-    tables = page[page.index('<section id="tables">') :].partition("</section>")[0]
+    summary = page[page.index('<section id="abstract">') :].partition("</section>")[0]
+    assert f"Under triplets, direct has {shown} % (95 %: " in summary
+    tables = page[page.index('<section id="results">') :].partition("</section>")[0]
     assert tables.count(f">{shown}<") >= 2  # the table of scores, and all types together
     assert ">mechanism<" in tables
     found = rr.compare(line["run"])

@@ -25,10 +25,9 @@ def told(store, runs) -> tuple[Abstract, list[str], list[str]]:
 def test_who_what_when_and_with_which_model_stand_in_the_first_sentence(store):
     low, high = (add_run(store, name, ASKED, right(count)) for name, count in (("low", 8), ("high", 36)))
     found, (first, second), lacks = told(store, [low, high])
-    assert first == "2 systems (low and high) answered 40 questions of x with test:model, 1970-01-01."
-    assert second.startswith(
-        "Under strict (accuracy), high is ahead of the other at the 5 % level, with 90.00 %: +70.00 points (95 %: +"
-    )
+    assert first == "2 systems (low and high) answered 40 questions of x with test:model on 1970-01-01."
+    assert second.startswith("Under strict (accuracy), high is ahead of the other at the 5 % level: 90.00 % (95 %: ")
+    assert ", +70.00 points (95 %: +" in second
     assert second.endswith("; McNemar p <0.0001).")
     assert not found.incomplete
     assert lacks == []
@@ -42,7 +41,7 @@ def test_each_model_stands_with_its_systems_and_imports_are_said(store):
         add_run(store, "given", ASKED, right(20), origin="imported", identity={"model": "GPT-4"}),
     ]
     _, (first, *_), _ = told(store, runs)
-    assert "with test:model (own), openai:x (other) and GPT-4 (given), 1970-01-01;" in first
+    assert "with test:model (own), openai:x (other) and GPT-4 (given) on 1970-01-01;" in first
     assert first.endswith("the answers of 1 of them were made elsewhere and imported.")
     _, (alone, said), _ = told(store, runs[2:])
     assert alone.endswith("the answers were made elsewhere with GPT-4 and imported on 1970-01-01.")

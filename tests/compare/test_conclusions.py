@@ -5,12 +5,19 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from ragrounds.evals.compare.abstract import finding
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.conclusions import conclusions, untested
-from ragrounds.ui.comparison_tables import comparison_tables, cost_tables, numbered
+from ragrounds.ui.abstract_text import conclusion_sentence
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables, numbered
 from ragrounds.ui.frontier import frontier_picture
-from ragrounds.ui.report.sections import summary
 from tests.compare.making import add_run, questions
+
+
+def summary(comparison, scorers):
+    """What the abstract of a report says of a comparison."""
+    found = [finding(table) for table, _ in comparison.shown(scorers)]
+    return " ".join(conclusion_sentence(one, agent_names(comparison)) for one in found)
 
 
 def named(made):
@@ -39,9 +46,9 @@ def test_a_pair_that_holms_correction_does_not_carry_is_not_different(store):
     assert pair.tests.low > 0  # its own interval, which knows of no other pair, leaves 0 out
     assert conclusions(table) == ()
     text = summary(comparison, ())
-    assert "differs" not in text
-    assert "higher" not in text
-    assert "Under strict, the tests show no difference between runs." in text
+    assert "ahead" not in text
+    assert "nothing can be concluded at the 5 % level about which system is best" in text
+    assert "no two runs differ by the tests" in text
 
 
 def test_the_summary_names_agents_and_says_what_its_table_says(store):
@@ -53,15 +60,15 @@ def test_the_summary_names_agents_and_says_what_its_table_says(store):
     assert (made.difference, made.low, made.high) == (tests.difference, tests.low, tests.high)
     assert (made.p, made.corrected) == (tests.p_mcnemar, False)
     text = summary(comparison, ())
-    low, high = f"{100 * tests.low:.1f}", f"{100 * tests.high:.1f}"
-    said = "Under strict, two (#2) scores 37.50 points higher than one (#1)"
-    assert f"{said} (95 %: {low} to {high}; McNemar p &lt;0.0001)." in text
+    low, high = f"{100 * tests.low:+.1f}", f"{100 * tests.high:+.1f}"
+    said = "two is ahead of the other at the 5 % level: 62.50 % (95 %: 47.0 to 75.8), +37.50 points"
+    assert f"{said} (95 %: {low} to {high}; McNemar p <0.0001)." in text
     # The other way round the same is said of the same two.
-    assert "two (#1) scores 37.50 points higher than one (#2)" in summary(compare(store, runs[::-1]), ())
+    assert said in summary(compare(store, runs[::-1]), ())
     runs.append(add_run(store, "three", asked, [1] * 10 + [0] * 30))
     text = summary(compare(store, runs), ())
-    assert re.search(r"; McNemar p 0\.000\d after Holm(&#x27;|\')s correction\)", text)
-    assert "Under strict, the tests show no other difference between runs." in text
+    assert re.search(r"; McNemar p 0\.000\d after Holm's correction over 3 pairs\)", text)
+    assert "two is ahead of both others" in text
 
 
 def test_where_datasets_disagree_nothing_is_concluded(store):
@@ -99,7 +106,9 @@ def test_lower_scores_may_be_better(store):
     comparison = compare(store, runs)
     lower = replace(comparison, tables=(replace(comparison.tables[0], direction="lower"),))
     assert named(conclusions(lower.tables[0])) == [("one-run", "two-run", "McNemar", False)]
-    assert "one (#1) scores 37.50 points lower than two (#2)" in summary(lower, ())
+    assert "one is ahead of the other at the 5 % level: 25.00 % (95 %: 14.0 to 40.4), -37.50 points" in summary(
+        lower, ()
+    )
 
 
 def rouge(store, more=()):
@@ -117,12 +126,17 @@ def test_scores_without_a_test_are_concluded_from_by_one_interval_alone(store):
     comparison = compare(store, rouge(store), scorers=["rouge-l"])
     (table,) = comparison.tables
     assert named(conclusions(table)) == [("two-run", "one-run", "interval", False)]
-    assert "two (#2) scores 27.50 points higher than one (#1) (95 %: " in summary(comparison, ["rouge-l"])
+    assert "two is ahead of the other at the 5 % level: 56.25 % (95 %: 53.8 to 58.8), +27.50 points (95 %: " in summary(
+        comparison, ["rouge-l"]
+    )
     several = compare(store, rouge(store, ["three"]), scorers=["rouge-l"])
     assert conclusions(several.tables[0]) == ()
     assert untested(several.tables[0])
-    said = "Under rouge-l, no test says which runs differ; the intervals in the tables are not corrected."
+    said = (
+        "Under rouge-l, nothing can be concluded at the 5 % level about which system is best. two has the best figure"
+    )
     assert said in summary(several, ["rouge-l"])
+    assert "no test says which runs differ" in summary(several, ["rouge-l"])
 
 
 def test_rouge_l_is_no_accuracy_and_its_answers_have_no_price(store):

@@ -59,6 +59,8 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Scorers that stand beside the headline, in this order."""
     table: str = ""
     """The paper and the table that its figures stand in."""
+    paper: str = ""
+    """What a report cites: authors, year, title, and where it stands, in one line."""
     missing: str = ""
     """What of the published benchmark cannot be had."""
     note: str = ""

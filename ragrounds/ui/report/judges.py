@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from types import MappingProxyType
 
 from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
@@ -39,44 +40,52 @@ Verdicts = Mapping[str, str | None]
 
 
 def verdict_parts(
-    store: Store, runs: Sequence[Run], human: HumanLabels | None = None, seed: int = 0
+    store: Store,
+    runs: Sequence[Run],
+    human: HumanLabels | None = None,
+    seed: int = 0,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[ReportPart]:
     """Sheets of every kind of judging whose verdicts are labels, of each run's first epoch; people's labels count for
-    the kind that has their words."""
+    the kind that has their words. `names` holds run id → what it is called."""
     known: set[str] = set()
-    for name, kind in judge_methods().items():
+    for method, kind in judge_methods().items():
         if not isinstance(kind, LabelMethod):
             continue
-        judged = [(number, run, found) for number, run in enumerate(runs, 1) if (found := _scored(store, run, kind))]
+        judged = [
+            (names.get(run.id, one_line(run.agent, 60)), run, found)
+            for run in runs
+            if (found := _scored(store, run, kind))
+        ]
         if not judged:
             continue
         known |= set(kind.labels)
         rows: list[tuple[str, ...]] = []
         agreed: list[tuple[str, ...]] = []
         remarks: list[str] = []
-        for number, run, scored in judged:
+        for name, run, scored in judged:
             axes = _axes(store, run, kind)
             sides = [RecordedVerdicts(judge=SCORED, verdicts=scored), *recorded_verdicts(store, run, kind)]
             rows += [
-                (f"#{number}", one_line(said.judge, 60), axis, *_shares(said.verdicts, items, kind, seed))
+                (name, one_line(said.judge, 60), axis, *_shares(said.verdicts, items, kind, seed))
                 for said in sides
                 for axis, items in axes.items()
             ]
             judges = sides[1:]
             for one, other in combinations(judges, 2):
-                agreed += _pair(f"#{number}", one, other)
+                agreed += _pair(name, one, other)
             if len(judges) > 2:
-                remarks += _together(f"#{number}", judges)
+                remarks += _together(name, judges)
             if human is not None and _words(human) <= set(kind.labels):
                 own, changed = human.of(shown_items(store, run, kind), run.id, 0)
                 for said in sides:
-                    agreed += _people(f"#{number}", said, own)
+                    agreed += _people(name, said, own)
                 if changed:
-                    remarks.append(_changed(f"#{number}", changed))
+                    remarks.append(_changed(name, changed))
         labels = (column for label in kind.labels for column in (Column(f"{label} %"), Column("95 %")))
         yield TextTable(
             key="verdicts",
-            title=f"{name}: verdicts, by judge and axis",
+            title=f"{method}: verdicts, by judge and axis",
             columns=(
                 Column("run", right=False), Column("judge", right=False), Column("axis", right=False),
                 Column("verdicts"), Column("missing"), *labels,
@@ -86,7 +95,7 @@ def verdict_parts(
         if agreed:
             yield TextTable(
                 key="agreement",
-                title=f"{name}: agreement (Cohen's kappa: 1 perfect, 0 as by chance)",
+                title=f"{method}: agreement (Cohen's kappa: 1 perfect, 0 as by chance)",
                 columns=(
                     Column("run", right=False), Column("one", right=False), Column("other", right=False),
                     *map(Column, ("items", "same %", "95 %", "kappa", "95 %")),

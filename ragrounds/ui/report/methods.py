@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from ragrounds.evals.compare.comparison import Comparison
+from msgspec import Struct
+
+from ragrounds.evals.compare.comparison import Comparison, RunTotals
+from ragrounds.evals.compare.rendered_prompts import RenderedPrompts
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
+from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.frontier import UNITS
 
 
-def methods(comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> list[str]:
-    """Paragraphs of plain text. They say only what the runs' records say; what is unknown is said to be."""
-    return [
-        part for part in (_data(comparison, runs), *_agents(comparison, runs), _scores(comparison, scorers)) if part
-    ]
+class UsedParts(Struct, frozen=True, kw_only=True):
+    """What the recorded calls of a run say of it beyond its identity."""
+
+    prompts: RenderedPrompts
+    judges: tuple[str, ...] = ()
+    """The models whose verdicts its scores rest on."""
+
+
+def methods(
+    comparison: Comparison,
+    runs: Sequence[Run],
+    scorers: Sequence[str],
+    used: Mapping[str, UsedParts] = MappingProxyType({}),
+) -> list[str]:
+    """Paragraphs of plain text. They say only what the runs' records say; what is unknown is said to be.
+
+    Args:
+        comparison: of the runs.
+        runs: in its order.
+        scorers: those that are shown.
+        used: run id → what its calls say; without it all prompts that a graph may render are listed as such.
+    """
+    parts = (
+        _data(comparison, runs),
+        *_agents(comparison, runs, used),
+        _scores(comparison, scorers),
+        _judging(comparison, used),
+    )
+    return [part for part in parts if part]
 
 
 def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
@@ -46,31 +74,61 @@ def _selection(run: Run) -> str:
     return f"They were drawn from {chosen.get('of')} with seed {chosen.get('seed')}: {', '.join(limits)}"
 
 
-def _agents(comparison: Comparison, runs: Sequence[Run]) -> list[str]:
-    names = {row.run: row.name for row in comparison.rows}
-    return [_agent(number, run, names.get(run.id, "")) for number, run in enumerate(runs, 1)]
+def _agents(comparison: Comparison, runs: Sequence[Run], used: Mapping[str, UsedParts]) -> list[str]:
+    rows, names = {row.run: row for row in comparison.rows}, agent_names(comparison)
+    return [_agent(run, rows[run.id], names[run.id], used.get(run.id)) for run in runs]
 
 
-def _agent(number: int, run: Run, name: str) -> str:
-    known, agent = run.identity, f"{name}: {run.agent}" if name else run.agent
+def _agent(run: Run, row: RunTotals, name: str, used: UsedParts | None) -> str:
+    known, agent = run.identity, name if name == run.agent else f"{name} ({run.agent})"
     if run.origin == "imported":
         given = ", ".join(f"{name} {known[name]}" for name in ("setting", "model") if known.get(name))
-        return f"System {number} ({agent}): answers made elsewhere and imported ({given or 'as given'})."
-    models: dict[str, Any] = known.get("models") or {}
-    named = "; ".join(f"{'' if role == 'model' else f'{role}: '}{model}" for role, model in models.items())
+        return f"{agent}: answers made elsewhere and imported ({given or 'as given'}); run {run.id}."
+    named = "; ".join(f"{'' if role == 'model' else f'{role}: '}{model}" for role, model in _asked(row).items())
     parts = [f"graph {known['graph']}" if known.get("graph") else "", f"model {named}" if named else ""]
     if known.get("retriever"):
         parts.append(f"retriever {known['retriever']} over {known.get('corpus')}")
-    if known.get("prompts"):
-        parts.append(_prompts(known["prompts"]))
+    if used is not None:
+        parts += _prompts(used.prompts)
+    elif known.get("prompts"):
+        parts.append(f"prompts that its graph may render: {_digests(known['prompts'])}")
     said = ", ".join(part for part in parts if part)
-    return f"System {number} ({agent}): {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
+    return f"{agent}: {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
 
 
-def _prompts(digests: Any) -> str:
-    if not isinstance(digests, dict):
-        return f"prompts {str(digests)[:12]}"
-    return "prompts " + ", ".join(f"{name} ({str(digest)[:8]})" for name, digest in digests.items())
+def _asked(row: RunTotals) -> dict[str, str]:
+    """Role → model, of the models that were really asked, as far as that is kept."""
+    asked = {text.partition("[")[0] for text in row.answered_by}
+    return {role: model for role, model in row.models.items() if not asked or model.partition("[")[0] in asked}
+
+
+def _prompts(found: RenderedPrompts) -> list[str]:
+    parts = [f"prompts {_digests(found.used)}"] if found.used else []
+    if found.unknown:
+        parts.append(f"and of these prompts, whose text is not here as it was, any: {_digests(found.unknown)}")
+    return parts
+
+
+def _digests(digests: object) -> str:
+    if not isinstance(digests, Mapping):
+        return str(digests)[:12]
+    return ", ".join(f"{name} ({str(digest)[:8]})" for name, digest in digests.items())
+
+
+def _judging(comparison: Comparison, used: Mapping[str, UsedParts]) -> str:
+    names = agent_names(comparison)
+    by_judges: dict[tuple[str, ...], list[str]] = {}
+    for run, parts in used.items():
+        if parts.judges:
+            by_judges.setdefault(parts.judges, []).append(names[run])
+    if not by_judges:
+        return ""
+    several = len(by_judges) > 1
+    said = [
+        ", ".join(judges) + (f" (answers of {', '.join(runs)})" if several else "")
+        for judges, runs in by_judges.items()
+    ]
+    return f"Verdicts on the answers were given by {'; '.join(said)}."
 
 
 def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:

@@ -6,8 +6,11 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
+from ragrounds.evals.compare.abstract import abstract
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.evals.compare.limitations import limitations
+from ragrounds.evals.compare.rendered_prompts import rendered_prompts
 from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
@@ -17,9 +20,15 @@ from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.attempt_part import attempt_part
+from ragrounds.ui.report.citation import citations
+from ragrounds.ui.report.front_matter import abstract_section, citation_section, incomplete_section
 from ragrounds.ui.report.html_tables import tables_and_remarks, text
 from ragrounds.ui.report.judges import arena_parts, verdict_parts
+from ragrounds.ui.report.methods import UsedParts, methods
+from ragrounds.ui.report.results import LABEL, results_section
 from ragrounds.ui.report.scripts import asset, page_script
+from ragrounds.ui.text import number_of
+from ragrounds.ui.theme import theme_style
 from ragrounds.version import __version__
 
 
@@ -34,6 +43,7 @@ def report_page(
     analyses: Sequence[str] = (),
     human: HumanLabels | None = None,
     seed: int = 0,
+    links: Sequence[tuple[str, str]] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[str]:
     """The report as one HTML page, part by part; what is read first comes first, so that a browser paints it before it
@@ -49,31 +59,43 @@ def report_page(
         analyses: names of analyses to make and show.
         human: people's labels of judged answers, to set the judges against.
         seed: of the bootstraps of analyses and verdicts.
+        links: label and relative address of other pages, which its navigation begins with.
         on_progress: called with the number of attempts written so far.
     """
     hide = Redactor()
     shown = [one.scorer for table, beside in comparison.shown(scorers) for one in (table, *beside)]
     script = page_script(attempts=attempts)
-    names = {row.run: row.name for row in comparison.rows if row.name}
+    names, labels = agent_names(comparison), agent_names(comparison, LABEL)
+    found = abstract(store, runs, comparison, scorers)
+    notes = sections.named_notes(comparison.notes, names)
+    behaviour = sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
-        "Summary": sections.summary(comparison, scorers),
-        "Cost and scores": sections.frontier_section(comparison, scorers),
-        "Tables": sections.tables_section(comparison, scorers),
-        "Analyses": sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, names),
-        "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed)),
-        "Arena": tables_and_remarks(arena_parts(store, runs, names)),
-        "Outcomes": sections.outcome_section(comparison, scorers),
-        "Methods": sections.methods_section(comparison, runs, shown, hide),
-        "Fingerprints": sections.fingerprint_section(runs, hide),
+        "Abstract": abstract_section(found, names, notes),
+        "Results": results_section(comparison, scorers),
+        "Behaviour": behaviour,
+        "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
+        "Arena": tables_and_remarks(arena_parts(store, runs, labels)),
+        "Methods": _methods(store, comparison, runs, shown),
+        "How to cite": citation_section(citations(runs, found.datasets)),
+        "Limitations": sections.limitations_section(limitations(store, runs, comparison, scorers), notes, names),
+        "Fingerprints": sections.fingerprint_section(runs, hide, names),
     }
     made = {name: body for name, body in parts.items() if body}
-    heading = title or f"{comparison.benchmark}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
-    yield head(hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script)
+    heading = title or f"{comparison.benchmark}: {number_of(len(runs), 'system')} compared"
+    if len(runs) == 1 and not title:
+        heading = f"{names[runs[0].id]} on {comparison.benchmark}"
+    yield head(hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, links)
+    yield hide(incomplete_section(found, names))
     for name, body in made.items():
         yield section(name, hide(body))
     if attempts:
         yield from _attempts(store, runs, comparison, hide, on_progress)
     yield f"</main>\n<script>{script}</script>\n</body></html>\n"
+
+
+def _methods(store: Store, comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> str:
+    used = {run.id: UsedParts(prompts=rendered_prompts(store, run), judges=tuple(store.judges(run))) for run in runs}
+    return "".join(f"<p>{text(part)}</p>" for part in methods(comparison, runs, scorers, used))
 
 
 def section(name: str, body: str) -> str:
@@ -82,18 +104,27 @@ def section(name: str, body: str) -> str:
 
 
 def _anchor(name: str) -> str:
-    return name.split()[0].lower()
+    return name.lower().replace(" ", "-")
 
 
-def head(title: str, parts: Sequence[str], style: str, script: str) -> str:
-    """The beginning of a page, with links to its parts."""
+def head(title: str, parts: Sequence[str], style: str, script: str, links: Sequence[tuple[str, str]] = ()) -> str:
+    """The beginning of a page, with links to its parts.
+
+    Args:
+        title: of the page.
+        parts: names of its sections.
+        style: the one that is allowed.
+        script: the one that is allowed.
+        links: label and relative address of other pages, before those to its parts.
+    """
     # Only this very script and style are allowed, and nothing may be fetched: text that came from a model cannot act
     # here, even if it ever got into the page as markup.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; base-uri 'none'; "
         "form-action 'none'"
     )
-    links = " ".join(f'<a href="#{_anchor(part)}">{part}</a>' for part in parts)
+    to = [*links, *((part, f"#{_anchor(part)}") for part in parts)]
+    listed = "".join(f'<li><a href="{text(address)}">{text(label)}</a></li>' for label, address in to)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -101,7 +132,7 @@ def head(title: str, parts: Sequence[str], style: str, script: str) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f'<meta name="generator" content="ragrounds {__version__}">\n'
         f"<title>{text(title)}</title>\n<style>{style}</style></head>\n<body><header>"
-        f"<h1>{text(title)}</h1><nav>{links}</nav></header>\n<main>\n"
+        f'<h1>{text(title)}</h1><nav aria-label="Parts of this page"><ul>{listed}</ul></nav></header>\n<main>\n'
     )
 
 
@@ -122,7 +153,8 @@ def _attempts(
 
 def page_style() -> str:
     """The style of every page: the theme's colours, text and tables, the browser of attempts, pictures."""
-    return "".join(asset(name) for name in ("report.css", "tables.css", "browser.css")) + picture_style()
+    sheets = "".join(asset(name) for name in ("report.css", "tables.css", "browser.css"))
+    return theme_style() + sheets + picture_style()
 
 
 def _digest(text: str) -> str:

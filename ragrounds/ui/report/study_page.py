@@ -8,15 +8,21 @@ from ragrounds.evals.studies.table import StudyFinding, StudyTable
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.analysis_tables import analysis_table
-from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.html_tables import tables_and_remarks, text
 from ragrounds.ui.report.page import head, page_style, section
+from ragrounds.ui.report.results import figure
 from ragrounds.ui.report.scripts import page_script
 from ragrounds.ui.study_tables import published_lines, study_notes, study_picture, study_tables
 
 
-def study_page(table: StudyTable, findings: Sequence[StudyFinding], runs: Sequence[Run], picture: str) -> str:
+def study_page(
+    table: StudyTable,
+    findings: Sequence[StudyFinding],
+    runs: Sequence[Run],
+    picture: str,
+    links: Sequence[tuple[str, str]] = (),
+) -> str:
     """The page. It asks nothing of any network.
 
     Args:
@@ -24,19 +30,20 @@ def study_page(table: StudyTable, findings: Sequence[StudyFinding], runs: Sequen
         findings: the analyses of its runs.
         runs: those that its cells show.
         picture: as the study's file says.
+        links: label and relative address of other pages, which its navigation begins with.
     """
     hide, notes = Redactor(), study_notes(table)
     drawn = study_picture(table, picture)
     top = f'<p class="warning"><strong>{text(notes.pop(0))}</strong></p>' if table.stand_in else ""
     parts = {
         "Table": top + tables_and_remarks(study_tables(table)) + tables_and_remarks(notes),
-        "Picture": svg(drawn) if drawn is not None else "",
+        "Picture": figure(drawn),
         "Analyses": "".join(_finding(one) for one in findings),
         "Fingerprints": sections.fingerprint_section(runs, hide) if runs else "",
     }
     made = {name: body for name, body in parts.items() if body}
     script = page_script(attempts=False)
-    page = [head(hide(table.title), list(made), page_style(), script)]
+    page = [head(hide(table.title), list(made), page_style(), script, links)]
     page += [section(name, hide(body)) for name, body in made.items()]
     return "".join([*page, f"</main>\n<script>{script}</script>\n</body></html>\n"])
 
@@ -46,4 +53,4 @@ def _finding(one: StudyFinding) -> str:
         return f"<p>{text(one.asked.name)}: {text(one.why)}</p>"
     said = [line for line in (one.result.table.note, *published_lines(one)) if line]
     tables = tables_and_remarks([analysis_table(one.result.table), *said])
-    return tables + svg(one.result.picture)
+    return figure(one.result.picture) + tables

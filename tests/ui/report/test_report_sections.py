@@ -51,10 +51,10 @@ def test_analyses_are_made_when_asked_for(store):
         add_run(store, f"rag[top_k={k}]", asked, [1] * k + [0] * (4 - k), identity={"parameters": {"top_k": k}})
         for k in (1, 3)
     ]
-    shown = texts(page(store, runs, analyses=["passages"]), "analyses")
+    shown = texts(page(store, runs, analyses=["passages"]), "behaviour")
     assert "Accuracy against top_k" in shown
     assert "25.00" in shown
     assert "75.00" in shown
-    assert 'id="analyses"' not in page(store, runs)
+    assert 'id="behaviour"' not in page(store, runs)
     with pytest.raises(UserError, match="nonsense"):
         page(store, runs, analyses=["nonsense"])

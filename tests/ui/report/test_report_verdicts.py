@@ -68,7 +68,7 @@ def test_by_judge_with_agreement(home):
     assert set(by_judge) == {"as scored", "test:<b>strict</b>", "test:<b>mild</b>", "test:<b>odd</b>"}
     assert "<b>" not in body  # a judge's name is text
     # The answer without a text was put to nobody.
-    assert by_judge["test:<b>strict</b>"][:6] == ["#1", "test:<b>strict</b>", "grade", "5", "0", "60.0"]
+    assert by_judge["test:<b>strict</b>"][:6] == ["direct", "test:<b>strict</b>", "grade", "5", "0", "60.0"]
     assert by_judge["test:<b>mild</b>"][5] == "80.0"
     pairs = {frozenset(row[1:3]): row for row in rows if row[2] != "grade"}
     assert len(pairs) == 3

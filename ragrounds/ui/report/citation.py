@@ -1,0 +1,99 @@
+"""How to cite what a report rests on: this tool in the version that made the runs, the benchmark, the strategies."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from ragrounds.agents.agent import names as shipped_agents
+from ragrounds.agents.agent import read_card
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.cards import card_of
+from ragrounds.records import Run
+from ragrounds.specs import parse
+from ragrounds.version import __version__
+
+_PLACE = re.compile(r",? ?\b(?:arXiv|doi) \S+$")
+_YEAR = re.compile(r"\((\d{4})\)|\b((?:19|20)\d\d)\b")
+_AUTHORS = re.compile(r"^(.+?) \(\d{4}\)\. (.+?)(?:\. (?:arXiv|doi) (\S+))?$")
+
+
+class Citation(Struct, frozen=True, kw_only=True):
+    """One thing to cite."""
+
+    what: str
+    """Of what it is the source: ``this tool``, a benchmark, an agent."""
+    text: str
+    bibtex: str
+
+
+def citations(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[Citation]:
+    """The tool, the papers of the benchmark and its datasets, and those of the strategies, each once.
+
+    Args:
+        runs: of the report.
+        datasets: by their canonical names.
+    """
+    yield _tool(runs)
+    said: set[str] = set()
+    for what, paper in (*_benchmarks(runs, datasets), *_strategies(runs)):
+        if paper and paper not in said:
+            said.add(paper)
+            yield Citation(what=what, text=paper, bibtex=bibtex(what, paper))
+
+
+def _tool(runs: Sequence[Run]) -> Citation:
+    versions = sorted({run.begun_by for run in runs} - {""}) or [__version__]
+    year = time.strftime("%Y", time.gmtime(max(run.created for run in runs)))
+    title = "ragrounds: evaluation of retrieval-augmented generation for medical question answering"
+    version = " and ".join(versions)
+    entry = f"@software{{ragrounds,\n  title = {{{title}}},\n  version = {{{version}}},\n  year = {{{year}}}\n}}"
+    return Citation(what="this tool", text=f"{title}. Version {version} ({year})", bibtex=entry)
+
+
+def _benchmarks(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for name in dict.fromkeys([*(run.benchmark.partition("/")[0] for run in runs), *datasets]):
+        card = card_of(name)
+        if card is not None:
+            yield card.name, card.paper
+
+
+def _strategies(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
+    """An agent that ships says where its strategy comes from; no file and no code of anybody else's is opened."""
+    known = set(shipped_agents())
+    for run in runs:
+        try:
+            name = parse(run.agent).name
+        except UserError:
+            continue
+        if name in known and run.origin != "imported":
+            yield name, read_card(name).source
+
+
+def bibtex(key: str, paper: str) -> str:
+    """A line of a paper as an entry: with authors, title and place where the line has them apart, else as a note."""
+    label = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-") or "paper"
+    found = _AUTHORS.match(paper)
+    year = next((one or other for one, other in _YEAR.findall(paper)), "")
+    if found is None:
+        fields = {"note": paper, "year": year}
+    else:
+        authors, title, place = found.groups()
+        people = " and ".join(authors.removesuffix(" et al.").split(" and "))
+        others = " and others" if authors.endswith(" et al.") else ""
+        fields = {"author": people + others, "title": title, "year": year, "note": _place(paper) if place else ""}
+    inside = ",\n".join(f"  {name} = {{{_plain(value)}}}" for name, value in fields.items() if value)
+    return f"@misc{{{label},\n{inside}\n}}"
+
+
+def _place(paper: str) -> str:
+    found = _PLACE.search(paper)
+    return found[0].strip(" ,.") if found else ""
+
+
+def _plain(text: str) -> str:
+    """A text that LaTeX reads as it stands."""
+    return re.sub(r"[{}\\]", "", text).replace("&", r"\&").replace("%", r"\%").replace("_", r"\_")

@@ -1,0 +1,45 @@
+"""What stands before everything else in a report: what is missing, and the abstract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ragrounds.evals.compare.abstract import Abstract
+from ragrounds.ui.abstract_text import abstract_sentences, lack_lines, missing_commands
+from ragrounds.ui.report.citation import Citation
+from ragrounds.ui.report.html_tables import text
+from ragrounds.ui.text import number_of
+
+_LINES = 12
+"""Commands that are listed."""
+
+
+def incomplete_section(abstract: Abstract, names: Mapping[str, str]) -> str:
+    """That something is missing, of which runs, and the commands that make it; empty where nothing is."""
+    lines = "".join(f"<li>{text(line)}</li>" for line in lack_lines(abstract, names))
+    if not lines:
+        return ""
+    commands = missing_commands(abstract)
+    shown = "".join(f"<code>{text(command)}</code>" for command in commands[:_LINES])
+    more = f"<p>And {len(commands) - _LINES:,} more.</p>" if len(commands) > _LINES else ""
+    return (
+        '<aside class="incomplete" role="note" aria-labelledby="incomplete"><h2 id="incomplete">Incomplete</h2>'
+        f"<ul>{lines}</ul><details><summary>What makes what is missing</summary>"
+        f'<div class="commands">{shown}</div>{more}</details></aside>\n'
+    )
+
+
+def abstract_section(abstract: Abstract, names: Mapping[str, str], notes: Sequence[str]) -> str:
+    """Who answered what, when, with which models, and what can be concluded."""
+    said = "".join(f"<p>{text(sentence)}</p>" for sentence in abstract_sentences(abstract, names))
+    more = number_of(len(notes), "note")
+    also = f'<p class="dim">{more} on these runs: see <a href="#limitations">Limitations</a>.</p>' if notes else ""
+    return f'<div class="lead">{said}</div>{also}'
+
+
+def citation_section(found: Iterable[Citation]) -> str:
+    """What to cite, in words and as BibTeX."""
+    made = list(found)
+    lines = "".join(f"<li>{text(one.what)}: {text(one.text)}.</li>" for one in made)
+    entries = text("\n\n".join(one.bibtex for one in made))
+    return f"<ul>{lines}</ul><details><summary>BibTeX</summary><pre>{entries}</pre></details>"

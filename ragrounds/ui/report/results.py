@@ -1,0 +1,124 @@
+"""The results of a report: under each scorer the figures, the differences, what it cost and each dataset, as pictures
+and as the tables that the terminal shows; then how attempts ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ragrounds.errors import UserError
+from ragrounds.evals.analyses.pictures import Picture
+from ragrounds.evals.compare.comparison import Comparison, ScorerTable
+from ragrounds.evals.compare.conclusions import untested
+from ragrounds.evals.compare.frontier import Frontier
+from ragrounds.evals.scorers import figure_word
+from ragrounds.ui.chart_svg import page_picture
+from ragrounds.ui.comparison_pictures import (
+    accuracy_forest,
+    answer_stacks,
+    comparison_frontier,
+    dataset_panels,
+    difference_forest,
+    status_stacks,
+)
+from ragrounds.ui.comparison_tables import (
+    agent_names,
+    class_table,
+    group_table,
+    numbered,
+    outcome_table,
+    pair_table,
+    score_table,
+)
+from ragrounds.ui.frontier import frontier_tables, left_out
+from ragrounds.ui.report.html_tables import html_table, text
+from ragrounds.ui.tables import TextTable
+from ragrounds.ui.text import one_line
+
+LABEL = 60
+"""Characters of a run's name beside another's."""
+_OPEN_PAIRS = 15
+"""Pairs up to which their table is open."""
+
+
+def results_section(comparison: Comparison, scorers: Sequence[str]) -> str:
+    """Everything that the tables of the terminal show, with pictures."""
+    tables = comparison.shown(scorers)
+    parts = [_under(comparison, table, beside, len(tables) > 1) for table, beside in tables]
+    return "".join([*parts, _endings(comparison, scorers)])
+
+
+def figure(picture: Picture | None) -> str:
+    """A picture as a figure of the page; empty where it has nothing to show."""
+    if picture is None:
+        return ""
+    try:
+        return f"<figure>{page_picture(picture)}</figure>"
+    except UserError:  # no point has a value: the tables say so
+        return ""
+
+
+def unnumbered(table: TextTable) -> TextTable:
+    """A table without the numbers of its runs: a page calls them by their names."""
+    if not table.columns or table.columns[0].name != "#":
+        return table
+    return replace(table, columns=table.columns[1:], rows=tuple(row[1:] for row in table.rows))
+
+
+def _under(comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTable], several: bool) -> str:
+    numbers, names = numbered(comparison), agent_names(comparison)
+    labels = agent_names(comparison, LABEL)
+    word = figure_word(table.scorer)
+    level = "h4" if several else "h3"
+    parts = [f"<h3>Under {text(one_line(table.scorer))}</h3>"] if several else []
+    several_runs = len(comparison.rows) > 1
+    parts += [f"<{level}>{text(word[:1].upper() + word[1:])}</{level}>"]
+    parts += [figure(accuracy_forest(comparison, table.scorer)) if several_runs else ""]
+    parts += [html_table(unnumbered(score_table(table, numbers, names, beside)))]
+    if table.pairs:
+        drawn = figure(difference_forest(comparison, table.scorer))
+        parts += [f"<{level}>Paired differences</{level}>", drawn, _pairs(table, labels)]
+    if table.frontier is not None:
+        parts += [f"<{level}>Cost and {text(word)}</{level}>", *_cost(comparison, table, table.frontier)]
+    if panels := figure(dataset_panels(comparison, table.scorer)):
+        parts += [f"<{level}>Each dataset</{level}>", panels]
+    if table.classes:
+        parts += [f"<{level}>Each type</{level}>", html_table(class_table(table, labels))]
+    for grouped in table.groups:
+        parts += [f"<{level}>By {text(grouped.by)}</{level}>", html_table(group_table(table, grouped, labels))]
+    return "".join(parts)
+
+
+def _pairs(table: ScorerTable, labels: Mapping[str, str]) -> str:
+    shown = html_table(pair_table(table, labels))
+    remark = (
+        "<p>No test says which of these runs differ: the scores are not right or wrong, and the intervals are each of "
+        "one pair alone.</p>"
+        if untested(table)
+        else ""
+    )
+    if len(table.pairs) <= _OPEN_PAIRS:
+        return remark + shown
+    return f"{remark}<details><summary>All {len(table.pairs):,} pairs</summary>{shown}</details>"
+
+
+def _cost(comparison: Comparison, table: ScorerTable, placed: Frontier) -> Iterator[str]:
+    numbers, names, labels = numbered(comparison), agent_names(comparison), agent_names(comparison, LABEL)
+    if len(comparison.rows) > 1:
+        yield figure(comparison_frontier(comparison, table.scorer))
+    for costs in frontier_tables(placed, table.scorer, numbers, names, labels):
+        yield html_table(unnumbered(costs))
+    if left := left_out(placed, labels):
+        yield f"<p>{text(left)}</p>"
+
+
+def _endings(comparison: Comparison, scorers: Sequence[str]) -> str:
+    unplaced = all(table.frontier is None for table, _ in comparison.shown(scorers))
+    unknown = unplaced and all(row.cost_uncached is None for row in comparison.rows)
+    said = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
+    stacks = status_stacks(comparison)
+    drawn = figure(stacks) if len(stacks.parts) > 1 else ""
+    drawn += "".join(figure(answer_stacks(comparison, table.scorer)) for table, _ in comparison.shown(scorers))
+    table = html_table(unnumbered(outcome_table(comparison, scorers)))
+    return f"{said}<h3>How attempts ended, and what they took</h3>{drawn}{table}"
