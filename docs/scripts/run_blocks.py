@@ -13,17 +13,22 @@ written; `docs/scripts/blocks/blocks.toml` lists what is not run, with its reaso
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from blocks.answer_server import answering
 from blocks.code_examples import docstring_pages, example_pages, help_pages
 from blocks.commands import option_faults
 from blocks.pages import Page, PageFault, read_page
@@ -43,6 +48,7 @@ def main() -> int:
     parser.add_argument("--update", action="store_true", help="write what was printed into the pages")
     parser.add_argument("--write", action="store_true", help="write perf/blocks.md")
     parser.add_argument("--list", action="store_true", help="list the blocks, run none")
+    parser.add_argument("--quick", action="store_true", help="fork commands from one process: to write pages by")
     parser.add_argument("--keep", action="store_true", help="keep the folders")
     given = parser.parse_args()
     rules = read_rules()
@@ -55,7 +61,7 @@ def main() -> int:
         print_list(pages)
         return _told(faults)
     began = time.monotonic()
-    results = _run(pages, rules, tree, given.jobs, given.keep)
+    results = _run(pages, rules, tree, given.jobs, given.keep, given.quick)
     if given.update:
         _update(results)
     if not given.pages:
@@ -105,16 +111,17 @@ def _pages(names: Sequence[str], tree: Any, rules: Rules, faults: list[str]) -> 
             yield page
 
 
-def _run(pages: Sequence[Page], rules: Rules, tree: Any, jobs: int, keep: bool) -> list[Result]:
+def _run(pages: Sequence[Page], rules: Rules, tree: Any, jobs: int, keep: bool, quick: bool) -> list[Result]:
     from ragrounds.models.stand_in_server import stand_in_server
 
     base = Path(tempfile.mkdtemp(prefix="blocks-"))
-    write_shims(base / "bin", ROOT)
+    socket = base / "preloaded" if quick else None
+    write_shims(base / "bin", ROOT, socket)
 
     def one(numbered: tuple[int, Page]) -> Result:
         number, page = numbered
         began = time.monotonic()
-        scratch = Scratch(page, base / f"{number:03}", ROOT, rules, port)
+        scratch = Scratch(page, base / f"{number:03}", ROOT, rules, ports)
         run = PageRun(page, scratch, rules, tree)
         result = Result(page, run.run(), run.met, time.monotonic() - began)
         print(f"{page.name}: {result.counts}, {result.seconds:.0f} s", file=sys.stderr)
@@ -122,16 +129,29 @@ def _run(pages: Sequence[Page], rules: Rules, tree: Any, jobs: int, keep: bool) 
             print(fault, file=sys.stderr)
         return result
 
-    with stand_in_server() as address, ThreadPoolExecutor(jobs) as pool:
-        port = address.split(":")[2].partition("/")[0]
+    with stand_in_server() as models, answering() as service, _preloaded(socket), ThreadPoolExecutor(jobs) as pool:
+        ports = {"8000": models.split(":")[2].partition("/")[0], "9000": service}
         results = list(pool.map(one, enumerate(page for page in pages if page.blocks)))
     if keep:
         print(f"kept: {base}", file=sys.stderr)
     else:
-        import shutil
-
         shutil.rmtree(base, ignore_errors=True)
     return results
+
+
+@contextmanager
+def _preloaded(socket: Path | None) -> Iterator[None]:
+    if socket is None:
+        yield
+        return
+    command = [sys.executable, str(Path(__file__).parent / "blocks" / "preloaded.py"), str(socket)]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL) as process:
+        while not socket.exists() and process.poll() is None:
+            time.sleep(0.1)
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 def _update(results: Sequence[Result]) -> None:

@@ -91,7 +91,7 @@ def run(tmp_path: Path) -> Run:
 
     def outcomes(text: str, rules: Rules = Rules()) -> list[Any]:  # noqa: B008
         page = pages.page_of(text, "page.md")
-        made = scratch.Scratch(page, tmp_path / str(len(list(tmp_path.iterdir()))), ROOT, rules, "1")
+        made = scratch.Scratch(page, tmp_path / str(len(list(tmp_path.iterdir()))), ROOT, rules, {"8000": "1"})
         return runner.PageRun(page, made, rules, command_tree()).run()
 
     return outcomes

@@ -87,8 +87,11 @@ def _faults(words: list[str], tree: Any) -> Iterator[str]:
     while known := getattr(command, "commands", None):
         word = words[at] if at < len(words) else ""
         default = getattr(command, "default", "")
-        if word in known:
-            command, path, at = known[word], f"{path} {word}", at + 1
+        found = known.get(word)
+        if found is None and word and not word.startswith("-"):
+            found = command.get_command(None, word)  # made when asked for, as those of export formats are
+        if found is not None:
+            command, path, at = found, f"{path} {word}", at + 1
         elif default and (not word or word.startswith("-") or command.any_word):
             command = known[default]
         elif not word or word.startswith("-") or word == "…" or word.isupper():

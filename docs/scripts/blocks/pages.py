@@ -30,6 +30,7 @@ ROLES: dict[str, Role] = {
 }
 """Language of a fence → what is done with it."""
 _COMMENT = re.compile(r"<!--\s*(file|exit|setup):\s*(.*?)\s*-->", re.DOTALL)
+_NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)*\.\w+)`:")
 _FIRST_LINE = re.compile(r"# ([\w.-]+(?:/[\w.-]+)*\.\w+)\n")
 _SPAN = re.compile(r"^ragrounds [a-z]")
 
@@ -98,7 +99,10 @@ def page_of(text: str, name: str) -> Page:
 
 def _blocks(tokens: list[Token], lines: list[str], page: str) -> Iterator[Block]:
     said: dict[str, str] = {}
+    named = ""
     for token in tokens:
+        if token.type == "inline":
+            named = found[1] if (found := _NAMED.fullmatch(token.content)) else ""
         if token.type == "html_block" and token.map:
             for key, value in _COMMENT.findall(token.content):
                 if key == "setup":
@@ -106,8 +110,8 @@ def _blocks(tokens: list[Token], lines: list[str], page: str) -> Iterator[Block]
                 else:
                     said[key] = value
         elif token.type == "fence" and token.map:
-            yield _block(token, lines, page, said)
-            said = {}
+            yield _block(token, lines, page, {"file": named} | said)
+            said, named = {}, ""
         elif token.nesting == 0:  # a list or a quotation may open between a comment and its fence, a text may not
             said = {}
 
@@ -126,6 +130,8 @@ def _block(token: Token, lines: list[str], page: str, said: dict[str, str]) -> B
     if role == "shown" and language == "text" and re.search(r"^(\$ )?ragrounds [a-z-]+ ", token.content, re.MULTILINE):
         raise PageFault(f"{made.place}: a text block with a command: write sh, or console with `$ `")
     file = said.get("file", "")
+    if role in ("commands", "session", "output", "pycon"):
+        file = ""
     if not file and role in ("python", "data") and (named := _FIRST_LINE.match(token.content)):
         file = named[1]
     return replace(made, role=role, file=file, exit=int(said.get("exit", "0")))

@@ -21,17 +21,24 @@ class Special:
     """A page, with ``*`` for any text."""
     command: str
     """How it begins."""
+    unless: str = ""
+    """Not where it holds this."""
     reason: str = ""
     says: str = ""
     """A server's line that says that it listens."""
     adds: str = ""
     """What is added to a server's command."""
+    code: int = 0
+    """The exit code of an example that stands in no page."""
     keys: str = "q"
     """What is typed to leave a screen."""
 
     def meets(self, page: str, command: str) -> bool:
         """Whether it is about this command."""
-        return fnmatchcase(page, self.page) and " ".join(command.split()).startswith(self.command)
+        text = " ".join(command.split())
+        if self.unless and re.search(self.unless, text):
+            return False
+        return fnmatchcase(page, self.page) and text.startswith(self.command)
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Rules:
     not_run: tuple[Special, ...] = ()
     screens: tuple[Special, ...] = ()
     served: tuple[Special, ...] = ()
+    ends: tuple[Special, ...] = ()
     volatile: tuple[Volatile, ...] = ()
     stands_in: tuple[Volatile, ...] = ()
     """What is replaced in commands and files before they are run."""
@@ -80,11 +88,12 @@ def read_rules(path: Path = TABLE) -> Rules:
         not_run=exceptions("not_run"),
         screens=exceptions("screen"),
         served=exceptions("served"),
+        ends=exceptions("ends"),
         volatile=replaced("volatile"),
         stands_in=replaced("stand_in"),
         in_repository=tuple(read.get("in_repository", ())),
         asks_models=tuple(read.get("asks_models", ())),
         complete=tuple(read.get("complete", ())),
-        setup=read.get("setup", {}),
+        setup={page: read["setups"][name] for page, name in read.get("setup", {}).items()},
         seconds=read.get("seconds", {}),
     )

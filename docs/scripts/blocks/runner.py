@@ -54,6 +54,11 @@ class PageRun:
     def run(self) -> list[Outcome]:
         """Run all blocks; one that fails does not end the page."""
         made = []
+        if not self._rules.is_complete(self.page.name):
+            # Reference pages explain a command before the file that it is about.
+            for block in self.page.blocks:
+                if block.file:
+                    self._write(block)
         for block in self.page.blocks:
             began = time.monotonic()
             outcome = self._block(block)
@@ -108,6 +113,8 @@ class PageRun:
         typed = self._scratch.typed(command.text)
         terminal = self._scratch.terminal
         outcome.commands += 1
+        if rule := self._rule(self._rules.ends, command.text):
+            wanted = rule.code
         if rule := self._rule(self._rules.screens, command.text):
             ended = terminal.screen(typed, rule.keys, self._seconds)
         elif rule := self._rule(self._rules.served, command.text):

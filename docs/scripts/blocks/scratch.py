@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from blocks.made_data import MAKERS
@@ -23,7 +25,7 @@ _RUN = re.compile(r"(?<![\w./-])RUN(?![\w=])")
 class Scratch:
     """The folder of a page, and its terminal."""
 
-    def __init__(self, page: Page, base: Path, root: Path, rules: Rules, server: str) -> None:
+    def __init__(self, page: Page, base: Path, root: Path, rules: Rules, ports: Mapping[str, str]) -> None:
         """Make the folder.
 
         Args:
@@ -31,10 +33,10 @@ class Scratch:
             base: an empty folder, all of which is the page's.
             root: the repository.
             rules: what stands in for what.
-            server: the port of the model server.
+            ports: port in the pages → the port that it has here.
         """
         self._rules, self._root = rules, root
-        self._ports = {"8000": server}
+        self._ports = ports
         home, self.folder, kept = base / "home", base / "page", base / "kept"
         for each in (home, self.folder, kept):
             each.mkdir(parents=True)
@@ -96,15 +98,13 @@ class Scratch:
         for port, real in self._ports.items():
             text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{real}")
         if _RUN.search(text):
-            runs = self._runs()
-            text = _RUN.sub(lambda _: runs.pop(0) if runs else "RUN", text)
+            runs = itertools.cycle(self._runs() or ["RUN"])
+            text = _RUN.sub(lambda _: next(runs), text)
         return text
 
     def _runs(self) -> list[str]:
         listed = self.terminal.run("ragrounds runs ls --json", 60)
-        read = json.loads(listed.out) if listed.out.strip() else []
-        rows = read.get("runs", []) if isinstance(read, dict) else read
-        return [str(row.get("id") or row.get("run")) for row in rows]
+        return [row["run"]["id"] for row in json.loads(listed.out)["runs"]] if listed.out.strip() else []
 
     def shown(self, text: str) -> str:
         """An output as a reader would have it: the page's addresses and folders."""

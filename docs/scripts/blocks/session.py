@@ -21,6 +21,8 @@ from types import MappingProxyType
 
 COLUMNS, LINES = 120, 40
 _AFTER = 'code=$?; env -0 > "$BLOCKS_ENV"; pwd > "$BLOCKS_PWD"; exit $code'
+_STARTED = {"BLOCKS_STARTED": "1"}
+"""It is a process of its own, even where others are forked from one (:mod:`blocks.preloaded`)."""
 _QUIET = 1.5
 """Seconds without a byte after which a screen is drawn."""
 
@@ -126,7 +128,7 @@ class Terminal:
             process = subprocess.Popen(
                 ["bash", "-c", f"exec {command}"],
                 cwd=self.folder,
-                env=self.environment,
+                env=self.environment | _STARTED,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -151,7 +153,7 @@ class Terminal:
         process = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
             cwd=self.folder,
-            env=self.environment | {"TERM": "xterm-256color"},
+            env=self.environment | _STARTED | {"TERM": "xterm-256color"},
             stdin=side,
             stdout=side,
             stderr=side,

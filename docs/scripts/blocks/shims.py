@@ -17,6 +17,11 @@ import sys
 from ragrounds.cli import main
 sys.exit(main())
 """
+_PRELOADED = """\
+#!/bin/bash
+if [ -n "$BLOCKS_STARTED" ]; then exec "{shims}/ragrounds-started" "$@"; fi
+exec "{python}" -I -S "{preloaded}" "{socket}" -- "$@"
+"""
 _PYTHON = """\
 #!/bin/bash
 if [ "$1 $2" = "-m venv" ]; then
@@ -31,6 +36,10 @@ exec "{python}" "$@"
 _PYTEST = """\
 #!/bin/bash
 exec "{python}" -m pytest "$@"
+"""
+_VLLM = """\
+#!/bin/bash
+exec "{python}" -m tests.servers.vllm_stand_in "$@"
 """
 _PIP = """\
 #!{python}
@@ -56,16 +65,21 @@ for word in words[1:]:
 """
 
 
-def write_shims(folder: Path, root: Path) -> None:
+def write_shims(folder: Path, root: Path, socket: Path | None = None) -> None:
     """Write the programs.
 
     Args:
         folder: where.
         root: the repository, whose extras are known.
+        socket: of the process that has imported everything; none: each command starts as a reader's does.
     """
     folder.mkdir(parents=True)
-    named = {"python": sys.executable, "shims": str(folder), "root": str(root)}
+    named = {"python": sys.executable, "shims": str(folder), "root": str(root), "socket": str(socket)}
+    named["preloaded"] = str(Path(__file__).with_name("preloaded.py"))
     programs = {"ragrounds": _RAGROUNDS, "python": _PYTHON, "python3": _PYTHON, "pytest": _PYTEST, "pip": _PIP}
+    programs["vllm"] = _VLLM
+    if socket:
+        programs |= {"ragrounds": _PRELOADED, "ragrounds-started": _RAGROUNDS}
     for name, text in programs.items():
         path = folder / name
         path.write_text(text.format(**named), encoding="utf-8")
