@@ -130,7 +130,7 @@ def test_what_is_wrong_is_seen(run: Run, text: str, said: str) -> None:
 
 
 def test_what_is_listed_is_checked_and_not_run(run: Run) -> None:
-    rules = Rules(not_run=(Special("page.md", "ragrounds run", "a GPU"),))
+    rules = Rules(not_run=(Special("page.md", "ragrounds run", reason="a GPU"),))
     [one, output] = run("```sh\nragrounds run --model vllm:NAME\n```\n\n```output\n…\n```\n", rules)
     assert (one.fate, output.fate, one.not_run) == (
         "not run",
