@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
+    from ragrounds.api.publish import publish as publish
     from ragrounds.api.results import Result as Result
     from ragrounds.api.retrieval_bench import retrieval_bench as retrieval_bench
     from ragrounds.api.retrieve import retrieve as retrieve
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "run": "api.run", "arun": "api.run", "RunResult": "api.run",
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
+    "publish": "api.publish",
     "score": "api.score", "judge": "api.score",
     "retry": "api.retry", "RetryResult": "api.retry",
     "doctor": "api.doctor",

@@ -32,7 +32,7 @@ _NAMES = {
     "--min-words --negative --per-dataset --port --positive --reranked --resamples --rounds --rpm --sample --seed "
     "--sheet-size --threads --top --top-k --tpm --tries --workers",
     "NAME": "--against --alias --analysis --arena --axis --fault --only --parameter --profile --query-generation "
-    "--recipe --row --scorer --split --voter",
+    "--recipe --row --scorer --split --study --voter",
     "NAME[KEY=VALUE]": "--agent --chunker --embedder --retriever",
     "NAME|FAMILY:PATH": "--benchmark --corpus --from",
     "PATH": "--ids --out --published --vectors --write-runs",
@@ -68,7 +68,7 @@ METAVARS = {option: name.strip() for name, options in _NAMES.items() for option 
 """Option → what stands for its value in help texts, where the command says nothing else."""
 SECTIONS = {
     "Run and compare": ("run", "compare", "score", "judge", "arena", "retrieve", "study"),
-    "Look": ("trace", "show", "runs", "analyse", "report", "ledger"),
+    "Look": ("trace", "show", "runs", "analyse", "report", "publish", "ledger"),
     "What there is": ("agents", "graph", "prompts", "retrievers", "scorers", "analyses", "data", "index"),
     "Make and train": ("build", "train"),
     "Move and check": ("export", "import", "journal", "doctor", "stand-in"),

@@ -70,9 +70,15 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
 
 
 def comparison_basis(
-    store: Store, runs: Sequence[Run], wanted: Sequence[str], common: bool, answered: bool = False
+    store: Store,
+    runs: Sequence[Run],
+    wanted: Sequence[str],
+    common: bool,
+    answered: bool = False,
+    shared_scorers: bool = False,
 ) -> ComparisonBasis:
-    """Find what these runs can be compared on. With `common` or `answered` that is what all of them have answered.
+    """Find what these runs can be compared on. With `common` or `answered` that is what all of them have answered; with
+    `shared_scorers` the scorers that some runs lack are left out, and nothing else.
 
     Raises:
         UserError: no runs, one named twice, or runs whose questions, epochs or scorers differ, where `common` is not
@@ -100,7 +106,7 @@ def comparison_basis(
                 # facts): then there is nothing to show. A judge's score without a value is a failure, and shown.
                 if score.value is not None or described(score.scorer).needs_judge:
                     showable.add(score.scorer)
-    kept = _shared_scorers(runs, wanted, summaries, scores, common, notes)
+    kept = _shared_scorers(runs, wanted, summaries, scores, common or shared_scorers, notes)
     named = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
     headlines = named or headline_of(questions, showable.intersection(kept))
     first = [name for one in headlines for name in (one.scorer, *one.columns)]

@@ -165,6 +165,7 @@ def compare(
     frontiers: bool = True,
     pairs: PairChoice = EVERY_PAIR,
     names: Mapping[str, str] | None = None,
+    shared_scorers: bool = False,
 ) -> Comparison:
     """Compare runs, under the scorers named (by default all that they were scored by).
 
@@ -179,6 +180,7 @@ def compare(
         frontiers: also place the runs by cost and score.
         pairs: which runs are set against which.
         names: run id → what it is called; ``None``: as the store keeps it.
+        shared_scorers: leave out the scorers that some runs lack, with a note, instead of refusing.
 
     Raises:
         UserError: too many pairs, where the choice says so; runs on different questions, epochs or scorers and `common`
@@ -188,7 +190,8 @@ def compare(
     chosen = pairs.check([run.id for run in runs])
     early = early_stops(store, runs)
     recall_words(store)
-    basis = comparison_basis(store, runs, [scorer_name(name) for name in scorers], common, answered=bool(early))
+    named = [scorer_name(name) for name in scorers]
+    basis = comparison_basis(store, runs, named, common, answered=bool(early), shared_scorers=shared_scorers)
     answered = answered_by(store, runs)
     replaced = {run.id: list(every_replaced(store, run)) for run in runs}
     called = kept_names(store.engine) if names is None else names

@@ -1,0 +1,265 @@
+"""A static leaderboard of many runs and studies: a folder of pages that any web server, or none, can show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+
+from ragrounds.api.aliases import names_of
+from ragrounds.api.results import Result
+from ragrounds.api.site_folder import SiteFolder, site_folder, total_bytes
+from ragrounds.api.workspace import (
+    Progress,
+    RunsGiven,
+    chosen_settings,
+    one_of,
+    open_store,
+    opened_runs,
+    run_names,
+    texts,
+)
+from ragrounds.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ragrounds.api.study import StudyResult
+    from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking
+    from ragrounds.evals.exchange.published_traces import TextMode
+    from ragrounds.evals.store.store import Store
+    from ragrounds.settings import Settings
+    from ragrounds.ui.leaderboard.board import BoardRanking, BoardStudy
+
+INDEX = "index.html"
+_MODES = ("licensed", "all", "never")
+
+
+class PublishedSite(Result, frozen=True, kw_only=True):
+    """A folder of pages, as it was published."""
+
+    folder: Path
+    index: Path
+    """The page to open."""
+    rankings: tuple[str, ...]
+    """The keys of the rankings, which are the names of their pages."""
+    runs: int
+    studies: int
+    pages: int
+    """Files in the folder that are ours."""
+    kept: int
+    """Of these: as they were, because nothing that they show has changed."""
+    bytes: int
+    left_out: tuple[tuple[str, str], ...]
+    """Runs and studies that could not be published, each with the reason."""
+    withheld: tuple[str, ...]
+    """Datasets whose texts are not shown, each with its licence."""
+
+    def draw(self, console: Console) -> None:
+        """Print what is where, and what is not shown."""
+        for line in self.lines():
+            console.print(line, markup=False, soft_wrap=True)
+
+    def brief(self) -> str:
+        """The page and what it shows."""
+        return next(iter(self.lines()))
+
+    def lines(self) -> Iterator[str]:
+        """What is where, what is not shown, and why."""
+        from ragrounds.ui.text import number_of, size
+
+        ranked = f"{number_of(self.runs, 'run')} in {number_of(len(self.rankings), 'ranking')}"
+        same = f", {self.kept:,} of them as before" if self.kept else ""
+        studies = f", {number_of(self.studies, 'study')}" if self.studies else ""
+        yield f"{self.index}: {ranked}{studies}; {number_of(self.pages, 'file')}{same}, {size(self.bytes)}"
+        if self.withheld:
+            yield (
+                f"Questions and answers are digests where the licence does not let anybody give them on: "
+                f"{'; '.join(self.withheld)}. --attempts all shows them."
+            )
+        for name, why in self.left_out:
+            yield f"Left out: {name}: {why}"
+
+
+def publish(
+    folder: str | Path,
+    runs: RunsGiven = (),
+    *,
+    studies: str | Sequence[str] | None = None,
+    title: str = "Leaderboard",
+    attempts: str = "licensed",
+    names: Mapping[str, str] = MappingProxyType({}),
+    seed: int = 0,
+    force: bool = False,
+    progress: Progress | bool | None = None,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> PublishedSite:
+    """Write a static leaderboard of runs and studies into a folder.
+
+        rr.publish("site", rr.runs(), title="Retrieval in medicine")
+
+    Runs are ranked against each other only where they answered the same questions. The folder is replaced when all of
+    it is written; only what an earlier call made is replaced or removed.
+
+    Args:
+        folder: made where there is none.
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs of the store.
+        studies: names or files of studies; ``None``: where no runs are named all that were carried out here, else none.
+        title: of the leaderboard.
+        attempts: which attempts are shown with their texts: ``licensed`` (where the licence of the benchmark's card
+            lets anybody give them on; of others digests), ``all``, or ``never`` (no page of attempts at all).
+        names: what runs are called, as for :func:`compare`.
+        seed: of every bootstrap.
+        force: write among files of others, and over those that were changed.
+        progress: is told how far it is; False: nothing is shown.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
+
+    Raises:
+        UserError: an unknown run or study; nothing to publish; a folder of somebody else, or one that cannot be
+            written.
+    """
+    from ragrounds.api.progress import counted
+    from ragrounds.evals.compare.leaderboard import rank
+    from ragrounds.ui.leaderboard.board import DATA
+
+    mode = cast("TextMode", one_of("--attempts", attempts, _MODES))
+    chosen, wanted = chosen_settings(settings, home), run_names(runs)
+    known = _studies(studies, not wanted, chosen)
+    with opened_runs(wanted or _every_run(chosen), chosen) as (store, found), counted(progress) as tell:
+        found = list({run.id: run for run in found}.values())
+        if not found and not known.made:
+            raise UserError(
+                f"There is no run in {store.place}, and no study: nothing to publish. `ragrounds run` makes a run."
+            )
+        with site_folder(Path(folder), (DATA, INDEX), force=force) as site:
+            ranked = rank(store, found, seed=seed, names=names_of(store, found, names), report=tell)
+            writer = _Writer(store, site, mode, seed, tell)
+            rankings = tuple(writer.ranking(one) for one in ranked.rankings)
+            shown = tuple(writer.study(one, updated) for one, updated in known.made)
+            writer.board(title, rankings, shown, ranked.left_out)
+    left = [*((", ".join(one.runs), one.why) for one in ranked.left_out), *known.left_out]
+    return PublishedSite(
+        folder=Path(folder),
+        index=Path(folder) / INDEX,
+        rankings=tuple(one.key for one in ranked.rankings),
+        runs=sum(len(one.runs) for one in ranked.rankings),
+        studies=len(shown),
+        pages=len(site.files),
+        kept=writer.kept,
+        bytes=total_bytes(site.files.values()),
+        left_out=tuple(left),
+        withheld=writer.withheld,
+    )
+
+
+def _every_run(settings: Settings) -> list[str]:
+    with open_store(settings) as store:
+        return [run.id for run in store.runs()]
+
+
+class _KnownStudies(Struct, frozen=True):
+    made: tuple[tuple[StudyResult, float | None], ...]
+    """Each with the time of its last change."""
+    left_out: tuple[tuple[str, str], ...]
+
+
+def _studies(given: str | Sequence[str] | None, default: bool, settings: Settings) -> _KnownStudies:
+    """The studies that are named, or by default those that were carried out here.
+
+    Raises:
+        UserError: one that is named cannot be shown.
+    """
+    from ragrounds.api.study import list_studies, show_study
+
+    if given is None and not default:
+        return _KnownStudies((), ())
+    listed = {one.file or one.name: one for one in list_studies(settings=settings)}
+    wanted = texts(given) if given is not None else [name for name, one in listed.items() if one.kept]
+    made: list[tuple[StudyResult, float | None]] = []
+    left: list[tuple[str, str]] = []
+    for name in wanted:
+        try:
+            found = show_study(name, settings=settings)
+        except UserError as error:
+            if given is not None:
+                raise
+            left.append((name, str(error)))
+            continue
+        one = listed.get(name) or listed.get(str(Path(name).expanduser().resolve()))
+        made.append((found, one.updated if one else None))
+    return _KnownStudies(tuple(made), tuple(left))
+
+
+class _Writer:
+    """Writes the pages of a site, one after the other."""
+
+    def __init__(self, store: Store, site: SiteFolder, mode: TextMode, seed: int, tell: Progress) -> None:
+        self._store, self._site, self._mode, self._seed, self._tell = store, site, mode, seed, tell
+        self._pages = 0
+        self.kept = 0
+        """Pages that are as they were."""
+        self._withheld: dict[str, str] = {}
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """Datasets whose texts are not shown, each with its licence."""
+        return tuple(f"{name} ({license})" for name, license in self._withheld.items())
+
+    def ranking(self, ranking: Ranking) -> BoardRanking:
+        """The pages of a ranking."""
+        from ragrounds.evals.exchange.published_traces import text_free
+        from ragrounds.ui.leaderboard.board import BoardRanking
+        from ragrounds.ui.report.page import report_page
+
+        free = text_free(self._mode, ranking.licences)
+        if self._mode == "licensed":
+            self._withheld |= {one.dataset: one.license for one in ranking.licences if one.dataset not in free}
+        made = BoardRanking(ranking=ranking, page=f"{ranking.key}.html", attempts={}, free=free)
+        parts = report_page(self._store, ranking.runs, ranking.comparison, attempts=False, seed=self._seed)
+        self._write(made.page, parts)
+        return made
+
+    def study(self, study: StudyResult, updated: float | None) -> BoardStudy:
+        """The page of a study."""
+        from ragrounds.text import file_name
+        from ragrounds.ui.leaderboard.board import BoardStudy
+        from ragrounds.ui.report.study_page import study_page
+
+        runs = [run for run in self._store.runs() if run.id in study.ids]
+        base = f"study-{file_name(study.table.study, 60, '-', '-')}".lower()
+        number, name = 1, f"{base}.html"
+        while name in self._site.files:
+            number += 1
+            name = f"{base}-{number}.html"
+        self._write(name, [study_page(study.table, study.findings, runs, study.study.picture)])
+        return BoardStudy(table=study.table, page=name, updated=updated)
+
+    def board(
+        self,
+        title: str,
+        rankings: tuple[BoardRanking, ...],
+        studies: tuple[BoardStudy, ...],
+        left_out: tuple[LeftOutRuns, ...],
+    ) -> None:
+        """The way in, and the same as data."""
+        from ragrounds.redaction import Redactor
+        from ragrounds.ui.leaderboard.board import DATA, Board, board_json
+        from ragrounds.ui.leaderboard.index_page import index_page
+
+        board = Board(
+            title=title, made=time.time(), mode=self._mode, rankings=rankings, studies=studies, left_out=left_out
+        )
+        self._write(DATA, [Redactor()(board_json(board).decode())])
+        self._write(INDEX, index_page(board))
+
+    def _write(self, name: str, parts: Iterable[str], key: str = "") -> None:
+        with self._site.file(name, key) as file:
+            for part in parts:
+                file.write(part.encode("utf-8", "replace"))
+        self._pages += 1
+        self._tell("pages", self._pages)

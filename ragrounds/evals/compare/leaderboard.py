@@ -1,0 +1,275 @@
+"""Many runs as rankings: each of runs that answered the same questions as often, and have the same headline scorer.
+
+Runs of other questions, another selection, other epochs or another headline are never in one ranking: each ranking says
+why it stands apart. A place is a range, from the corrected tests: a run that is behind two others by them, and that no
+test separates from three more, has the places 3 to 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.licences import TextLicence, text_licence
+from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
+from ragrounds.evals.compare.conclusions import conclusions, untested
+from ragrounds.evals.compare.pairs import EVERY_PAIR, MOST_PAIRS, PairChoice
+from ragrounds.evals.compare.sequential_stop import early_stops
+from ragrounds.evals.scorers import described, headline_of
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.store import Store
+from ragrounds.records import OPEN, Question, Run
+from ragrounds.text import file_name
+
+_TESTED = 25
+"""Runs of a ranking that are set against each other at most: the best ones."""
+
+
+class Place(Struct, frozen=True):
+    """The places that the tests leave open to a run, from 1."""
+
+    first: int
+    last: int
+
+
+class Ranking(Struct, frozen=True, kw_only=True):
+    """Runs that can be compared."""
+
+    key: str
+    """Short, made of the benchmark's name and the hash of its questions: a file name."""
+    benchmark: str
+    questions: str
+    """Content hash of the questions and golds."""
+    count: int
+    epochs: int
+    selection: str
+    """Which part of the benchmark it is, in words; empty: the whole."""
+    claim: str
+    """The claim that these runs were followed for, and that ended them; empty: none."""
+    apart: tuple[str, ...]
+    """Why these runs are in no ranking with others of the benchmark."""
+    runs: tuple[Run, ...]
+    """In the order of `comparison`: the best figure of the first headline first."""
+    comparison: Comparison
+    places: dict[str, dict[str, Place]]
+    """Scorer → run id → its places, where tests say any."""
+    licences: tuple[TextLicence, ...]
+    """Of each dataset of the questions."""
+    incomplete: dict[str, str]
+    """Run id → what is missing of it, in words."""
+
+    @property
+    def attempts(self) -> int:
+        """Attempts of all runs that were made."""
+        return sum(n for row in self.comparison.rows for status, n in row.statuses.items() if status != "not_run")
+
+
+class LeftOutRuns(Struct, frozen=True):
+    """Runs that are in no ranking."""
+
+    runs: tuple[str, ...]
+    why: str
+
+
+class Rankings(Struct, frozen=True):
+    """All rankings of some runs, and the runs that are in none."""
+
+    rankings: tuple[Ranking, ...]
+    left_out: tuple[LeftOutRuns, ...]
+
+
+class _Key(Struct, frozen=True):
+    """Runs of equal keys are in one ranking."""
+
+    questions: str
+    epochs: int
+    headlines: tuple[str, ...]
+    claim: str
+
+
+def rank(
+    store: Store,
+    runs: Sequence[Run],
+    *,
+    seed: int = 0,
+    names: Mapping[str, str] | None = None,
+    report: Callable[[str, int], None] = lambda what, done: None,
+) -> Rankings:
+    """Put runs into rankings, those of one benchmark beside each other.
+
+    Args:
+        store: where they are.
+        runs: each once.
+        seed: of every bootstrap.
+        names: run id → what it is called; ``None``: as the store keeps it.
+        report: is told how many runs are compared.
+    """
+    questions = {run.questions: store.questions(run)[0] for run in {run.questions: run for run in runs}.values()}
+    grouped: dict[_Key, list[Run]] = {}
+    unmade: list[str] = []
+    for run in runs:
+        if not _begun(store, run):
+            unmade.append(run.id)
+            continue
+        stop = early_stops(store, [run]).get(run.id)
+        lines = headline_of(questions[run.questions], _scorers(store, run))
+        key = _Key(run.questions, run.epochs, tuple(one.scorer for one in lines), stop.state.claim if stop else "")
+        grouped.setdefault(key, []).append(run)
+    left = [LeftOutRuns(tuple(unmade), "no attempt was made yet")] if unmade else []
+    made, compared = list[Ranking](), 0
+    keys = _keys(grouped)
+    for key, members in sorted(grouped.items(), key=lambda one: (one[1][0].benchmark, -one[1][0].count, keys[one[0]])):
+        try:
+            comparison = _compared(store, members, seed, names)
+        except UserError as error:
+            left.append(LeftOutRuns(tuple(run.id for run in members), str(error)))
+            continue
+        others = [one for one, found in grouped.items() if one != key and found[0].benchmark == members[0].benchmark]
+        apart = _apart(key, members[0], others, {one: grouped[one][0] for one in others})
+        made.append(_ranking(keys[key], key, members, comparison, questions[key.questions], apart))
+        compared += len(members)
+        report("runs compared", compared)
+    return Rankings(tuple(made), tuple(left))
+
+
+def _compared(store: Store, runs: Sequence[Run], seed: int, names: Mapping[str, str] | None) -> Comparison:
+    """The comparison of some runs, the best one first."""
+    many = len(runs) * (len(runs) - 1) // 2 > MOST_PAIRS
+    choice = PairChoice(top=_TESTED) if many else EVERY_PAIR
+    made = compare(store, runs, seed=seed, pairs=choice, names=names, shared_scorers=True)
+    order = {run: place for place, run in enumerate(_ordered(made))}
+    tables = tuple(
+        replace(table, lines=tuple(sorted(table.lines, key=lambda line: order[line.run]))) for table in made.tables
+    )
+    return replace(made, rows=tuple(sorted(made.rows, key=lambda row: order[row.run])), tables=tables)
+
+
+def _ordered(comparison: Comparison) -> list[str]:
+    """The runs, the best figure under the first headline first; those without a figure last."""
+    ids = [row.run for row in comparison.rows]
+    shown = comparison.shown()
+    if not shown:
+        return ids
+    table = shown[0][0]
+    sign = -1 if table.direction == "higher" else 1
+    values = {line.run: line.overall.value for line in table.lines}
+    return sorted(ids, key=lambda run: (values[run] is None, sign * (values[run] or 0.0), ids.index(run)))
+
+
+def _ranking(
+    name: str,
+    key: _Key,
+    runs: Sequence[Run],
+    comparison: Comparison,
+    questions: Sequence[Question],
+    apart: tuple[str, ...],
+) -> Ranking:
+    by_id = {run.id: run for run in runs}
+    datasets = dict.fromkeys(question.benchmark for question in questions)
+    return Ranking(
+        key=name,
+        benchmark=runs[0].benchmark,
+        questions=key.questions,
+        count=runs[0].count,
+        epochs=key.epochs,
+        selection=selection_words(runs[0]),
+        claim=key.claim,
+        apart=apart,
+        runs=tuple(by_id[row.run] for row in comparison.rows),
+        comparison=comparison,
+        places={table.scorer: found for table, _ in comparison.shown() if (found := places(table))},
+        licences=tuple(text_licence(dataset) for dataset in datasets),
+        incomplete={row.run: words for row in comparison.rows if (words := _incomplete(row.statuses))},
+    )
+
+
+def places(table: ScorerTable) -> dict[str, Place]:
+    """The places that the corrected tests of a table leave open to each run that was tested against all others, or to
+    the best ones, where these alone were tested; none where no test says anything."""
+    if not table.pairs or untested(table):
+        return {}
+    tested = list(dict.fromkeys(run for pair in table.pairs for run in (pair.first, pair.second)))
+    if len(table.pairs) != len(tested) * (len(tested) - 1) // 2:
+        return {}
+    found = conclusions(table)
+    ahead = {run: sum(one.worse == run for one in found) for run in tested}
+    behind = {run: sum(one.better == run for one in found) for run in tested}
+    return {run: Place(1 + ahead[run], len(table.lines) - behind[run]) for run in tested}
+
+
+def selection_words(run: Run) -> str:
+    """Which part of its benchmark a run was asked; empty: the whole."""
+    drawn = run.identity.get("selection")
+    if not isinstance(drawn, Mapping):
+        return ""
+    of, each = drawn.get("of"), drawn.get("per_dataset")
+    whole = f" of {of:,}" if isinstance(of, int) and of else ""
+    parts = f", {each:,} of each dataset" if isinstance(each, int) else ""
+    named = ", named by their ids" if isinstance(drawn.get("ids"), Sequence) and drawn.get("ids") else ""
+    return f"{run.count:,}{whole}{parts}{named}, drawn with seed {drawn.get('seed', 0)}"
+
+
+def _apart(key: _Key, run: Run, others: Iterable[_Key], first: Mapping[_Key, Run]) -> tuple[str, ...]:
+    """Why runs of this key are in no ranking with runs of others of the same benchmark: a reason each."""
+    counts: dict[str, None] = {}
+    reasons: dict[str, None] = {}
+    for other in others:
+        if other.questions != key.questions:
+            same = first[other].count == run.count
+            counts[f"{first[other].count:,} others" if same else f"{first[other].count:,}"] = None
+        elif other.claim != key.claim:
+            reasons["a claim decided how many questions were asked" if key.claim else "all questions were asked"] = None
+        elif other.epochs != key.epochs:
+            times = "once" if key.epochs == 1 else f"{key.epochs} times"
+            reasons[f"each question was asked {times}, elsewhere {other.epochs}"] = None
+        else:
+            mine, theirs = (" and ".join(one.headlines) or "no scorer" for one in (key, other))
+            reasons[f"scored by {mine}, elsewhere by {theirs}"] = None
+    mine = selection_words(run) or f"all {run.count:,}"
+    return (*([f"other questions: here {mine}; elsewhere {', '.join(counts)}"] if counts else []), *reasons)
+
+
+def _keys(grouped: Mapping[_Key, Sequence[Run]]) -> dict[_Key, str]:
+    """A short name for each ranking, made of what does not change when another run joins it."""
+    bases = {key: f"{file_name(runs[0].benchmark, 40, '-', '-')}-{key.questions[:8]}" for key, runs in grouped.items()}
+    names: dict[_Key, str] = {}
+    for key, base in bases.items():
+        same = [one for one in bases if one.questions == key.questions]
+        name = base + (f"-x{key.epochs}" if key.epochs > 1 else "")
+        if len({one.headlines for one in same}) > 1:
+            name += f"-{file_name('-'.join(key.headlines) or 'unscored', 60, '-', '-')}"
+        if key.claim:
+            name += f"-until-{file_name(key.claim, 60, '-', '-')}"
+        names[key] = name.lower()
+    taken: dict[str, int] = {}
+    for key, name in names.items():
+        taken[name] = taken.get(name, 0) + 1
+        names[key] = name if taken[name] == 1 else f"{name}-{taken[name]}"
+    return names
+
+
+def _incomplete(statuses: Mapping[str, int]) -> str:
+    left = statuses.get("not_run", 0)
+    open_ = {status: count for status in OPEN if status != "not_run" and (count := statuses.get(status, 0))}
+    said = [f"{left:,} of {sum(statuses.values()):,} attempts not made"] if left else []
+    return ", ".join([*said, *(f"{count:,} {status}" for status, count in open_.items())])
+
+
+def _begun(store: Store, run: Run) -> bool:
+    table = schema.attempts
+    wanted = sa.select(table.c.question_id).where(table.c.run == store.number(run), table.c.status != "not_run")
+    with store.engine.connect() as connection:
+        return connection.execute(wanted.limit(1)).first() is not None
+
+
+def _scorers(store: Store, run: Run) -> list[str]:
+    """The scorers under which a run has a figure: a computed one without a single value has nothing to show."""
+    table = schema.scores
+    counted = sa.select(table.c.scorer, sa.func.count(table.c.value)).where(table.c.run == store.number(run))
+    with store.engine.connect() as connection:
+        found = connection.execute(counted.group_by(table.c.scorer)).all()
+    return [name for name, values in found if values or described(name).needs_judge]

@@ -1,0 +1,186 @@
+"""What a leaderboard shows, and the same as JSON for other tools."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from ragrounds.evals.benchmarks.licences import TextLicence
+from ragrounds.evals.compare.comparison import RunTotals
+from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking
+from ragrounds.evals.exchange.published_traces import TextMode
+from ragrounds.evals.studies.table import StudyTable
+from ragrounds.records import Run
+from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.version import __version__
+
+DATA = "leaderboard.json"
+DATA_VERSION = 1
+"""Of the form of ``leaderboard.json``."""
+
+
+class BoardRanking(Struct, frozen=True, kw_only=True):
+    """A ranking, and the files that its links lead to."""
+
+    ranking: Ranking
+    page: str
+    """Its comparison."""
+    attempts: Mapping[str, str]
+    """Run id → the page with its attempts; none where these are not published."""
+    free: frozenset[str]
+    """The datasets whose texts are shown there."""
+
+
+class BoardStudy(Struct, frozen=True, kw_only=True):
+    """A study, and its page."""
+
+    table: StudyTable
+    page: str
+    updated: float | None
+    """Seconds since 1970."""
+
+
+class Board(Struct, frozen=True, kw_only=True):
+    """All that is published."""
+
+    title: str
+    made: float
+    """Seconds since 1970."""
+    mode: TextMode
+    rankings: tuple[BoardRanking, ...]
+    studies: tuple[BoardStudy, ...]
+    left_out: tuple[LeftOutRuns, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """Runs in rankings."""
+        return sum(len(one.ranking.runs) for one in self.rankings)
+
+    @property
+    def incomplete(self) -> int:
+        """Runs that lack attempts, or some of whose attempts are open."""
+        return sum(len(one.ranking.incomplete) for one in self.rankings)
+
+
+def strategy(run: Run) -> str:
+    """What a run's agent does: its name without parameters."""
+    return run.agent.partition("[")[0]
+
+
+def asked_models(row: RunTotals) -> tuple[str, ...]:
+    """The models that a run asked, each once, without parameters."""
+    return tuple(dict.fromkeys(str(model).partition("[")[0] for model in row.models.values()))
+
+
+def day(seconds: float) -> str:
+    """A date, UTC."""
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+
+
+def moment(seconds: float) -> str:
+    """A date and a time, UTC, as ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def withheld_words(texts: Sequence[TextLicence], free: frozenset[str], mode: TextMode) -> str:
+    """What of the questions and answers is not published, and why; empty: all is."""
+    if mode == "never":
+        return "Questions and answers are not published."
+    kept = [one for one in texts if one.dataset not in free]
+    if not kept:
+        return ""
+    named = "; ".join(f"{one.dataset}: {one.license}" for one in kept)
+    return f"Published as digests, because the licence does not let anybody give the texts on ({named})."
+
+
+def board_json(board: Board) -> bytes:
+    """The leaderboard as one JSON document. Shares are from 0 to 1, money is US dollars, ``null`` is not known."""
+    document = {
+        "version": DATA_VERSION,
+        "made": moment(board.made),
+        "ragrounds": __version__,
+        "title": board.title,
+        "rankings": [_ranking(one) for one in board.rankings],
+        "studies": [_study(one) for one in board.studies],
+        "left_out": board.left_out,
+    }
+    return msgspec.json.format(msgspec.json.encode(msgspec.to_builtins(document, str_keys=True)), indent=1) + b"\n"
+
+
+def _ranking(one: BoardRanking) -> dict[str, object]:
+    ranking = one.ranking
+    comparison = ranking.comparison
+    rows, names = {row.run: row for row in comparison.rows}, agent_names(comparison)
+    tables = {table.scorer: table for headline, beside in comparison.shown() for table in (headline, *beside)}
+    return {
+        "id": ranking.key,
+        "benchmark": ranking.benchmark,
+        "questions": ranking.count,
+        "question_hash": ranking.questions,
+        "epochs": ranking.epochs,
+        "selection": ranking.selection,
+        "claim": ranking.claim,
+        "apart": ranking.apart,
+        "licences": ranking.licences,
+        "texts": sorted(one.free),
+        "page": one.page,
+        "headlines": [headline.scorer for headline in comparison.headlines],
+        "scorers": [{"name": name, "unit": table.unit, "direction": table.direction} for name, table in tables.items()],
+        "notes": comparison.notes,
+        "runs": [
+            _run(run, rows[run.id], names[run.id], one)
+            | {
+                "figures": {
+                    name: _figure(next(line for line in table.lines if line.run == run.id).overall)
+                    for name, table in tables.items()
+                },
+            }
+            for run in ranking.runs
+        ],
+    }
+
+
+def _run(run: Run, row: RunTotals, name: str, one: BoardRanking) -> dict[str, object]:
+    return {
+        "run": run.id,
+        "name": name,
+        "agent": run.agent,
+        "strategy": strategy(run),
+        "models": list(row.models.values()),
+        "created": moment(run.created),
+        "origin": run.origin,
+        "fingerprint": run.fingerprint,
+        "statuses": row.statuses,
+        "incomplete": one.ranking.incomplete.get(run.id, ""),
+        "places": {scorer: found[run.id] for scorer, found in one.ranking.places.items() if run.id in found},
+        "cost_paid": row.cost_paid,
+        "cost_uncached": row.cost_uncached,
+        "cost_judging": row.cost_judging,
+        "tokens": row.usage,
+        "calls": row.calls,
+        "seconds": row.seconds,
+        "attempts": one.attempts.get(run.id),
+    }
+
+
+def _figure(figure: Struct) -> dict[str, object]:
+    kept = ("value", "low", "high", "best", "n", "missing")
+    return {name: getattr(figure, name) for name in kept}
+
+
+def _study(one: BoardStudy) -> dict[str, object]:
+    table = one.table
+    return {
+        "study": table.study,
+        "title": table.title,
+        "source": table.source,
+        "page": one.page,
+        "updated": None if one.updated is None else moment(one.updated),
+        "stand_in": table.stand_in,
+        "columns": table.columns,
+        "cells": table.cells,
+        "notes": table.notes,
+    }
