@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ragrounds.api.aliases import names_of
 from ragrounds.api.results import Result
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ragrounds.api.study import StudyResult
+    from ragrounds.evals.benchmarks.licences import TextLicence
     from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking
     from ragrounds.evals.exchange.published_traces import TextMode
     from ragrounds.evals.store.store import Store
@@ -56,8 +58,8 @@ class PublishedSite(Result, frozen=True, kw_only=True):
     bytes: int
     left_out: tuple[tuple[str, str], ...]
     """Runs and studies that could not be published, each with the reason."""
-    withheld: tuple[str, ...]
-    """Datasets whose texts are not shown, each with its licence."""
+    withheld: str
+    """Datasets whose texts are not shown, with their licences; empty: none."""
 
     def draw(self, console: Console) -> None:
         """Print what is where, and what is not shown."""
@@ -67,6 +69,10 @@ class PublishedSite(Result, frozen=True, kw_only=True):
     def brief(self) -> str:
         """The page and what it shows."""
         return next(iter(self.lines()))
+
+    def facts(self) -> dict[str, object]:
+        """The same as plain values."""
+        return {**asdict(self), "folder": str(self.folder), "index": str(self.index)}
 
     def lines(self) -> Iterator[str]:
         """What is where, what is not shown, and why."""
@@ -79,7 +85,7 @@ class PublishedSite(Result, frozen=True, kw_only=True):
         if self.withheld:
             yield (
                 f"Questions and answers are digests where the licence does not let anybody give them on: "
-                f"{'; '.join(self.withheld)}. --attempts all shows them."
+                f"{self.withheld}. --attempts all shows them."
             )
         for name, why in self.left_out:
             yield f"Left out: {name}: {why}"
@@ -133,9 +139,7 @@ def publish(
     with opened_runs(wanted or _every_run(chosen), chosen) as (store, found), counted(progress) as tell:
         found = list({run.id: run for run in found}.values())
         if not found and not known.made:
-            raise UserError(
-                f"There is no run in {store.place}, and no study: nothing to publish. `ragrounds run` makes a run."
-            )
+            raise UserError(f"Nothing to publish: {store.place} has no run and no study. `ragrounds run` makes a run.")
         with site_folder(Path(folder), (DATA, INDEX), force=force) as site:
             ranked = rank(store, found, seed=seed, names=names_of(store, found, names), report=tell)
             writer = _Writer(store, site, mode, seed, tell)
@@ -203,12 +207,14 @@ class _Writer:
         self._pages = 0
         self.kept = 0
         """Pages that are as they were."""
-        self._withheld: dict[str, str] = {}
+        self._withheld: dict[str, TextLicence] = {}
 
     @property
-    def withheld(self) -> tuple[str, ...]:
-        """Datasets whose texts are not shown, each with its licence."""
-        return tuple(f"{name} ({license})" for name, license in self._withheld.items())
+    def withheld(self) -> str:
+        """Datasets whose texts are not shown, with their licences; empty: none."""
+        from ragrounds.ui.leaderboard.board import by_licence
+
+        return by_licence(list(self._withheld.values()))
 
     def ranking(self, ranking: Ranking) -> BoardRanking:
         """The pages of a ranking."""
@@ -218,7 +224,7 @@ class _Writer:
 
         free = text_free(self._mode, ranking.licences)
         if self._mode == "licensed":
-            self._withheld |= {one.dataset: one.license for one in ranking.licences if one.dataset not in free}
+            self._withheld |= {one.dataset: one for one in ranking.licences if one.dataset not in free}
         made = BoardRanking(ranking=ranking, page=f"{ranking.key}.html", attempts={}, free=free)
         parts = report_page(self._store, ranking.runs, ranking.comparison, attempts=False, seed=self._seed)
         self._write(made.page, parts)

@@ -140,6 +140,7 @@ OPTIONS: Mapping[str, Completer] = {
     "--agent": agents,
     "--analysis": named("analyses"),
     "--attempt": attempts,
+    "--attempts": one_of("licensed", "all", "never"),
     "--baseline": RUNS,
     "--benchmark": benchmarks,
     "--answer-status": one_of("empty", "unreadable", "refused", "abstained"),

@@ -69,7 +69,7 @@ def publish_command(
             progress=progress,
         )
     if as_json:
-        print_json(made)
+        print_json(made.facts())
         return
     for line in made.lines():
         tell(line)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.licences import TextLicence, text_licence
+from ragrounds.evals.compare.abstract import Abstract, Finding, abstract
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.conclusions import conclusions, untested
 from ragrounds.evals.compare.pairs import EVERY_PAIR, MOST_PAIRS, PairChoice
@@ -22,7 +23,7 @@ from ragrounds.evals.compare.sequential_stop import early_stops
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.records import OPEN, Question, Run
+from ragrounds.records import Question, Run
 from ragrounds.text import file_name
 
 _TESTED = 25
@@ -59,8 +60,8 @@ class Ranking(Struct, frozen=True, kw_only=True):
     """Scorer → run id → its places, where tests say any."""
     licences: tuple[TextLicence, ...]
     """Of each dataset of the questions."""
-    incomplete: dict[str, str]
-    """Run id → what is missing of it, in words."""
+    abstract: Abstract
+    """Who answered, what can be concluded, what is missing."""
 
     @property
     def attempts(self) -> int:
@@ -130,7 +131,7 @@ def rank(
             continue
         others = [one for one, found in grouped.items() if one != key and found[0].benchmark == members[0].benchmark]
         apart = _apart(key, members[0], others, {one: grouped[one][0] for one in others})
-        made.append(_ranking(keys[key], key, members, comparison, questions[key.questions], apart))
+        made.append(_ranking(store, keys[key], key, members, comparison, questions[key.questions], apart))
         compared += len(members)
         report("runs compared", compared)
     return Rankings(tuple(made), tuple(left))
@@ -161,6 +162,7 @@ def _ordered(comparison: Comparison) -> list[str]:
 
 
 def _ranking(
+    store: Store,
     name: str,
     key: _Key,
     runs: Sequence[Run],
@@ -169,6 +171,9 @@ def _ranking(
     apart: tuple[str, ...],
 ) -> Ranking:
     by_id = {run.id: run for run in runs}
+    ordered = tuple(by_id[row.run] for row in comparison.rows)
+    told = abstract(store, ordered, comparison)
+    findings = {found.scorer: found for found in told.findings}
     datasets = dict.fromkeys(question.benchmark for question in questions)
     return Ranking(
         key=name,
@@ -179,25 +184,30 @@ def _ranking(
         selection=selection_words(runs[0]),
         claim=key.claim,
         apart=apart,
-        runs=tuple(by_id[row.run] for row in comparison.rows),
+        runs=ordered,
         comparison=comparison,
-        places={table.scorer: found for table, _ in comparison.shown() if (found := places(table))},
+        places={
+            table.scorer: found
+            for table, _ in comparison.shown()
+            if table.scorer in findings and (found := places(table, findings[table.scorer]))
+        },
         licences=tuple(text_licence(dataset) for dataset in datasets),
-        incomplete={row.run: words for row in comparison.rows if (words := _incomplete(row.statuses))},
+        abstract=told,
     )
 
 
-def places(table: ScorerTable) -> dict[str, Place]:
+def places(table: ScorerTable, found: Finding) -> dict[str, Place]:
     """The places that the corrected tests of a table leave open to each run that was tested against all others, or to
-    the best ones, where these alone were tested; none where no test says anything."""
+    the best ones, where these alone were tested; none where no test says anything. What attempts that are still open
+    could turn round counts for nothing."""
     if not table.pairs or untested(table):
         return {}
     tested = list(dict.fromkeys(run for pair in table.pairs for run in (pair.first, pair.second)))
     if len(table.pairs) != len(tested) * (len(tested) - 1) // 2:
         return {}
-    found = conclusions(table)
-    ahead = {run: sum(one.worse == run for one in found) for run in tested}
-    behind = {run: sum(one.better == run for one in found) for run in tested}
+    held = [one for one in conclusions(table) if one not in found.open]
+    ahead = {run: sum(one.worse == run for one in held) for run in tested}
+    behind = {run: sum(one.better == run for one in held) for run in tested}
     return {run: Place(1 + ahead[run], len(table.lines) - behind[run]) for run in tested}
 
 
@@ -250,13 +260,6 @@ def _keys(grouped: Mapping[_Key, Sequence[Run]]) -> dict[_Key, str]:
         taken[name] = taken.get(name, 0) + 1
         names[key] = name if taken[name] == 1 else f"{name}-{taken[name]}"
     return names
-
-
-def _incomplete(statuses: Mapping[str, int]) -> str:
-    left = statuses.get("not_run", 0)
-    open_ = {status: count for status in OPEN if status != "not_run" and (count := statuses.get(status, 0))}
-    said = [f"{left:,} of {sum(statuses.values()):,} attempts not made"] if left else []
-    return ", ".join([*said, *(f"{count:,} {status}" for status, count in open_.items())])
 
 
 def _begun(store: Store, run: Run) -> bool:

@@ -62,7 +62,7 @@ class Board(Struct, frozen=True, kw_only=True):
     @property
     def incomplete(self) -> int:
         """Runs that lack attempts, or some of whose attempts are open."""
-        return sum(len(one.ranking.incomplete) for one in self.rankings)
+        return len({lack.run for one in self.rankings for lack in one.ranking.abstract.lacks})
 
 
 def strategy(run: Run) -> str:
@@ -70,9 +70,28 @@ def strategy(run: Run) -> str:
     return run.agent.partition("[")[0]
 
 
-def asked_models(row: RunTotals) -> tuple[str, ...]:
-    """The models that a run asked, each once, without parameters."""
-    return tuple(dict.fromkeys(str(model).partition("[")[0] for model in row.models.values()))
+def asked_models(ranking: Ranking) -> dict[str, tuple[str, ...]]:
+    """Run id → the models that it asked, each once, without parameters."""
+    return {one.run: one.models for one in ranking.abstract.systems}
+
+
+def lacks_of(ranking: Ranking) -> dict[str, str]:
+    """Run id → what is missing of it, in words."""
+    found: dict[str, list[str]] = {}
+    for one in ranking.abstract.lacks:
+        under = f" under {one.scorer}" if one.scorer else ""
+        said = f"{one.count:,} of {one.of:,} {_LACKS[one.kind]}{under}"
+        found.setdefault(one.run, []).append(said)
+    return {run: "; ".join(said) for run, said in found.items()}
+
+
+_LACKS = {
+    "not_run": "attempts not made",
+    "failed": "attempts failed",
+    "paused": "attempts wait for a person",
+    "unjudged": "questions without a verdict",
+    "unscored": "questions without a score",
+}
 
 
 def day(seconds: float) -> str:
@@ -92,8 +111,15 @@ def withheld_words(texts: Sequence[TextLicence], free: frozenset[str], mode: Tex
     kept = [one for one in texts if one.dataset not in free]
     if not kept:
         return ""
-    named = "; ".join(f"{one.dataset}: {one.license}" for one in kept)
-    return f"Published as digests, because the licence does not let anybody give the texts on ({named})."
+    return f"Questions and answers are digests: the licence does not let anybody give them on ({by_licence(kept)})."
+
+
+def by_licence(texts: Sequence[TextLicence]) -> str:
+    """Datasets in a line, those of one licence together."""
+    found: dict[str, list[str]] = {}
+    for one in texts:
+        found.setdefault(one.license, []).append(one.dataset)
+    return "; ".join(f"{', '.join(datasets)}: {said}" for said, datasets in found.items())
 
 
 def board_json(board: Board) -> bytes:
@@ -114,6 +140,7 @@ def _ranking(one: BoardRanking) -> dict[str, object]:
     ranking = one.ranking
     comparison = ranking.comparison
     rows, names = {row.run: row for row in comparison.rows}, agent_names(comparison)
+    findings, lacks = ranking.abstract.findings, lacks_of(ranking)
     tables = {table.scorer: table for headline, beside in comparison.shown() for table in (headline, *beside)}
     return {
         "id": ranking.key,
@@ -129,9 +156,10 @@ def _ranking(one: BoardRanking) -> dict[str, object]:
         "page": one.page,
         "headlines": [headline.scorer for headline in comparison.headlines],
         "scorers": [{"name": name, "unit": table.unit, "direction": table.direction} for name, table in tables.items()],
+        "findings": [{"scorer": found.scorer, "kind": found.kind, "best": found.best.run} for found in findings],
         "notes": comparison.notes,
         "runs": [
-            _run(run, rows[run.id], names[run.id], one)
+            _run(run, rows[run.id], names[run.id], one, lacks.get(run.id, ""))
             | {
                 "figures": {
                     name: _figure(next(line for line in table.lines if line.run == run.id).overall)
@@ -143,18 +171,18 @@ def _ranking(one: BoardRanking) -> dict[str, object]:
     }
 
 
-def _run(run: Run, row: RunTotals, name: str, one: BoardRanking) -> dict[str, object]:
+def _run(run: Run, row: RunTotals, name: str, one: BoardRanking, lacks: str) -> dict[str, object]:
     return {
         "run": run.id,
         "name": name,
         "agent": run.agent,
         "strategy": strategy(run),
-        "models": list(row.models.values()),
+        "models": row.models or {"": ", ".join(asked_models(one.ranking)[run.id])},
         "created": moment(run.created),
         "origin": run.origin,
         "fingerprint": run.fingerprint,
         "statuses": row.statuses,
-        "incomplete": one.ranking.incomplete.get(run.id, ""),
+        "incomplete": lacks,
         "places": {scorer: found[run.id] for scorer, found in one.ranking.places.items() if run.id in found},
         "cost_paid": row.cost_paid,
         "cost_uncached": row.cost_uncached,

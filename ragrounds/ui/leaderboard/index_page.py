@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
 from msgspec import Struct
 
-from ragrounds.evals.compare.comparison import RunFigures, RunTotals, ScorerTable
+from ragrounds.evals.compare.comparison import ScorerTable
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.compare.leaderboard import Place, Ranking
+from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
+from ragrounds.ui.abstract_text import conclusion_sentence, lack_lines
 from ragrounds.ui.comparison_tables import agent_names, interval
 from ragrounds.ui.leaderboard.board import (
     DATA,
@@ -21,6 +22,7 @@ from ragrounds.ui.leaderboard.board import (
     BoardStudy,
     asked_models,
     day,
+    lacks_of,
     strategy,
     withheld_words,
 )
@@ -41,6 +43,7 @@ def index_page(board: Board) -> Iterator[str]:
     yield head(hide(board.title), [], theme_style() + _asset("leaderboard.css"), script)
     yield _lead(board)
     yield _filters(board)
+    yield hide(_contents(board))
     for one in board.rankings:
         yield hide(_ranking(one, board))
     for study in board.studies:
@@ -73,6 +76,20 @@ def _lead(board: Board) -> str:
     )
 
 
+def _contents(board: Board) -> str:
+    """Links to what stands below; nothing where that is seen at once."""
+    links = [(one.ranking.key, f"{one.ranking.benchmark} ({_asked(one.ranking)})") for one in board.rankings]
+    links += [(one.page.removesuffix(".html"), one.table.title) for one in board.studies]
+    if len(links) < _FEW:
+        return ""
+    items = "".join(f'<li><a href="#{escape(anchor)}">{text(name)}</a></li>' for anchor, name in links)
+    return f'<nav class="screen" aria-label="Rankings and studies"><ul class="contents">{items}</ul></nav>\n'
+
+
+_FEW = 4
+"""Rankings and studies from which on they are listed."""
+
+
 class _Choice(Struct, frozen=True):
     id: str
     label: str
@@ -82,12 +99,12 @@ class _Choice(Struct, frozen=True):
 def _filters(board: Board) -> str:
     """What the script filters by; hidden where there is none."""
     rankings = [one.ranking for one in board.rankings]
-    rows = [row for one in rankings for row in one.comparison.rows]
+    asked = [models for one in rankings for models in asked_models(one).values()]
     tables = [table for one in rankings for shown, beside in one.comparison.shown() for table in (shown, *beside)]
     choices = (
         _Choice("benchmark", "Benchmark", tuple(dict.fromkeys(one.benchmark for one in rankings))),
         _Choice("strategy", "Strategy", tuple(sorted({strategy(run) for one in rankings for run in one.runs}))),
-        _Choice("model", "Model", tuple(sorted({model for row in rows for model in asked_models(row)}))),
+        _Choice("model", "Model", tuple(sorted({model for found in asked for model in found}))),
         _Choice("scorer", "Scorer", tuple(dict.fromkeys(table.scorer for table in tables))),
     )
     selects = "".join(
@@ -106,45 +123,47 @@ def _filters(board: Board) -> str:
 
 def _ranking(one: BoardRanking, board: Board) -> str:
     ranking = one.ranking
-    times = "once" if ranking.epochs == 1 else f"{ranking.epochs} times"
-    what = ranking.selection or number_of(ranking.count, "question")
-    asked = f"{what} questions" if ranking.selection and "," not in what else what
-    about = [f"{number_of(ranking.count, 'question')}, asked {times} each" if not ranking.selection else asked]
+    names = agent_names(ranking.comparison)
+    lacks = lack_lines(ranking.abstract, names)
+    missing = f'<p class="warning"><strong>Incomplete:</strong> {text(" ".join(lacks))}</p>' if lacks else ""
+    told = " ".join(conclusion_sentence(found, names) for found in ranking.abstract.findings)
     said = [f"Not in one ranking with the others of {ranking.benchmark}: {why}." for why in ranking.apart]
     said += [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     said += [words] if (words := withheld_words(ranking.licences, one.free, board.mode)) else []
     notes = "".join(f'<p class="apart">{text(line)}</p>' for line in said)
+    attempts = dict.fromkeys(one.attempts.values())
+    links = [("Comparison", one.page)]
+    links += [(f"Attempts {n}" if len(attempts) > 1 else "Attempts", page) for n, page in enumerate(attempts, 1)]
+    shown = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
     return (
         f'<section class="ranking" id="{escape(ranking.key)}" data-benchmark="{escape(ranking.benchmark)}">'
-        f'<h2><a href="{escape(one.page)}">{text(ranking.benchmark)}</a> '
-        f"<small>{text('; '.join(about))} · questions {ranking.questions[:8]}</small></h2>"
-        f"{notes}{_table(one)}</section>\n"
+        f"<h2>{text(ranking.benchmark)} <small>{text(_asked(ranking))} · hash {ranking.questions[:8]}</small></h2>"
+        f"{missing}<p>{text(told)}</p>{notes}<p>{shown}</p>{_table(one, names)}</section>\n"
     )
 
 
-def _table(one: BoardRanking) -> str:
+def _asked(ranking: Ranking) -> str:
+    """Which questions, and how often."""
+    often = "" if ranking.epochs == 1 else f", {ranking.epochs} times each"
+    return f"{ranking.selection or number_of(ranking.count, 'question')}{often}"
+
+
+def _table(one: BoardRanking, names: Mapping[str, str]) -> str:
     ranking = one.ranking
     comparison = ranking.comparison
     shown = comparison.shown()
-    names = agent_names(comparison)
-    heads = ['<th scope="col">place</th>' if shown else "", '<th scope="col">agent</th>']
+    heads = ['<th scope="col">place</th>' if ranking.places else "", '<th scope="col">agent</th>']
     for headline, beside in shown:
         heads.append(f'<th scope="col" class="r" data-scorer="{escape(headline.scorer)}">{_titled(headline)}</th>')
         heads.append('<th scope="col" data-still>95 %</th>')
-        heads += [
-            f'<th scope="col" class="r m" data-scorer="{escape(other.scorer)}">{_titled(other)}</th>'
-            for other in beside
-        ]
+        for other in beside:
+            heads.append(f'<th scope="col" class="r m" data-scorer="{escape(other.scorer)}">{_titled(other)}</th>')
     heads += [f'<th scope="col" class="m{more}">{name}</th>' for name, more in _LAST]
-    by_run = {row.run: row for row in comparison.rows}
-    lines = {
-        table.scorer: {line.run: line for line in table.lines} for first, others in shown for table in (first, *others)
-    }
-    rows = "".join(_row(run, by_run[run.id], names[run.id], one, shown, lines) for run in ranking.runs)
+    rows = _Rows(one, names, shown)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="Ranking of {text(ranking.benchmark)}, '
-        f'{number_of(ranking.count, "question")}"><table class="board"><thead><tr>{"".join(heads)}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+        f'{text(_asked(ranking))}"><table class="board"><thead><tr>{"".join(heads)}</tr></thead>'
+        f"<tbody>{''.join(rows.row(run) for run in ranking.runs)}</tbody></table></div>"
     )
 
 
@@ -158,51 +177,61 @@ def _titled(table: ScorerTable) -> str:
     return f"{text(table.scorer)}{unit}{lower}"
 
 
-def _row(
-    run: Run,
-    row: RunTotals,
-    name: str,
-    one: BoardRanking,
-    shown: Sequence[tuple[ScorerTable, list[ScorerTable]]],
-    lines: dict[str, dict[str, RunFigures]],
-) -> str:
-    models = ", ".join(asked_models(row)) or UNKNOWN
-    paid, uncached, date = dollars(row.cost_paid), dollars(row.cost_uncached), day(run.created)
-    link = one.attempts.get(run.id)
-    called = f'<a href="{escape(link)}">{text(name)}</a>' if link else text(name)
-    missing = one.ranking.incomplete.get(run.id, "")
-    warned = f'<small class="bad">incomplete: {text(missing)}</small>' if missing else ""
-    brief = f'<small class="p">{text(models)} · {date} · {paid} paid, {uncached} uncached</small>'
-    cells = [_place(one.ranking, run.id)] if shown else []
-    cells.append(f'<th scope="row">{called}{warned}{brief}</th>')
-    for headline, beside in shown:
-        figure = lines[headline.scorer][run.id].overall
-        cells.append(f'<td class="r">{_value(figure, headline.unit)}</td>')
-        cells.append(f"<td>{_bar(figure, headline)}{text(interval(figure, headline.unit))}</td>")
-        cells += [f'<td class="r m">{_value(lines[other.scorer][run.id].overall, other.unit)}</td>' for other in beside]
-    cells += [f'<td class="m">{text(models)}</td>', f'<td class="m r">{paid}</td>', f'<td class="m r">{uncached}</td>']
-    cells.append(f'<td class="m">{date}</td>')
-    words = f"{run.id} {run.agent}"
-    return (
-        f'<tr data-s="{escape(strategy(run))}" data-w="{escape(words)}"{" data-i" if missing else ""}>'
-        f"{''.join(cells)}</tr>"
-    )
+class _Rows:
+    """The rows of a ranking's table."""
 
+    def __init__(
+        self,
+        one: BoardRanking,
+        names: Mapping[str, str],
+        shown: Sequence[tuple[ScorerTable, list[ScorerTable]]],
+    ) -> None:
+        self._one, self._names, self._shown = one, names, shown
+        ranking = one.ranking
+        self._totals = {row.run: row for row in ranking.comparison.rows}
+        self._models, self._lacks = asked_models(ranking), lacks_of(ranking)
+        self._places = next(iter(ranking.places.values()), {})
+        every = (table for headline, beside in shown for table in (headline, *beside))
+        self._figures = {table.scorer: {line.run: line.overall for line in table.lines} for table in every}
 
-def _place(ranking: Ranking, run: str) -> str:
-    found: Place | None = None
-    for places in ranking.places.values():
-        found = places.get(run)
-        break
-    if found is None:
-        return f'<td class="place">{UNKNOWN}</td>'
-    words = f"{found.first}" if found.first == found.last else f"{found.first}–{found.last}"
-    return f'<td class="place">{words}</td>'
+    def row(self, run: Run) -> str:
+        """A run's row."""
+        row, missing = self._totals[run.id], self._lacks.get(run.id, "")
+        models = ", ".join(self._models[run.id]) or UNKNOWN
+        paid, uncached, date = dollars(row.cost_paid), dollars(row.cost_uncached), day(run.created)
+        link = self._one.attempts.get(run.id)
+        called = text(self._names[run.id])
+        called = f'<a href="{escape(link)}">{called}</a>' if link else called
+        warned = f'<small class="bad">incomplete: {text(missing)}</small>' if missing else ""
+        brief = f'<small class="p">{text(models)} · {date} · {paid} paid, {uncached} uncached</small>'
+        cells = [self._place(run.id)] if self._one.ranking.places else []
+        cells.append(f'<th scope="row">{called}{warned}{brief}</th>')
+        for headline, beside in self._shown:
+            cells += self._headline(headline, run.id)
+            cells += [self._value(other, run.id, " m") for other in beside]
+        cells.append(f'<td class="m">{text(models)}</td>')
+        cells += [f'<td class="m r">{cost}</td>' for cost in (paid, uncached)]
+        cells.append(f'<td class="m">{date}</td>')
+        words = text(f"{run.id} {run.agent}")
+        marked = " data-i" if missing else ""
+        return f'<tr data-s="{text(strategy(run))}" data-w="{words}"{marked}>{"".join(cells)}</tr>'
 
+    def _place(self, run: str) -> str:
+        found = self._places.get(run)
+        words = UNKNOWN if found is None else str(found.first)
+        if found is not None and found.last != found.first:
+            words += f"–{found.last}"
+        return f'<td class="place">{words}</td>'
 
-def _value(figure: Figure, unit: str) -> str:
-    missing = f' <small title="{figure.missing:,} answers have no score">*</small>' if figure.missing else ""
-    return f"{text(in_scale(figure.value, unit))}{missing}"
+    def _headline(self, table: ScorerTable, run: str) -> list[str]:
+        figure = self._figures[table.scorer][run]
+        return [
+            self._value(table, run),
+            f"<td>{_bar(figure, table)}<small>{text(interval(figure, table.unit))}</small></td>",
+        ]
+
+    def _value(self, table: ScorerTable, run: str, more: str = "") -> str:
+        return f'<td class="r{more}">{text(in_scale(self._figures[table.scorer][run].value, table.unit))}</td>'
 
 
 def _bar(figure: Figure, table: ScorerTable) -> str:
