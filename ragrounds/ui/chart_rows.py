@@ -25,6 +25,8 @@ _ROW, _TALL = 24.0, 38.0
 """Height of a row with its name beside it, and below its name."""
 _LONGEST = 0.36
 """Of the width, for names."""
+_SEEN = 2.5
+"""The narrowest part of a stack."""
 
 
 class _Rows:
@@ -116,8 +118,9 @@ def forest_figure(forest: Forest, row: ForestRow) -> str:
     if row.value is None:
         return f"{UNKNOWN}{note}"
     ends = f"({TOO_FEW})"
-    if row.low is not None and row.high is not None:
-        ends = f"({_one(forest, row.low)} to {_one(forest, row.high)})"
+    if row.low is not None or row.high is not None:
+        low, high = (UNKNOWN if end is None else _one(forest, end) for end in (row.low, row.high))
+        ends = f"({low} to {high})"
     return f"{_one(forest, row.value)} {ends}{note}"
 
 
@@ -145,8 +148,14 @@ def _forest_row(rows: _Rows, forest: Forest, row: ForestRow, figure: str, y: flo
     if row.best is not None:
         shape += line("open", rows.x(row.value), y, rows.x(row.best), y)
         shape += line("open", rows.x(row.best), y - 4, rows.x(row.best), y + 4)
-    if row.low is not None and row.high is not None:
-        shape += level(y, rows.x(row.low), rows.x(row.high))
+    if row.low is not None or row.high is not None:
+        # A side without a bound reaches the edge.
+        low = rows.left if row.low is None else rows.x(row.low)
+        high = rows.right if row.high is None else rows.x(row.high)
+        shape += line("span", low, y, high, y)
+        shape += "".join(
+            line("span", rows.x(end), y - 4, rows.x(end), y + 4) for end in (row.low, row.high) if end is not None
+        )
     shape += mark(0, rows.x(row.value), y, hollow=not row.filled)
     return labels + titled(f"{row.name}: {figure}", shape)
 
@@ -209,7 +218,9 @@ def stacks_parts(stacks: Stacks, width: float) -> tuple[list[str], float]:
                 continue
             left, right = rows.x(before / total), rows.x((before + count) / total)
             hint = f"{row.name}: {part.name} {count:,} ({percent(count / total, 1)} %)"
-            shape = bar(place, left, middle - 8, max(0.5, right - left), 16)
+            # What is there at all is seen, at the end of its row too.
+            wide = max(_SEEN, right - left)
+            shape = bar(place, min(left, rows.right - wide), middle - 8, wide, 16)
             drawn.append(titled(f"{hint}; {part.about}" if part.about else hint, shape))
             before += count
         y += rows.row

@@ -217,10 +217,12 @@ def _forest_strip(forest: Forest, row: ForestRow, axis: PictureAxis, columns: in
         strip[column(forest.reference)] = ("┊", "dim")
     if row.value is None:
         return strip
-    if row.low is not None and row.high is not None:
-        low, high = column(row.low), column(row.high)
+    if row.low is not None or row.high is not None:
+        low = 0 if row.low is None else column(row.low)
+        high = columns - 1 if row.high is None else column(row.high)
         strip[low : high + 1] = [("─", "cyan")] * (high - low + 1)
-        strip[low], strip[high] = ("├", "cyan"), ("┤", "cyan")
+        strip[low] = ("─" if row.low is None else "├", "cyan")
+        strip[high] = ("─" if row.high is None else "┤", "cyan")
     strip[column(row.value)] = ("●", "bold green") if row.filled else ("○", "bold yellow")
     return strip
 

@@ -4,7 +4,7 @@ figures from the tables: nothing is computed here."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import Forest, ForestRow, Picture, Points, StackPart, StackRow, Stacks
@@ -20,6 +20,8 @@ _MOST = 40
 """Rows of a forest; of more those that come first, and a note that says so."""
 _NAME = 90
 """Characters of a run's name."""
+Names = Mapping[str, str] | None
+"""Run id → what it is called."""
 
 
 def shown_table(comparison: Comparison, scorer: str = "") -> ScorerTable:
@@ -35,24 +37,25 @@ def shown_table(comparison: Comparison, scorer: str = "") -> ScorerTable:
     return shown[0][0]
 
 
-def accuracy_forest(comparison: Comparison, scorer: str = "") -> Forest:
+def accuracy_forest(comparison: Comparison, scorer: str = "", names: Names = None) -> Forest:
     """Every run's figure with its interval, in the order of the tables.
 
     Args:
         comparison: of any number of runs.
         scorer: whose scores; empty: the first that is shown.
+        names: run id → what it is called; by default as tables call it.
 
     Raises:
         UserError: these runs have no scores by it.
     """
-    table, names = shown_table(comparison, scorer), agent_names(comparison, _NAME)
+    table, names = shown_table(comparison, scorer), names or agent_names(comparison, _NAME)
     rows = [_row(names[line.run], line.overall) for line in table.lines]
     return _forest(_title(table), table, rows)
 
 
-def dataset_panels(comparison: Comparison, scorer: str = "") -> Forest | None:
+def dataset_panels(comparison: Comparison, scorer: str = "", names: Names = None) -> Forest | None:
     """The same in a panel for each dataset; ``None``: there is one dataset. Arguments as of :func:`accuracy_forest`."""
-    table, names = shown_table(comparison, scorer), agent_names(comparison, _NAME)
+    table, names = shown_table(comparison, scorer), names or agent_names(comparison, _NAME)
     datasets = list(dict.fromkeys(name for line in table.lines for name in line.datasets))
     if len(datasets) < 2:
         return None
@@ -65,13 +68,13 @@ def dataset_panels(comparison: Comparison, scorer: str = "") -> Forest | None:
     return _forest(f"{_title(table)}, by dataset", table, rows)
 
 
-def difference_forest(comparison: Comparison, scorer: str = "") -> Forest | None:
+def difference_forest(comparison: Comparison, scorer: str = "", names: Names = None) -> Forest | None:
     """Every pair's difference with its interval, in a panel for each run that others are set against. Full marks are
     those that the corrected tests of the table carry; ``None``: no pair has a difference.
 
     Arguments as of :func:`accuracy_forest`.
     """
-    table, names = shown_table(comparison, scorer), agent_names(comparison, _NAME)
+    table, names = shown_table(comparison, scorer), names or agent_names(comparison, _NAME)
     pairs = [pair for pair in table.pairs if pair.tests.difference is not None]
     if not pairs:
         return None
@@ -106,10 +109,10 @@ def difference_forest(comparison: Comparison, scorer: str = "") -> Forest | None
     )
 
 
-def status_stacks(comparison: Comparison) -> Stacks:
+def status_stacks(comparison: Comparison, names: Names = None) -> Stacks:
     """How the attempts of each run ended."""
     used = [name for name in get_args(Status) if any(row.statuses.get(name) for row in comparison.rows)]
-    names = agent_names(comparison, _NAME)
+    names = names or agent_names(comparison, _NAME)
     rows = [
         StackRow(name=names[row.run], counts=tuple(row.statuses.get(name, 0) for name in used))
         for row in comparison.rows
@@ -117,10 +120,10 @@ def status_stacks(comparison: Comparison) -> Stacks:
     return Stacks(title="How attempts ended", x="percent of attempts", parts=tuple(map(_part, used)), rows=tuple(rows))
 
 
-def answer_stacks(comparison: Comparison, scorer: str = "") -> Stacks | None:
+def answer_stacks(comparison: Comparison, scorer: str = "", names: Names = None) -> Stacks | None:
     """What a scorer made of the answers of completed attempts; ``None``: there is none. Arguments as of
     :func:`accuracy_forest`."""
-    table, names = shown_table(comparison, scorer), agent_names(comparison, _NAME)
+    table, names = shown_table(comparison, scorer), names or agent_names(comparison, _NAME)
     used = [name for name in get_args(AnswerStatus) if any(line.outcomes.get(name) for line in table.lines)]
     if not used:
         return None
@@ -136,24 +139,38 @@ def answer_stacks(comparison: Comparison, scorer: str = "") -> Stacks | None:
     )
 
 
-def comparison_frontier(comparison: Comparison, scorer: str = "") -> Points | None:
+def comparison_frontier(comparison: Comparison, scorer: str = "", names: Names = None) -> Points | None:
     """Score and cost of every run; ``None``: no run has a known cost, or more of the score is not what one pays for.
     Arguments as of :func:`accuracy_forest`."""
     table = shown_table(comparison, scorer)
     if table.frontier is None:
         return None
-    return frontier_picture(table.frontier, table.scorer, numbered(comparison), agent_names(comparison, _NAME))
+    names = names or agent_names(comparison, _NAME)
+    return frontier_picture(table.frontier, table.scorer, numbered(comparison), names)
 
 
-COMPARISON_PICTURES: Mapping[str, Callable[[Comparison, str], Picture | None]] = {
-    "scores": accuracy_forest,
-    "differences": difference_forest,
-    "frontier": comparison_frontier,
-    "datasets": dataset_panels,
-    "statuses": lambda comparison, scorer: status_stacks(comparison),
-    "answers": answer_stacks,
+class ComparisonPicture(NamedTuple):
+    """One of the pictures that every comparison is asked for."""
+
+    draw: Callable[[Comparison, str], Picture | None]
+    """From a comparison and a scorer, empty for the first that is shown; ``None``: it has no such picture."""
+    lacking: str = ""
+    """Why it may have none."""
+
+
+COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
+    "scores": ComparisonPicture(accuracy_forest),
+    "differences": ComparisonPicture(difference_forest, "no two runs have scores for the same question"),
+    "frontier": ComparisonPicture(
+        comparison_frontier,
+        "no run has a known cost above 0. Give prices in prices.toml, or choose what to count with --cost tokens, "
+        "calls or seconds",
+    ),
+    "datasets": ComparisonPicture(dataset_panels, "these questions are of one dataset"),
+    "statuses": ComparisonPicture(lambda comparison, scorer: status_stacks(comparison)),
+    "answers": ComparisonPicture(answer_stacks, "no attempt was completed"),
 }
-"""Name → what draws a comparison under a scorer; the first is the natural one. ``None``: it has no such picture."""
+"""The pictures of a comparison by name, the natural one first."""
 
 
 def _title(table: ScorerTable) -> str:

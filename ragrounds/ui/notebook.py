@@ -17,10 +17,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.ui.chart_svg import picture_style, svg
+from ragrounds.ui.chart_svg import page_picture, picture_style
 from ragrounds.ui.chart_text import PictureText
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import safe
+from ragrounds.ui.theme import notebook_colours
 
 Draw = Callable[[Console], None]
 """Prints something on a console."""
@@ -38,10 +39,6 @@ _STYLE = """<style>
 .ragrounds p{margin:.2em 0}.ragrounds .bold{font-weight:600;margin-top:.8em}
 .ragrounds pre{background:transparent;color:inherit;line-height:1.2;font-size:.95em;overflow-x:auto}
 .ragrounds .scroll{overflow-x:auto}
-.ragrounds svg{max-width:720px;display:block}.ragrounds .picture text{fill:currentColor}
-.ragrounds .picture text.mark{fill:#fff}
-.ragrounds .picture text.on{fill:#2a9d64}.ragrounds .picture text.off{fill:#c77d12}
-.ragrounds .picture .grid{stroke:rgba(128,128,128,.35)}.ragrounds .picture .axis{stroke:rgba(128,128,128,.9)}
 """
 
 
@@ -72,7 +69,11 @@ def html_of(draw: Draw) -> str:
 
 def page_part(body: str) -> str:
     """A part of a page with the style of our tables."""
-    return f'{_STYLE}{picture_style() if "<svg" in body else ""}</style><div class="ragrounds">{body}</div>'
+    style = ""
+    if "<svg" in body:
+        colours = ";".join(f"--{name}:{colour}" for name, colour in notebook_colours().items())
+        style = f".ragrounds{{{colours}}}{picture_style()}"
+    return f'{_STYLE}{style}</style><div class="ragrounds">{body}</div>'
 
 
 class _HtmlConsole(SafeConsole):
@@ -88,7 +89,7 @@ class _HtmlConsole(SafeConsole):
             if isinstance(printed, Table):
                 self.parts.append(_table(printed))
             elif isinstance(printed, PictureText):
-                self.parts.append(svg(printed.picture, standalone=False))
+                self.parts.append(page_picture(printed.picture))
             elif isinstance(printed, Text) and printed.plain.strip():
                 self.parts.append(_text(printed))
             elif isinstance(printed, str) and printed.strip():

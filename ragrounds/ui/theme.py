@@ -45,3 +45,17 @@ def palette(dark: bool = False) -> Mapping[str, str]:
 def series_name(index: int) -> str:
     """The name of the colour of a series, from 0 on; after the last the first again."""
     return f"series-{index % SERIES + 1}"
+
+
+_MIDDLE = ("#4a82c9", "#c0711f", "#2f8f5e", "#a566c9", "#d8594f", "#1f8f99", "#8f7d2a", "#7b8794")
+
+
+def notebook_colours() -> Mapping[str, str]:
+    """Name → colour for a part of somebody else's page, which may be light or dark: text in the page's own colour, and
+    series in colours whose contrast is 3 and more on white and on black pages alike."""
+    ground = "var(--jp-layout-color0,var(--vscode-editor-background,Canvas))"
+    plain = {
+        "back": ground, "ink": "currentColor", "dim": "currentColor",
+        "line": "rgba(128,128,128,.35)", "edge": "rgba(128,128,128,.9)",
+    }  # fmt: skip
+    return MappingProxyType(plain | {series_name(index): colour for index, colour in enumerate(_MIDDLE)})

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ragrounds.ui.theme import SERIES, palette, series_name, theme_style
+from ragrounds.ui.theme import SERIES, notebook_colours, palette, series_name, theme_style
 
 TEXT = ("ink", "dim", "good", "bad", "accent")
 GROUNDS = ("back", "soft", "mark")
@@ -51,3 +51,11 @@ def test_paper_is_light_and_the_theme_holds_nothing_but_properties():
     style = theme_style()
     assert re.findall(r"@media[^{]*", style) == ["@media screen and (prefers-color-scheme:dark)"]
     assert not re.sub(r"@media[^{]*\{|:root\{|color-scheme:\w+|--[a-z0-9-]+:#[0-9a-f]{6}|[;{}\s]", "", style)
+
+
+def test_series_in_a_notebook_are_seen_on_light_and_on_dark_pages():
+    colours = notebook_colours()
+    assert colours.keys() == palette().keys() - {"soft", "mark", "good", "bad", "accent"}
+    for ground in ("#ffffff", "#1e1e1e", "#12181f"):
+        for name in ALL_SERIES:
+            assert contrast(colours[name], ground) >= 3, (name, ground)

@@ -16,7 +16,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
 
-_LONGEST = 12
+LONGEST = 12
 """Searches that have a bar of their own; what was found later is in the last."""
 
 
@@ -43,7 +43,7 @@ def gold_by_hop(
         hops: (question id, epoch) → where the attempt found gold first.
         seed: of bootstraps.
     """
-    most = min(_LONGEST, max((one.searches for one in hops.values()), default=0))
+    most = min(LONGEST, max((one.searches for one in hops.values()), default=0))
     last = max((one.searches for one in hops.values()), default=0)
     shares: list[Figure] = []
     for number in range(1, most + 1):
@@ -77,7 +77,7 @@ def _bars(one: GoldByHop) -> tuple[Bar, ...]:
 
 
 def _name(number: int, most: int) -> str:
-    return f"by search {number}" + (" or later" if number == most == _LONGEST else "")
+    return f"by search {number}" + (" or later" if number == most == LONGEST else "")
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[GoldByHop, ...]:

@@ -67,7 +67,7 @@ def linear(low: float, high: float, top: float = math.inf) -> PictureAxis:
 
 def _nice(step: float) -> float:
     power = 10.0 ** math.floor(math.log10(step))
-    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= step * (1 - 1e-9))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9))
 
 
 DOT = "·"
@@ -142,7 +142,7 @@ class Bars(Struct, frozen=True, kw_only=True):
 
 
 class ForestRow(Struct, frozen=True, kw_only=True):
-    """A figure with its interval; ``None``: not known."""
+    """A figure with its interval; ``None``: not known, of one end alone: the data set no bound there."""
 
     name: str
     value: float | None

@@ -100,10 +100,17 @@ class GoldHop(Struct, frozen=True):
     searches: int
     hop: int | None
     """The first search that found gold, from 1; ``None``: none did."""
+    known: bool = True
+    """Whether gold documents of its question are known."""
 
 
 def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
-    """(question id, epoch) → where the attempt found gold first, of all attempts at questions whose gold is known.
+    """(question id, epoch) → where the attempt found gold first, of all attempts at questions whose gold is known."""
+    return {key: one for key, one in attempt_hops(pages, run).items() if one.known}
+
+
+def attempt_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
+    """(question id, epoch) → the searches of the attempt, and where it found gold first.
 
     It is read from the facts that are kept with each attempt; where there are none, from its calls.
     """
@@ -117,18 +124,27 @@ def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
             key = (row.question_id, row.epoch)
             if row.version == VERSION and key in missing:
                 missing.discard(key)
-                if row.gold:
-                    found[key] = GoldHop(row.searches + row.failed_searches, row.gold_hop)
+                found[key] = GoldHop(row.searches + row.failed_searches, row.gold_hop, bool(row.gold))
     reader = HopReader(pages)
     left = sorted(missing)
     for start in range(0, len(left), _CHUNK):
         chunk = left[start : start + _CHUNK]
         rows = [pages.row_of(place, question_id, epoch) for question_id, epoch in chunk]
         for read in reader.read(pages.read(row for row in rows if row is not None)):
-            if read.attempt is not None and read.summary.gold.documents:
+            if read.attempt is not None:
                 first = next((hop.number for hop in read.hops if hop.gold_ranks), None)
-                found[read.summary.question.id, read.summary.epoch] = GoldHop(len(read.hops), first)
+                key = (read.summary.question.id, read.summary.epoch)
+                found[key] = GoldHop(len(read.hops), first, bool(read.summary.gold.documents))
     return found
+
+
+def may_have_searched(pages: Pages, run: Run) -> bool:
+    """Whether any attempt of a run made calls enough for a search; of answers that others recorded, each was one."""
+    attempts, least = schema.attempts, 2 if run.origin == "imported" else 1
+    with pages.connect() as connection:
+        number = run_numbers(connection, [run])[run.id]
+        wanted = sa.select(attempts.c.calls).where(attempts.c.run == number, attempts.c.calls >= least).limit(1)
+        return connection.execute(wanted).first() is not None
 
 
 def clusters_of(pages: Pages, run: Run) -> dict[str, str]:
