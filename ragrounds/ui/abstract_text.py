@@ -53,7 +53,9 @@ def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     else:
         made = f"{often} {models} {when}"
         made += f"; the answers of {elsewhere} of them were made elsewhere and imported" if elsewhere else ""
-    return f"{who} answered {asked} of {safe(abstract.benchmark)}{parts}{made}."
+    begun = any(one.kind == "not_run" for one in abstract.lacks)
+    did = "answered" if not begun else "has answered a part of" if len(systems) == 1 else "have answered a part of"
+    return f"{who} {did} {asked} of {safe(abstract.benchmark)}{parts}{made}."
 
 
 def model_words(systems: Sequence[AbstractSystem], names: Mapping[str, str]) -> str:
@@ -119,7 +121,7 @@ def test_words(found: Finding) -> str:
     """The test that carries the smallest difference, as it stands after an interval."""
     one = found.ahead[0]
     if one.p is None:
-        return ""
+        return ", which alone decides: there is no test"
     corrected = f" after Holm's correction over {found.tests:,} pairs" if one.corrected and found.tests > 1 else ""
     return f"; {one.test} p {p_value(one.p)}{corrected}"
 

@@ -40,7 +40,7 @@ from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_r
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.unrecorded import unrecorded_words
-from ragrounds.records import OPEN, Question, Run, Usage, outcome
+from ragrounds.records import OPEN, OUTCOMES, Question, Run, Usage, outcome
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -150,6 +150,12 @@ class Comparison(Struct, frozen=True, kw_only=True):
                     if (line.run, part) not in seen:
                         seen.add((line.run, part))
                         counted.setdefault(line.run, Counter()).update(outcomes)
+        # Questions of a kind of which no run has a score yet are in no table; what did not end well there counts too.
+        for row in () if scorers else self.rows:
+            found = counted.setdefault(row.run, Counter())
+            found.update(
+                {name: max(0, count - found[name]) for name, count in row.statuses.items() if name in OUTCOMES}
+            )
         return counted
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ragrounds.agents.agent import names as shipped_agents
-from ragrounds.agents.agent import read_card
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.records import Run
 from ragrounds.specs import parse
+from ragrounds.ui.report.scripts import asset
 from ragrounds.version import __version__
 
 _PLACE = re.compile(r",? ?\b(?:arXiv|doi) \S+$")
@@ -62,15 +62,15 @@ def _benchmarks(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[tuple[
 
 
 def _strategies(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
-    """An agent that ships says where its strategy comes from; no file and no code of anybody else's is opened."""
-    known = set(shipped_agents())
+    """Where the strategies of agents that ship come from; no file and no code of anybody else's is opened."""
+    papers = tomllib.loads(asset("strategy_papers.toml"))
     for run in runs:
         try:
             name = parse(run.agent).name
         except UserError:
             continue
-        if name in known and run.origin != "imported":
-            yield name, read_card(name).source
+        if run.origin != "imported":
+            yield name, str(papers.get(name, ""))
 
 
 def bibtex(key: str, paper: str) -> str:

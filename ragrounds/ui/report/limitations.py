@@ -95,7 +95,7 @@ def _of_runs(one: Limitation, names: Mapping[str, str]) -> str:
     who = listed([names[run] for run in one.runs])
     match one.kind:
         case "unpriced":
-            return f"The cost of {who} is not known: a price or a count of tokens is missing. It is on no frontier."
+            return f"The cost of {who} is not known: a price or a count of tokens is missing."
         case "imported":
             return (
                 f"The answers of {who} were made elsewhere: how they came about was not seen, and they cannot be "

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
-from ragrounds.evals.compare.abstract import abstract
+from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.limitations import limitations
@@ -16,6 +16,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
+from ragrounds.ui.abstract_text import days
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.report import sections
@@ -84,7 +85,9 @@ def report_page(
     heading = title or f"{comparison.benchmark}: {number_of(len(runs), 'system')} compared"
     if len(runs) == 1 and not title:
         heading = f"{names[runs[0].id]} on {comparison.benchmark}"
-    yield head(hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, links)
+    yield head(
+        hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, links, hide(_subtitle(found))
+    )
     yield hide(incomplete_section(found, names))
     for name, body in made.items():
         yield section(name, hide(body))
@@ -98,6 +101,13 @@ def _methods(store: Store, comparison: Comparison, runs: Sequence[Run], scorers:
     return "".join(f"<p>{text(part)}</p>" for part in methods(comparison, runs, scorers, used))
 
 
+def _subtitle(found: Abstract) -> str:
+    """The benchmark's title, the models and the date, in a line."""
+    models = dict.fromkeys(model for one in found.systems for model in one.models)
+    asked = ", ".join(models) if len(models) <= 3 else number_of(len(models), "model")
+    return " · ".join(part for part in (found.title, asked, days(found.systems).removeprefix("on ")) if part)
+
+
 def section(name: str, body: str) -> str:
     """A part of a page under its heading."""
     return f'<section id="{_anchor(name)}"><h2>{name}</h2>{body}</section>\n'
@@ -107,7 +117,14 @@ def _anchor(name: str) -> str:
     return name.lower().replace(" ", "-")
 
 
-def head(title: str, parts: Sequence[str], style: str, script: str, links: Sequence[tuple[str, str]] = ()) -> str:
+def head(
+    title: str,
+    parts: Sequence[str],
+    style: str,
+    script: str,
+    links: Sequence[tuple[str, str]] = (),
+    subtitle: str = "",
+) -> str:
     """The beginning of a page, with links to its parts.
 
     Args:
@@ -116,6 +133,7 @@ def head(title: str, parts: Sequence[str], style: str, script: str, links: Seque
         style: the one that is allowed.
         script: the one that is allowed.
         links: label and relative address of other pages, before those to its parts.
+        subtitle: a line below the title; empty: none.
     """
     # Only this very script and style are allowed, and nothing may be fetched: text that came from a model cannot act
     # here, even if it ever got into the page as markup.
@@ -125,6 +143,7 @@ def head(title: str, parts: Sequence[str], style: str, script: str, links: Seque
     )
     to = [*links, *((part, f"#{_anchor(part)}") for part in parts)]
     listed = "".join(f'<li><a href="{text(address)}">{text(label)}</a></li>' for label, address in to)
+    below = f'<p class="subtitle">{text(subtitle)}</p>' if subtitle else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -132,7 +151,7 @@ def head(title: str, parts: Sequence[str], style: str, script: str, links: Seque
         '<meta name="referrer" content="no-referrer">\n'
         f'<meta name="generator" content="ragrounds {__version__}">\n'
         f"<title>{text(title)}</title>\n<style>{style}</style></head>\n<body><header>"
-        f'<h1>{text(title)}</h1><nav aria-label="Parts of this page"><ul>{listed}</ul></nav></header>\n<main>\n'
+        f'<h1>{text(title)}</h1>{below}<nav aria-label="Parts of this page"><ul>{listed}</ul></nav></header>\n<main>\n'
     )
 
 
