@@ -34,11 +34,16 @@ def add_run(
     events=None,
     identity=None,
     gold="A",
+    documents=None,
     id=None,
 ):
     """A run of the agent `name`: `right[question][epoch]`, or `right[question]` for one epoch, is the score; a value of
-    ``...`` is an attempt that was not made, ``None`` a score without a value, "unscored" an answer nobody scored."""
-    golds = {question.id: Gold(question_id=question.id, answer=gold) for question in asked}
+    ``...`` is an attempt that was not made, ``None`` a score without a value, "unscored" an answer nobody scored;
+    `documents` names the gold documents of questions, by their places."""
+    golds = {
+        question.id: Gold(question_id=question.id, answer=gold, documents=(documents or {}).get(place, ()))
+        for place, question in enumerate(asked)
+    }
     run = Run(
         id=id or f"{name}-run",
         agent=name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.hops import hops_of
+from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Entered, Gold, Noted
@@ -18,9 +18,19 @@ VERSION = 1
 """Raised by one with every change of what is derived; rows of an earlier one are made again."""
 
 
-def facts_row(attempt: Attempt, traced: Sequence[TracedCall], gold: Gold, number: int) -> Row:
-    """The row of an attempt's facts; `number` is the run's in this store."""
-    hops = hops_of(traced, gold, only_gold=True)
+def facts_row(
+    attempt: Attempt, traced: Sequence[TracedCall], gold: Gold, number: int, hops: Sequence[Hop] | None = None
+) -> Row:
+    """The row of an attempt's facts.
+
+    Args:
+        attempt: with its events.
+        traced: its calls in their order.
+        gold: of the question.
+        number: the run's in this store.
+        hops: as :func:`ragrounds.evals.store.hops.hops_of` gives them; ``None``: they are derived here.
+    """
+    hops = hops_of(traced, gold, only_gold=True) if hops is None else hops
     golden = set(gold.documents)
     found = [one for hop in hops for one in hop.found if one.gold]
     ranks = [one.rank for one in found]

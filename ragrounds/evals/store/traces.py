@@ -124,6 +124,16 @@ class Trace(Struct, frozen=True):
     """What judges replied, where that was asked for (:mod:`ragrounds.evals.judges.replies`)."""
 
 
+def calls_of(trace: Trace) -> tuple[TracedCall, ...]:
+    """The calls of an attempt in the order in which they were made, whatever step they belong to; none where the steps
+    are left out."""
+    entered = [step.index for step in steps(trace.attempt.events)]
+    by_step = {index: iter(step.calls) for index, step in zip(entered, trace.steps, strict=False)}
+    made = (next(by_step[event.step], None) for event in trace.attempt.events
+            if isinstance(event, Called) and event.step in by_step)  # fmt: skip
+    return tuple(call for call in made if call is not None)
+
+
 def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
     """The trace of one attempt. A question may be named by the end of its id (``12377809``).
 

@@ -1,126 +1,219 @@
 // The list of attempts: filtered, sorted, and drawn only where it is looked at.
-const HEIGHT = 44;
-const COLUMNS = ["question", "run", "epoch", "outcome", "score", "prediction", "cost", "tokens", "steps", "seconds",
-  "chunk", "place"];
-const state = { about: null, index: null, cell: {}, order: [], chosen: -1, found: null, search: 0 };
+const state = { about: null, index: null, cell: {}, order: [], chosen: -1, height: 44, texts: [], found: null,
+  search: 0, drawn: 0 };
 
 function drawRows() {
   const list = byId("list");
-  const first = Math.max(0, Math.floor(list.scrollTop / HEIGHT) - 5);
-  const last = Math.min(state.order.length, Math.ceil((list.scrollTop + list.clientHeight) / HEIGHT) + 5);
+  const { height } = state;
+  const first = Math.max(0, Math.floor(list.scrollTop / height) - 5);
+  const last = Math.min(state.order.length, Math.ceil((list.scrollTop + list.clientHeight) / height) + 5);
   const rows = byId("rows");
-  rows.style.transform = `translateY(${first * HEIGHT}px)`;
-  rows.replaceChildren(...state.order.slice(first, last).map(drawRow));
+  rows.style.transform = `translateY(${first * height}px)`;
+  rows.replaceChildren(...state.order.slice(first, last).map((attempt, place) => drawRow(attempt, first + place)));
+  if (rows.querySelector(`#row-${state.chosen}`)) list.setAttribute("aria-activedescendant", `row-${state.chosen}`);
+  else list.removeAttribute("aria-activedescendant");
+  drawQueries(state.order.slice(first, last));
 }
 
-function drawRow(attempt) {
+const markOf = (score) => score === null ? ["?", "dim", "no score"] : score >= 1 ? ["✓", "good", "right"]
+  : score > 0 ? ["~", "bad", "partly right"] : ["✗", "bad", "wrong"];
+
+function drawRow(attempt, place) {
   const get = (name) => state.cell[name][attempt];
-  const question = state.index.questions[get("question")];
-  const score = get("score");
-  const outcome = state.index.outcomes[get("outcome")];
+  const question = questionOf(attempt);
+  const outcome = outcomeOf(attempt);
+  const [sign, style, said] = markOf(get("score"));
   const row = el("div", null, "row");
+  row.id = `row-${attempt}`;
   row.setAttribute("role", "option");
   row.setAttribute("aria-selected", String(attempt === state.chosen));
+  row.setAttribute("aria-setsize", state.order.length);
+  row.setAttribute("aria-posinset", place + 1);
   row.dataset.attempt = attempt;
-  const good = score !== null && score >= 1;
-  row.append(el("span", score === null ? "?" : good ? "✓" : score > 0 ? "~" : "✗", good ? "good" : "bad"));
   const epoch = get("epoch") ? ` (epoch ${get("epoch")})` : "";
-  row.append(el("span", `${question[0]}${epoch}  #${get("run") + 1}`));
+  const several = state.about.runs.length > 1;
   const read = get("prediction") ? `${get("prediction")} ` : "";
   const ended = outcome === "answered" ? "" : `${outcome.replace("_", " ")} `;
-  const used = get("tokens") === null ? "" : `${tokens(get("tokens"))} tok`;
-  row.append(el("span", `${ended}${read}${used}`, "dim"));
-  row.append(el("span", question[3], "what"));
+  const used = figure("tokens", attempt) === null ? "" : `${tokens(figure("tokens", attempt))} tok`;
+  row.append(el("span", sign, style), el("span", question[0] + epoch, "name"),
+    el("span", several ? state.about.runs[get("run")][1] : "", "agent"), el("span", `${ended}${read}${used}`, "used"),
+    el("span", question[3], "what"));
+  const signs = get("signs") ? get("signs").split(" ") : [];
+  if (signs.length) {
+    const hops = el("span", null, "hops");
+    hops.append(...signs.map((one) => {
+      const hop = el("span", null, `hop ${hopStyle(one)}`);
+      hop.append(el("span", "", "query"), el("b", one));
+      return hop;
+    }));
+    row.append(hops);
+  }
+  const searches = signs.length ? `, ${signs.length} ${signs.length === 1 ? "search" : "searches"}` : "";
+  row.setAttribute("aria-label", visible(`${said}, ${question[0]}${epoch}, ${state.about.runs[get("run")][1]}, `
+    + `${outcome.replace("_", " ")} ${read}${searches}`));
   return row;
 }
 
-function matcher() {
+const hopStyle = (sign) => sign.includes("!") ? "fault" : sign.includes("●") ? "seen" : sign.includes("★") ? "unseen" : "none";
+
+// Queries stand in the chunks: they are written into the rows that are still there once these are unpacked.
+async function drawQueries(attempts) {
+  const turn = ++state.drawn;
+  for (const attempt of attempts.filter((one) => state.cell.signs[one])) {
+    const one = await whole(attempt);
+    if (turn !== state.drawn) return;
+    const places = document.querySelectorAll(`#row-${attempt} .query`);
+    one.hops.forEach((hop, at) => { if (places[at]) places[at].textContent = visible(one.text(hop[0])); });
+  }
+}
+
+// An attempt with its texts.
+async function whole(attempt) {
+  const data = await chunk(state.cell.chunk[attempt]);
+  const text = (value) => typeof value === "number" ? data.texts[-1 - value] : value;
+  return { ...data.attempts[state.cell.place[attempt]], data, text };
+}
+
+// The condition of the line, and the words in it that are looked for as text.
+function readLine() {
+  const words = [];
+  const line = byId("search");
+  const holds = (text) => {
+    const low = text.toLowerCase();
+    words.push(low);
+    return (a) => state.found?.get(low)?.has(a) || [questionOf(a)[0], questionOf(a)[3], state.cell.prediction[a]]
+      .some((one) => one.toLowerCase().includes(low));
+  };
+  try {
+    const condition = parseFilter(line.value, holds);
+    line.removeAttribute("aria-invalid");
+    byId("problem").textContent = words.length ? visible(`Text: ${words.join(", ")}.`) : "";
+    return { condition, words };
+  } catch (error) {
+    if (!(error instanceof FilterError)) throw error;
+    line.setAttribute("aria-invalid", "true");
+    byId("problem").textContent = visible(error.message);
+    return null;
+  }
+}
+
+function selected() {
   const is = (id, read) => {
     const wanted = byId(id).value;
-    return wanted === "" ? null : (attempt) => String(read(attempt)) === wanted;
+    return wanted === "" ? null : (a) => String(read(a)) === wanted;
   };
   const score = byId("f-score").value;
-  const words = byId("search").value.trim().toLowerCase();
-  const question = (attempt) => state.index.questions[state.cell.question[attempt]];
-  const tests = [
-    is("f-run", (a) => state.cell.run[a]), is("f-dataset", (a) => question(a)[1]), is("f-subject", (a) => question(a)[2]),
-    is("f-outcome", (a) => state.cell.outcome[a]),
+  return [
+    is("f-run", (a) => state.cell.run[a]), is("f-dataset", (a) => questionOf(a)[1]),
+    is("f-subject", (a) => questionOf(a)[2]), is("f-outcome", (a) => state.cell.outcome[a]),
     score === "" ? null : (a) => {
       const value = state.cell.score[a];
       return score === "missing" ? value === null : value !== null && (value >= 1) === (score === "right");
     },
-    byId("f-differ").checked ? (a) => state.differ.has(state.cell.question[a]) : null,
-    words === "" ? null : (a) => state.found !== null ? state.found.has(a)
-      : question(a)[0].toLowerCase().includes(words) || question(a)[3].toLowerCase().includes(words)
-        || state.cell.prediction[a].toLowerCase().includes(words),
+    byId("f-differ").checked ? FLAGS.differ : null,
   ].filter((test) => test !== null);
-  return (attempt) => tests.every((test) => test(attempt));
 }
 
-function refresh() {
+async function refresh() {
+  const turn = ++state.search;
+  const line = readLine();
+  if (line === null) return;
+  state.found = null;
+  if (byId("deep").checked && line.words.length) {
+    const found = await searched(line.words, turn);
+    if (found === null) return;
+    state.found = found;
+  }
   const all = state.cell.question.map((_, attempt) => attempt);
-  state.order = all.filter(matcher());
+  const tests = [(a) => line.condition(a) === true, ...selected()];
+  state.order = all.filter((attempt) => tests.every((test) => test(attempt)));
   const by = byId("sort").value;
-  if (by) state.order.sort((a, b) => (state.cell[by][b] ?? -1) - (state.cell[by][a] ?? -1) || a - b);
-  byId("space").style.height = `${state.order.length * HEIGHT}px`;
-  byId("count").textContent = `${state.order.length.toLocaleString("en")} of ${all.length.toLocaleString("en")}`;
+  const turned = by === "gold_rank" ? 1 : -1;  // the best rank is the lowest
+  if (by) {
+    const value = (a) => figure(by, a) ?? (turned > 0 ? Infinity : -1);
+    state.order.sort((a, b) => (value(a) === value(b) ? a - b : turned * (value(a) - value(b))));
+  }
+  byId("space").style.height = `${state.order.length * state.height}px`;
+  byId("count").textContent = state.order.length ? `${state.order.length.toLocaleString("en")} of `
+    + `${all.length.toLocaleString("en")}` : `0 of ${all.length.toLocaleString("en")}: no attempt fits`;
+  byId("list").setAttribute("aria-label", `Attempts, ${state.order.length}`);
   drawRows();
 }
 
-async function search() {
-  const words = byId("search").value.trim().toLowerCase();
-  const turn = ++state.search;
-  state.found = null;
-  if (byId("deep").checked && words !== "") {
-    const found = new Set();
-    const inPiece = new Map();
-    state.cell.chunk.forEach((number, attempt) => {
-      if (!inPiece.has(number)) inPiece.set(number, []);
-      inPiece.get(number).push(attempt);
-    });
-    for (let number = 0; number < state.about.chunks; number += 1) {
-      byId("count").textContent = `searching ${number + 1} of ${state.about.chunks}…`;
-      const data = await unpack(`chunk-${number}`);
-      if (turn !== state.search) return;
-      const hits = data.texts.map((text) => text.toLowerCase().includes(words));
-      const passages = new Set(data.passages.filter((p) => holds(p, words, hits)).map((p) => p[0]));
-      for (const attempt of inPiece.get(number) || []) {
-        if (holds(data.attempts[state.cell.place[attempt]], words, hits, passages)) found.add(attempt);
+// Word → the attempts that hold it anywhere; null: another search has begun.
+async function searched(words, turn) {
+  const found = new Map(words.map((word) => [word, new Set()]));
+  const inChunk = new Map();
+  state.cell.chunk.forEach((number, attempt) => {
+    if (!inChunk.has(number)) inChunk.set(number, []);
+    inChunk.get(number).push(attempt);
+  });
+  for (let number = 0; number < state.about.chunks; number += 1) {
+    byId("progress").textContent = `searching ${number + 1} of ${state.about.chunks}…`;
+    const data = await unpack(`chunk-${number}`);
+    if (turn !== state.search) return null;
+    for (const word of words) {
+      const hits = data.texts.map((text) => text.toLowerCase().includes(word));
+      const passages = new Set(data.passages.filter((p) => holds(p, word, hits)).map((p) => p[0]));
+      for (const attempt of inChunk.get(number) || []) {
+        if (holds(data.attempts[state.cell.place[attempt]], word, hits, passages)) found.get(word).add(attempt);
       }
     }
-    state.found = found;
   }
-  refresh();
+  byId("progress").textContent = "";
+  return found;
 }
 
-// Whether a value holds the words; a whole number below 0 stands for a text of the chunk's table.
-function holds(value, words, hits, passages, key) {
-  if (typeof value === "string") return value.toLowerCase().includes(words);
+// Whether a value holds a word; a whole number below 0 stands for a text of the chunk's table.
+function holds(value, word, hits, passages, key) {
+  if (typeof value === "string") return value.toLowerCase().includes(word);
   if (Array.isArray(value)) {
     if (key === "found") return value.some((one) => passages && passages.has(one[0]));
-    return value.some((one) => holds(one, words, hits, passages));
+    return value.some((one) => holds(one, word, hits, passages));
   }
   if (value !== null && typeof value === "object") {
-    return Object.entries(value).some(([name, one]) => holds(one, words, hits, passages, name));
+    return Object.entries(value).some(([name, one]) => holds(one, word, hits, passages, name));
   }
   return Number.isInteger(value) && value < 0 && hits[-1 - value] === true;
 }
 
 function move(step) {
   const at = state.order.indexOf(state.chosen);
-  const next = state.order[Math.min(state.order.length - 1, Math.max(0, at + step))];
-  if (next === undefined) return;
-  const list = byId("list");
-  const top = state.order.indexOf(next) * HEIGHT;
-  if (top < list.scrollTop) list.scrollTop = top;
-  if (top + HEIGHT > list.scrollTop + list.clientHeight) list.scrollTop = top + HEIGHT - list.clientHeight;
-  choose(next);
+  const next = state.order[at < 0 ? 0 : Math.min(state.order.length - 1, Math.max(0, at + step))];
+  if (next !== undefined) choose(next);
 }
 
 function choose(attempt) {
   state.chosen = attempt;
+  const list = byId("list");
+  const top = state.order.indexOf(attempt) * state.height;
+  if (top >= 0 && top < list.scrollTop) list.scrollTop = top;
+  if (top + state.height > list.scrollTop + list.clientHeight) list.scrollTop = top + state.height - list.clientHeight;
   drawRows();
+  history.replaceState(null, "", linkTo(attempt));
   return showAttempt(attempt);
+}
+
+// The address of an attempt in this page: #a=RUN/QUESTION, with the epoch where it is not the first.
+function linkTo(attempt) {
+  const epoch = state.cell.epoch[attempt];
+  const parts = [state.about.runs[state.cell.run[attempt]][0], questionOf(attempt)[0], ...(epoch ? [epoch] : [])];
+  return `#a=${parts.map(encodeURIComponent).join("/")}`;
+}
+
+function openLinked() {
+  if (!location.hash.startsWith("#a=")) return;
+  let parts;
+  try { parts = location.hash.slice(3).split("/").map(decodeURIComponent); } catch { parts = []; }
+  const [run, question, epoch = "0"] = parts;
+  const attempt = state.cell.question.findIndex((_, a) => state.about.runs[state.cell.run[a]][0] === run
+    && questionOf(a)[0] === question && String(state.cell.epoch[a]) === epoch);
+  byId("attempts").scrollIntoView();
+  if (attempt < 0) {
+    byId("problem").textContent = visible(`This page has no attempt ${parts.slice(0, 2).join(" at ")}.`);
+  } else if (attempt !== state.chosen) {
+    choose(attempt);
+  }
 }
 
 function options(id, values) {
@@ -134,7 +227,8 @@ function options(id, values) {
 
 function prepare() {
   const { index, about } = state;
-  COLUMNS.forEach((name, place) => { state.cell[name] = index.columns[place] || []; });
+  state.cell = { question: [], chunk: [], signs: [], ...index.columns };
+  if (state.cell.signs.some(Boolean)) { state.height = 66; byId("list").classList.add("with-hops"); }
   const seen = (place) => [...new Set(index.questions.map((question) => question[place]))].filter(Boolean).sort();
   options("f-run", about.runs.map(([, agent], number) => [number, `#${number + 1} ${agent}`]));
   options("f-dataset", seen(1).map((name) => [name, name]));
@@ -148,6 +242,9 @@ function prepare() {
     else if (scores.get(question) !== score) state.differ.add(question);
   });
   byId("f-differ").closest("label").hidden = about.runs.length < 2;
+  for (const option of byId("sort").options) {
+    option.hidden = option.value !== "" && !state.cell.question.some((_, a) => figure(option.value, a));
+  }
 }
 
 async function startAttempts() {
@@ -155,29 +252,43 @@ async function startAttempts() {
   state.index = await unpack("index");
   prepare();
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
-  for (const id of ["f-run", "f-dataset", "f-subject", "f-outcome", "f-score", "f-differ", "sort"]) {
+  for (const id of ["f-run", "f-dataset", "f-subject", "f-outcome", "f-score", "f-differ", "sort", "deep"]) {
     byId(id).addEventListener("change", refresh);
   }
-  byId("search").addEventListener("input", () => { if (!byId("deep").checked) search(); });
-  byId("search").addEventListener("change", search);
-  byId("deep").addEventListener("change", search);
+  let waiting = 0;
+  byId("search").addEventListener("input", () => {
+    clearTimeout(waiting);
+    if (!byId("deep").checked) waiting = setTimeout(refresh, state.order.length > 3000 ? 150 : 0);
+  });
+  byId("search").addEventListener("change", refresh);
   const list = byId("list");
   list.addEventListener("scroll", drawRows, { passive: true });
   window.addEventListener("resize", drawRows);
+  window.addEventListener("hashchange", openLinked);
   list.addEventListener("click", (event) => {
     const row = event.target.closest(".row");
-    if (row) choose(Number(row.dataset.attempt));
+    if (row) choose(Number(row.dataset.attempt)).then(() => shownBelow());
   });
   list.addEventListener("keydown", (event) => {
-    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
+    const page = Math.max(1, Math.floor(list.clientHeight / state.height) - 1);
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (event.key in steps) { event.preventDefault(); move(steps[event.key]); }
+    if (event.key === "Enter" && state.chosen >= 0) { event.preventDefault(); byId("title").focus(); }
   });
-  document.addEventListener("keydown", (event) => {
+  byId("attempts").addEventListener("keydown", (event) => {
     if (event.key === "/" && !/^(INPUT|SELECT)$/.test(document.activeElement.tagName)) {
       event.preventDefault();
       byId("search").focus();
     }
+    if (event.key === "Escape" && byId("detail").contains(document.activeElement)) list.focus();
   });
-  refresh();
+  await refresh();
+  openLinked();
   document.documentElement.dataset.ready = performance.now().toFixed(1);
+}
+
+// Where the detail stands below the list, it is brought to view.
+function shownBelow() {
+  const detail = byId("detail");
+  if (detail.offsetTop > byId("list").offsetTop + 50) detail.scrollIntoView({ block: "start" });
 }

@@ -14,10 +14,15 @@ from operator import itemgetter
 import msgspec
 
 from ragrounds.evals.scorers import described, headline_of
-from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
+from ragrounds.evals.store.attempt_facts import facts_row
+from ragrounds.evals.store.causes import cause_of
+from ragrounds.evals.store.hops import Hop, hops_of
+from ragrounds.evals.store.row_names import subject
+from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.records import OUTCOMES, Question, Score, Usage, outcome
 from ragrounds.ui.call_words import terms_of
+from ragrounds.ui.hop_signs import hop_signs
 
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""
@@ -25,12 +30,24 @@ _LONG = 60
 """Characters from which a text stands in its chunk's table."""
 _SNIPPET = 200
 """Characters of a question that the index holds."""
+_FACTS = {
+    "steps": "steps", "searches": "searches", "repeated": "repeated", "model_calls": "model_calls",
+    "failed_calls": "failed_calls", "failed_searches": "failed_searches", "faults": "faults", "gold_known": "gold",
+    "gold_found": "gold_found", "gold_seen": "gold_seen", "gold_cut": "gold_cut", "gold_rank": "gold_rank",
+    "gold_hop": "gold_hop",
+}  # fmt: skip
+"""Figures of the index, by their names in the filter language → the facts of an attempt."""
 
 
 def packed(value: object, hide: Callable[[str], str]) -> str:
     """JSON, without keys, deflated, as base64."""
     text = hide(msgspec.json.encode(value).decode("utf-8"))
     return base64.b64encode(gzip.compress(text.encode("utf-8"), 9, mtime=0)).decode("ascii")
+
+
+def _sound(text: str) -> str:
+    """A text without lone surrogates, which no JSON can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class _Texts:
@@ -43,8 +60,7 @@ class _Texts:
 
     def __call__(self, text: str) -> str | int:
         """The text itself where it is short, else its place as a number below 0: -1 is the first."""
-        # Lone surrogates are no text that JSON could carry.
-        text = text.encode("utf-8", "replace").decode("utf-8")
+        text = _sound(text)
         if len(text) < _LONG:
             self.size += len(text) + 20
             return text
@@ -68,7 +84,7 @@ class Payload:
         self._order, self._numbers, self._hide = order, numbers, hide
         self._questions: dict[str, int] = {}
         self._shown: list[list[object]] = []
-        self._rows: list[tuple[tuple[int, int, int], list[object]]] = []
+        self._rows: list[tuple[tuple[int, int, int], dict[str, object]]] = []
         """The place of each attempt in the benchmark's order, and its row."""
         self._headlines: dict[tuple[str, ...], str] = {}
         """Benchmark, kind and the scorers that scored a question → the headline of them."""
@@ -78,8 +94,11 @@ class Payload:
         """The chunks, packed; take them all before asking for the index."""
         number, texts, attempts, passages = 0, _Texts(), list[object](), dict[tuple[str, str], list[object]]()
         for trace in traces:
-            self._note(trace, number, len(attempts))
-            attempts.append(_attempt(trace, texts, passages))
+            calls = calls_of(trace)
+            hops = hops_of(calls, trace.gold, only_gold=True)
+            score = self._shown_score(trace.question, trace.scores)
+            self._note(trace, calls, hops, score, {"chunk": number, "place": len(attempts)})
+            attempts.append(_attempt(trace, calls, hops, score, texts, passages))
             if texts.size >= _CHUNK:
                 yield packed(_chunk(attempts, passages, texts), self._hide)
                 number, texts, attempts, passages = number + 1, _Texts(), [], {}
@@ -89,34 +108,43 @@ class Payload:
     def index(self) -> str:
         """Questions, and a row an attempt, in the benchmark's order: what the list shows, filters and sorts by."""
         rows = [row for _, row in sorted(self._rows, key=itemgetter(0))]
-        columns = [list(column) for column in zip(*rows, strict=True)] if rows else []
+        columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
         return packed({"questions": self._shown, "outcomes": list(OUTCOMES), "columns": columns}, self._hide)
 
-    def _note(self, trace: Trace, chunk: int, place: int) -> None:
+    def _note(
+        self,
+        trace: Trace,
+        calls: Sequence[TracedCall],
+        hops: Sequence[Hop],
+        score: Score | None,
+        where: Mapping[str, object],
+    ) -> None:
         question, attempt = trace.question, trace.attempt
         if question.id not in self._questions:
             self._questions[question.id] = len(self._shown)
-            text = " ".join(question.text.split()).encode("utf-8", "replace").decode("utf-8")
+            text = _sound(" ".join(question.text.split()))
             shown = text if len(text) <= _SNIPPET else f"{text[:_SNIPPET]}…"
             gold = trace.gold.answer if question.kind == "choice" else ""
-            self._shown.append([question.id, question.benchmark, question.group, shown, gold])
-        score = self._shown_score(question, trace.scores)
-        usage = attempt.usage
-        run = self._numbers[trace.run.id]
-        row: list[object] = [
-            self._questions[question.id],
-            run,
-            attempt.epoch,
-            list(OUTCOMES).index(outcome(attempt.status, score.answer_status if score else None)),
-            score.value if score else None,
-            score.prediction[:40].encode("utf-8", "replace").decode("utf-8") if score else "",
-            attempt.cost_uncached,
-            usage.input + usage.output if usage else None,
-            len(trace.steps),
-            round(attempt.seconds, 3) if trace.run.origin == "replayed" else None,
-            chunk,
-            place,
-        ]
+            self._shown.append([question.id, question.benchmark, subject(question), shown, gold])
+        usage, run = attempt.usage, self._numbers[trace.run.id]
+        facts = facts_row(attempt, calls, trace.gold, 0, hops)[1]
+        row: dict[str, object] = {
+            "question": self._questions[question.id],
+            "run": run,
+            "epoch": attempt.epoch,
+            "outcome": list(OUTCOMES).index(outcome(attempt.status, score.answer_status if score else None)),
+            "score": score.value if score else None,
+            "prediction": _sound(score.prediction[:40]) if score else "",
+            "cost": attempt.cost_uncached,
+            "paid": attempt.cost_paid,
+            "input": usage.input if usage else None,
+            "output": usage.output if usage else None,
+            "calls": attempt.calls,
+            "time": round(attempt.seconds, 3) if attempt.seconds or attempt.at else None,
+            **{name: facts[of] for name, of in _FACTS.items()},
+            "signs": " ".join(hop_signs(hop).signs for hop in hops),
+            **where,
+        }
         self._rows.append(((self._order[question.id], attempt.epoch, run), row))
         self.attempts += 1
 
@@ -136,8 +164,18 @@ def _chunk(
     return {"attempts": attempts, "passages": list(passages.values()), "texts": texts.all}
 
 
-def _attempt(trace: Trace, texts: _Texts, passages: dict[tuple[str, str], list[object]]) -> dict[str, object]:
+def _attempt(
+    trace: Trace,
+    calls: Sequence[TracedCall],
+    hops: Sequence[Hop],
+    score: Score | None,
+    texts: _Texts,
+    passages: dict[tuple[str, str], list[object]],
+) -> dict[str, object]:
     question, attempt, gold = trace.question, trace.attempt, trace.gold
+    cause = (
+        cause_of(attempt, calls, question, gold, trace.scores, score.scorer if score else "", hops) if calls else None
+    )
     return {
         "question": texts(question.text),
         "options": {label: texts(text) for label, text in question.options.items()},
@@ -149,15 +187,23 @@ def _attempt(trace: Trace, texts: _Texts, passages: dict[tuple[str, str], list[o
         "epoch": attempt.epoch,
         "status": attempt.status,
         "reason": texts(attempt.reason),
-        "text": texts(attempt.text),
+        "text_of": texts(attempt.text),
         "made": attempt.calls,
         "usage": _usage(attempt.usage),
         "cost_paid": attempt.cost_paid,
         "cost_uncached": attempt.cost_uncached,
-        "seconds": attempt.seconds if trace.run.origin == "replayed" else None,
+        "seconds": attempt.seconds if attempt.seconds or attempt.at else None,
+        "cause": texts(cause.said) if cause else "",
+        "hops": [_hop(hop, texts) for hop in hops],
         "scores": [[s.scorer, s.value, s.answer_status, texts(s.prediction), texts(s.reason)] for s in trace.scores],
         "steps": [_step(step, texts, passages) for step in trace.steps],
     }
+
+
+def _hop(hop: Hop, texts: _Texts) -> list[object]:
+    """Query, passages found, of these new, the earlier hop that it repeats, error, and gold as rank and fate."""
+    gold = [[one.rank, one.fate] for one in hop.found if one.gold]
+    return [texts(hop.query), len(hop.found), hop.new, hop.repeats, texts(hop.error), gold]
 
 
 def _usage(usage: Usage | None) -> list[int] | None:

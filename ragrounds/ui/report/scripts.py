@@ -7,7 +7,7 @@ from importlib.resources import files
 from ragrounds.errors import UserError
 
 _TABLES = ("tables.js",)
-_ATTEMPTS = ("unpacking.js", "listing.js", "detail.js")
+_ATTEMPTS = ("unpacking.js", "filter.js", "hops.js", "detail.js", "listing.js")
 _READY = "document.documentElement.dataset.ready = performance.now().toFixed(1);"
 
 

@@ -25,7 +25,7 @@ const unpack = async (id) => JSON.parse(await unpackText(id));
 const kept = new Map();
 async function chunk(number) {
   if (!kept.has(number)) {
-    if (kept.size >= 8) kept.delete(kept.keys().next().value);
+    if (kept.size >= 24) kept.delete(kept.keys().next().value);
     kept.set(number, unpack(`chunk-${number}`));
   }
   return kept.get(number);

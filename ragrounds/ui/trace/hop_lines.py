@@ -12,17 +12,16 @@ from msgspec import Struct
 
 from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopsOfAttempt
-from ragrounds.evals.store.hops import Fate, FoundPassage, Hop
+from ragrounds.evals.store.hops import FoundPassage, Hop
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.evals.store.traces import TracedCall
+from ragrounds.ui.hop_signs import HopSigns, hop_signs
 from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import mark
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 
 LEGEND = "★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
 NARROW_LEGEND = "★3 gold's rank  ● seen ◐ cut ○ not shown  · no gold  ↻ again  ! failed"
-FATE_SIGNS: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○"}
-_ORDER: tuple[Fate, ...] = ("seen", "cut", "not seen")
 _LEAST = 7
 """Columns of a hop that is signs alone: ``↻10★12●`` with a space."""
 _WORDS = 16
@@ -33,43 +32,8 @@ _WIDEST = 48
 _MORE = 4
 """Columns for how many hops stand beyond the last column: ``+12``."""
 _CAUSE = max(map(len, CAUSES)) + 1
-_SHOWN_QUERY = 400
-"""Characters of a query that a line keeps."""
-
 _SHOWN_ANSWER = 80
 """Characters of an answer that a line keeps."""
-
-
-class HopSigns(Struct, frozen=True, kw_only=True):
-    """What a line shows of a hop."""
-
-    query: str
-    found: int
-    gold_rank: int | None
-    """The best rank of a gold passage; ``None``: it found none."""
-    fate: Fate
-    """The best of its gold passages; says nothing where it found none."""
-    new: int
-    repeats: int | None
-    failed: bool
-    place: int
-    """Of its call among the calls of the attempt."""
-
-    @property
-    def signs(self) -> str:
-        """The hop in signs, as :data:`LEGEND` says."""
-        if self.failed:
-            return "!"
-        again = "↻" if self.repeats is not None else ""
-        gold = "·" if self.gold_rank is None else f"★{self.gold_rank}{FATE_SIGNS[self.fate]}"
-        return again + gold
-
-    @property
-    def style(self) -> str:
-        """The style of its signs."""
-        if self.failed:
-            return "trouble"
-        return "dim" if self.gold_rank is None else "gold" if self.fate == "seen" else "key"
 
 
 class HopLine(Struct, frozen=True, kw_only=True):
@@ -87,7 +51,7 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
     summary = read.summary
     answer = (_answer(read) if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
     return HopLine(
-        hops=tuple(_signs(hop) for hop in read.hops),
+        hops=tuple(hop_signs(hop) for hop in read.hops),
         answer=answer[:_SHOWN_ANSWER],
         cause=read.cause,
         made=read.attempt is not None,
@@ -99,20 +63,6 @@ def _answer(read: HopsOfAttempt) -> str:
     if read.summary.question.options or read.attempt is None:
         return read.summary.prediction
     return read.attempt.text.strip()
-
-
-def _signs(hop: Hop) -> HopSigns:
-    gold = [one for one in hop.found if one.gold]
-    return HopSigns(
-        query=hop.query[:_SHOWN_QUERY],
-        found=len(hop.found),
-        gold_rank=gold[0].rank if gold else None,
-        fate=min((one.fate for one in gold), key=_ORDER.index, default="not seen"),
-        new=hop.new,
-        repeats=hop.repeats,
-        failed=bool(hop.error),
-        place=hop.call,
-    )
 
 
 class HopColumns(Struct, frozen=True):

@@ -36,7 +36,7 @@ def test_all_attempts_are_inside_and_long_texts_once(written, store):
     run = add_run(store, "one", questions(5), [1, 0, 1, ..., 1], texts=dict.fromkeys(range(5), answer))
     found = blocks(written([run]))
     assert found["about"] == {"runs": [["one-run", "one"]], "chunks": 1}
-    assert len(found["index"]["columns"][0]) == 4
+    assert len(found["index"]["columns"]["question"]) == 4
     chunk = found["chunk-0"]
     assert chunk["texts"].count(answer) == 1
     assert len(chunk["attempts"]) == 4
@@ -48,12 +48,12 @@ def test_the_index_points_at_the_right_attempts(written, store):
     run = add_run(store, "one", asked, [1] * 40, texts=texts)
     found = blocks(written([run]))
     assert found["about"]["chunks"] > 1
-    question, *_, number, place = found["index"]["columns"]
-    for row, index in enumerate(question):
-        chunk = found[f"chunk-{number[row]}"]
-        attempt = chunk["attempts"][place[row]]
+    columns = found["index"]["columns"]
+    for row, index in enumerate(columns["question"]):
+        chunk = found[f"chunk-{columns['chunk'][row]}"]
+        attempt = chunk["attempts"][columns["place"][row]]
         assert attempt["id"] == found["index"]["questions"][index][0] == asked[row].id
-        assert chunk["texts"][-1 - attempt["text"]].startswith(f"Answer number {row} ")
+        assert chunk["texts"][-1 - attempt["text_of"]].startswith(f"Answer number {row} ")
 
 
 def test_the_index_shows_the_score_of_a_scorer_that_had_something_to_score_by(written, store):
@@ -64,14 +64,14 @@ def test_the_index_shows_the_score_of_a_scorer_that_had_something_to_score_by(wr
         [Score(question_id=one.id, epoch=0, scorer="rouge-l", value=0.25, answer_status="answered") for one in asked],
     )
     path = written([run])
-    assert blocks(path)["index"]["columns"][4] == [0.25, 0.25]
+    assert blocks(path)["index"]["columns"]["score"] == [0.25, 0.25]
     assert ">25.00<" in path.read_text(encoding="utf-8")
     judged = add_run(store, "two", asked, [None, None], scorer="equivalent")
     store.add_scores(
         judged,
         [Score(question_id=one.id, epoch=0, scorer="rouge-l", value=0.25, answer_status="answered") for one in asked],
     )
-    assert blocks(written([judged]))["index"]["columns"][4] == [None, None]
+    assert blocks(written([judged]))["index"]["columns"]["score"] == [None, None]
 
 
 def test_keys_do_not_get_into_it(written, store, monkeypatch):
@@ -96,7 +96,7 @@ def test_with_runs_that_differ_the_list_holds_what_is_compared(tmp_path, store):
     path.write_text("".join(report_page(store, runs, compare(store, runs, common=True))), encoding="utf-8")
     found = blocks(path)["index"]
     assert [question[0] for question in found["questions"]] == ["x/one/1", "x/one/2", "x/one/3"]
-    assert len(found["columns"][0]) == 6
+    assert len(found["columns"]["question"]) == 6
 
 
 def test_unknown_costs_are_said_to_be_unknown(written, store):
@@ -148,7 +148,7 @@ def test_the_command_writes_whole_files_and_never_over_others(command, home, tmp
     out = tmp_path / "there.html"
     made = command("report", "direct", "vanilla_rag[top_k=8]", "--out", str(out), "--group-by", "subject")
     assert made.returncode == 0, made.stderr
-    assert len(blocks(out)["index"]["columns"][0]) == 12
+    assert len(blocks(out)["index"]["columns"]["question"]) == 12
     before = out.read_bytes()
     again = command("report", "direct", "--out", str(out))
     assert again.returncode == 2

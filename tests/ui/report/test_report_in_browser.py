@@ -5,6 +5,7 @@ import base64
 import msgspec
 import pytest
 
+from ragrounds.ui.report.attempt_part import attempt_link
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import passage, traced_events
 
@@ -56,7 +57,7 @@ def test_opened_filtered_searched_and_unfolded(browser, written, two_runs):
     choose(browser, "#f-subject", "heart")
     assert browser.text("#count") == "6 of 12"
     choose(browser, "#f-score", "right")
-    assert [row[:20] for row in shown(browser)] == ["✓x/one/1  #2A 210 tok"[:20]]
+    assert shown(browser) == ["✓x/one/1ragA 210 tokWhat of case 1?"]
     choose(browser, "#f-subject", "")
     choose(browser, "#f-score", "")
     choose(browser, "#f-run", "1")
@@ -73,7 +74,7 @@ def test_opened_filtered_searched_and_unfolded(browser, written, two_runs):
     browser.wait(lambda: browser.text("#count") == "2 of 12")
     browser.find("#search").clear()
     browser.find("#search").send_keys("pellagra")
-    browser.wait(lambda: browser.text("#count") == "0 of 12")
+    browser.wait(lambda: browser.text("#count") == "0 of 12: no attempt fits")
     browser.find("#deep").click()
     browser.wait(lambda: browser.text("#count") == "1 of 12")
     assert "x/one/2" in shown(browser)[0]
@@ -101,8 +102,79 @@ def test_keys_move_through_the_list(browser, written, two_runs):
     browser.open(written(two_runs))
     browser.find("#list").send_keys("\ue015", "\ue015")  # arrow down, twice
     browser.wait(lambda: browser.all(".row[aria-selected=true]"))
-    browser.find("body").send_keys("/")
+    chosen = browser.find(".row[aria-selected=true]")
+    assert chosen.get_attribute("aria-posinset") == "2"
+    assert chosen.get_attribute("aria-setsize") == "12"
+    assert browser.find("#list").get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    assert chosen.get_attribute("aria-label") == "right, x/one/0, rag, answered A "
+    browser.wait(lambda: browser.all("#title"))
+    focused(browser).send_keys("\ue007")  # enter
+    assert browser.run("return document.activeElement.id") == "title"
+    focused(browser).send_keys("\ue00c")  # escape
+    assert browser.run("return document.activeElement.id") == "list"
+    focused(browser).send_keys("/")
     assert browser.run("return document.activeElement.id") == "search"
+
+
+def focused(browser):
+    return browser.run("return document.activeElement")
+
+
+def test_one_question_has_the_answers_of_all_agents_beside_each_other(browser, written, two_runs):
+    browser.open(written(two_runs))
+    choose(browser, "#search", "question:2 and agent:rag")
+    browser.find(".row").click()
+    browser.wait(lambda: browser.all(".card"))
+    assert browser.text("#detail").count("What of case 2?") == 1
+    assert browser.text(".card.chosen h5") == "✓ rag"
+    assert "A. yes  ← gold, chosen by direct, rag" in browser.text("#detail")
+    cells = browser.run("return [...document.querySelectorAll('.timeline tbody tr')].map(row => row.textContent)")
+    assert cells == ["directno search", "ragscurvy2 found, 2 new"]
+    browser.find(".card a").click()
+    browser.wait(lambda: browser.text(".card.chosen h5") == "✓ direct")
+    assert browser.run("return location.hash") == "#a=direct-run/x%2Fone%2F2"
+
+
+def test_a_link_opens_an_attempt(browser, written, two_runs):
+    path = written(two_runs)
+    link = attempt_link("rag-run", "x/one/2")
+    assert link == "#a=rag-run/x%2Fone%2F2"
+    browser.driver.get("about:blank")
+    browser.driver.get(path.as_uri() + link)
+    browser.wait(lambda: browser.all(".card.chosen"))
+    assert browser.text(".card.chosen h5") == "✓ rag"
+    browser.run("location.hash = arguments[0]", attempt_link("direct-run", "x/one/3"))
+    browser.wait(lambda: browser.text("#title") == "x/one/3")
+    for hash in ("#a=none/x", "#a=%E0%A4%A", "#a=", "#a=rag-run/x%2Fone%2F2/7"):
+        browser.run("location.hash = arguments[0]", hash)
+        browser.wait(lambda: "This page has no attempt" in browser.text("#problem"))
+        browser.run("document.getElementById('problem').textContent = ''")
+    assert browser.complaints() == []
+
+
+def test_what_the_line_cannot_read_is_said_and_leaves_the_list(browser, written, two_runs):
+    browser.open(written(two_runs))
+    for line, said in {
+        "hops>": "hops> needs a value",
+        "(wrong": "A ( has no )",
+        "wrong)": "There is a ) without its (",
+        "wrong and": "A condition is missing",
+        "agent:nobody": 'No agent is called or holds "nobody"',
+        "reason:x": 'ragrounds trace can',
+        "size>3": 'There is no field "size"',
+        '"open': "A quote is not closed",
+        "status:odd": "status:odd is unknown",
+        "constructor:x": 'There is no field "constructor"',
+        "hops>many": "a figure was expected",
+    }.items():  # fmt: skip
+        choose(browser, "#search", line)
+        assert said in browser.text("#problem"), line
+        assert browser.find("#search").get_attribute("aria-invalid") == "true"
+        assert len(shown(browser)) == 12
+    choose(browser, "#search", "__proto__ wrnog")
+    assert browser.text("#problem") == "Text: __proto__, wrnog."
+    assert browser.text("#count") == "0 of 12: no attempt fits"
+    assert browser.complaints() == []
 
 
 def test_planted_markup_is_shown_and_does_nothing(browser, written, store):

@@ -24,7 +24,7 @@ def test_7663_attempts_are_inside_and_the_page_is_at_most_three_times_the_compre
     store = len(zstandard.ZstdCompressor(level=3).compress(compact.read_bytes()))
     assert page.stat().st_size <= 3 * store
     found = blocks(page)
-    question, *_, chunk, place = found["index"]["columns"]
+    question, chunk, place = (found["index"]["columns"][name] for name in ("question", "chunk", "place"))
     assert len(question) == 7663
     inside = {
         found[f"chunk-{chunk[row]}"]["attempts"][place[row]]["id"] == found["index"]["questions"][question[row]][0]
