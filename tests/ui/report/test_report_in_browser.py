@@ -51,8 +51,8 @@ def test_opened_filtered_searched_and_unfolded(browser, written, two_runs):
     browser.open(path)
     assert len(shown(browser)) == 12
     assert browser.text("#count") == "12 of 12"
-    assert "40.00" not in browser.text("#summary")  # 3 of 6 right each
-    assert "50.00 % by strict" in browser.text("#summary")
+    assert "40.00" not in browser.text("#results")  # 3 of 6 right each
+    assert "50.00" in browser.text("#results")
 
     choose(browser, "#f-subject", "heart")
     assert browser.text("#count") == "6 of 12"
@@ -222,7 +222,7 @@ def test_planted_markup_is_shown_and_does_nothing(browser, written, store):
 def test_the_policy_stops_what_would_be_planted_anyway(browser, written, two_runs):
     path = written(two_runs)
     page = path.read_text(encoding="utf-8")
-    path.write_text(page.replace("<h2>Summary</h2>", "<script>window.planted=1</script><img src='x.png'>"))
+    path.write_text(page.replace("<h2>Abstract</h2>", "<script>window.planted=1</script><img src='x.png'>"))
     browser.open(path)
     assert browser.run("return window.planted") is None
     complaints = browser.complaints()
@@ -236,7 +236,7 @@ def test_it_prints_the_sections_and_not_the_browser(browser, written, two_runs, 
     printed = tmp_path / "printed.pdf"
     printed.write_bytes(base64.b64decode(browser.driver.print_page()))
     text = "".join(page.extract_text() for page in pypdf.PdfReader(printed).pages)
-    assert "Cost and scores" in text
+    assert "Limitations" in text
     assert "print of direct" in text  # fingerprints are printed unfolded
     assert "Search" not in text
 
