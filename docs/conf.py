@@ -33,8 +33,8 @@ html_show_sourcelink = False
 html_show_copyright = False
 html_use_index = False
 html_baseurl = ""
-pygments_style = "friendly"
-pygments_dark_style = "monokai"
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
 
 
 def _colours(dark: bool) -> dict[str, str]:

@@ -162,3 +162,98 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     for line in (tmp_path / "site/llms.txt").read_text(encoding="utf-8").split("\n"):
         if link := re.search(r"\]\(([^)]*)\)", line):
             assert (tmp_path / "site" / link[1]).is_file()
+
+
+def test_the_reference_has_every_command_and_option(scripts: None) -> None:
+    from reference_pages import command_pages
+
+    from ragrounds.cli.entry import command_tree
+
+    pages, targets = command_pages()
+    options = pages["reference/commands/options.md"]
+
+    def _every(path: str, command: object) -> Iterator[tuple[str, object]]:
+        yield path, command
+        for name, below in getattr(command, "commands", {}).items():
+            yield from _every(f"{path} {name}", below)
+
+    for name, command in command_tree().commands.items():
+        page = pages.get(f"reference/commands/ragrounds-{name}.md", "")
+        if command.hidden:
+            continue
+        for path, one in _every(name, command):
+            assert f"# `ragrounds {path}`" in page
+            assert f"ragrounds {path}" in targets
+            for parameter in getattr(one, "params", ()):
+                if parameter.param_type_name == "option" and "--help" not in parameter.opts and not parameter.hidden:
+                    assert all(
+                        f"`{spelling}`{{#" in options for spelling in parameter.opts if spelling.startswith("--")
+                    )
+
+
+def test_the_reference_has_every_public_name_and_record(scripts: None) -> None:
+    from reference_pages import python_pages
+
+    import ragrounds
+    from ragrounds import contracts, records
+
+    pages, targets = python_pages()
+    assert [name for name in ragrounds._PLACES if f"rr.{name}" not in targets and name != "Settings"] == []
+    for module in (records, contracts):
+        page = pages[f"reference/python/{module.__name__.partition('.')[2]}.md"]
+        own = [name for name, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__]
+        assert [name for name in own if isinstance(vars(module)[name], type) and f"## `{name}`" not in page] == []
+
+
+def test_the_reference_has_all_that_ships(scripts: None) -> None:
+    from reference_pages import format_pages, list_pages
+
+    from ragrounds.api import agents, analyses, data, scorers
+    from ragrounds.evals.store import schema
+
+    pages = {**list_pages()[0], **format_pages()[0]}
+    for page, names in {
+        "lists/agents": list(agents.list_agents()),
+        "lists/scorers": [one.name for one in scorers.list_scorers()],
+        "lists/analyses": [one.name for one in analyses.list_analyses()],
+        "lists/benchmarks": [one.name for one in data.list_cards()],
+        "formats/store": list(schema.metadata.tables),
+    }.items():
+        assert [name for name in names if f"`{name}`" not in pages[f"reference/{page}.md"]] == []
+
+
+def test_every_field_of_a_question_line_says_what_it_means(scripts: None) -> None:
+    from reference_pages import format_pages
+
+    from ragrounds.evals.benchmarks.families.jsonl import _FIELDS
+
+    page = format_pages()[0]["reference/formats/questions.md"]
+    rows = {row.split("|")[1].strip(" `"): row for row in page.split("\n") if row.startswith("| `")}
+    assert set(_FIELDS) <= set(rows)
+    assert "table of text or list of text" in rows["options"]
+    assert [name for name in _FIELDS if rows[name].rstrip(" |").endswith("|")] == []
+
+
+def test_a_docstring_becomes_markdown(scripts: None) -> None:
+    from reference_pages.markdown import read_doc, table
+
+    doc = read_doc("""What :func:`a.b.do` does.
+
+        do(1)
+
+    Args:
+        one, two: the first
+            and the second.
+        **more: all else.
+
+    Returns:
+        A list: of ``x``.
+
+    Raises:
+        UserError: it is wrong.
+    """)
+    assert doc.text == "What `do` does.\n\n```python\ndo(1)\n```"
+    assert doc.parts["Args"] == [("one, two", "the first and the second."), ("**more", "all else.")]
+    assert doc.parts["Returns"] == [("", "A list: of ``x``.")]
+    assert doc.parts["Raises"] == [("UserError", "it is wrong.")]
+    assert table(("a", "b", "c"), [("x|y", "", "z\nw")]) == "| a | c |\n| --- | --- |\n| x\\|y | z w |"

@@ -55,7 +55,19 @@ def build(source: Path, folder: Path, built: Path) -> int:
     site.pages |= pages
     site.write()
     (source / "targets.json").write_text(json.dumps(targets), encoding="utf-8")
-    flags = ["-q", "-b", "html", "-W", "--keep-going", "-d", str(built.with_name("doctrees")), "-c", str(ROOT / "docs")]
+    flags = [
+        "-q",
+        "-j",
+        "2",
+        "-b",
+        "html",
+        "-W",
+        "--keep-going",
+        "-d",
+        str(built.with_name("doctrees")),
+        "-c",
+        str(ROOT / "docs"),
+    ]
     if code := sphinx([*flags, str(source), str(built)]):
         return code
     write_llms(built, site.pages, summary_of(site.pages["index.md"]))

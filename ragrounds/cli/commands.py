@@ -43,7 +43,12 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: HelpFormatter) -> None:
         """Write the options by their groups."""
-        write_options(((_group_of(one), one.get_help_record(ctx)) for one in self.get_params(ctx)), formatter)
+        write_options(((_group_of(one), help_record(one, ctx)) for one in self.get_params(ctx)), formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """How the command is typed: what stands between brackets may be left out."""
+        arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
+        return ["[OPTIONS]", *(argument_name(one, brackets=not one.required) for one in arguments)]
 
     def format_help_text(self, ctx: Any, formatter: HelpFormatter) -> None:
         """Write what the command does, with its examples."""
@@ -65,6 +70,20 @@ class Command(TyperCommand):
             if type(error).__name__ != "NoSuchOption" or today not in known:
                 raise
             raise UserError(f"{former} is now {today}.") from None
+
+
+def help_record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
+    """How an option or an argument is typed, and what its help says; ``None``: it is not shown."""
+    record: tuple[str, str] | None = parameter.get_help_record(ctx)
+    if record is None or parameter.param_type_name != "argument":
+        return record
+    return argument_name(parameter), record[1]
+
+
+def argument_name(parameter: Any, *, brackets: bool = False) -> str:
+    """An argument as every command shows it: ``RUNS...``. Typer's own form differs from version to version."""
+    name = parameter.metavar or parameter.name.upper()
+    return (f"[{name}]" if brackets else name) + ("..." if parameter.nargs != 1 else "")
 
 
 def _group_of(parameter: object) -> str:

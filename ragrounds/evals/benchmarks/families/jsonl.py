@@ -32,17 +32,27 @@ _NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 class _Line(Struct):
     id: str | int
+    """Unique in the file."""
     question: str
     answer: str | int = ""
+    """Of a choice the label of the right option, its text, or its number; of a long question the reference answer."""
     type: Literal["choice", "long", ""] = ""
-    options: dict[str, str] | list[str] = field(default_factory=list)
+    """By default ``choice`` where there are options, else ``long``."""
+    options: dict[str, str] | list[str] = field(default_factory=dict)
+    """Label → text, or a list, which gets the letters A, B, …"""
     group: str = ""
+    """Subject or specialty, for tables."""
     cluster: str = ""
+    """Questions that are not independent, such as duplicates, share one: intervals are then as wide as they must be."""
     language: str = "en"
+    """``en`` or ``zh``: in which language prompts are written."""
     split: str = "test"
     documents: list[str | int] = field(default_factory=list)
+    """Ids of the gold documents: then retrieval is scored too."""
     facts: list[list[str]] = field(default_factory=list)
+    """For each fact that an answer must hold, its accepted wordings."""
     metadata: dict[str, str] = field(default_factory=dict)
+    """Texts by name, for filters and groups."""
 
 
 _FIELDS = tuple(_Line.__struct_fields__)

@@ -1,5 +1,0 @@
-from __future__ import annotations
-
-
-def reference_pages():
-    return {}, {}
