@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -25,6 +27,7 @@ from ragrounds.api.workspace import (
     texts,
 )
 from ragrounds.errors import UserError
+from ragrounds.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,11 +37,15 @@ if TYPE_CHECKING:
     from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking
     from ragrounds.evals.exchange.published_traces import TextMode
     from ragrounds.evals.store.store import Store
+    from ragrounds.records import Run
     from ragrounds.settings import Settings
     from ragrounds.ui.leaderboard.board import BoardRanking, BoardStudy
 
 INDEX = "index.html"
 _MODES = ("licensed", "all", "never")
+_PAGE = 20_000
+"""Attempts of one page, about."""
+_TO_BOARD = ("Leaderboard", INDEX)
 
 
 class PublishedSite(Result, frozen=True, kw_only=True):
@@ -166,6 +173,28 @@ def _every_run(settings: Settings) -> list[str]:
         return [run.id for run in store.runs()]
 
 
+def _packed(attempts: Mapping[str, int]) -> Iterator[list[str]]:
+    """Runs, as many together as make a page of attempts.
+
+    Args:
+        attempts: run id → how many it has.
+    """
+    group: list[str] = []
+    size = 0
+    for run, count in attempts.items():
+        if group and size + count > _PAGE:
+            yield group
+            group, size = [], 0
+        group.append(run)
+        size += count
+    if group:
+        yield group
+
+
+def _attempts_name(key: str, number: int) -> str:
+    return f"{key}-attempts{f'-{number + 1}' if number else ''}.html"
+
+
 class _KnownStudies(Struct, frozen=True):
     made: tuple[tuple[StudyResult, float | None], ...]
     """Each with the time of its last change."""
@@ -204,7 +233,7 @@ class _Writer:
 
     def __init__(self, store: Store, site: SiteFolder, mode: TextMode, seed: int, tell: Progress) -> None:
         self._store, self._site, self._mode, self._seed, self._tell = store, site, mode, seed, tell
-        self._pages = 0
+        self._pages = self._done = 0
         self.kept = 0
         """Pages that are as they were."""
         self._withheld: dict[str, TextLicence] = {}
@@ -219,16 +248,78 @@ class _Writer:
     def ranking(self, ranking: Ranking) -> BoardRanking:
         """The pages of a ranking."""
         from ragrounds.evals.exchange.published_traces import text_free
-        from ragrounds.ui.leaderboard.board import BoardRanking
+        from ragrounds.ui.leaderboard.board import BoardRanking, attempt_links
         from ragrounds.ui.report.page import report_page
 
         free = text_free(self._mode, ranking.licences)
+        page = f"{ranking.key}.html"
+        attempts = self._attempts(ranking, page, free) if self._mode != "never" else {}
         if self._mode == "licensed":
             self._withheld |= {one.dataset: one for one in ranking.licences if one.dataset not in free}
-        made = BoardRanking(ranking=ranking, page=f"{ranking.key}.html", attempts={}, free=free)
-        parts = report_page(self._store, ranking.runs, ranking.comparison, attempts=False, seed=self._seed)
-        self._write(made.page, parts)
-        return made
+        links = [_TO_BOARD, *attempt_links(attempts)]
+        parts = report_page(self._store, ranking.runs, ranking.comparison, attempts=False, seed=self._seed, links=links)
+        self._write(page, parts)
+        return BoardRanking(ranking=ranking, page=page, attempts=attempts, free=free)
+
+    def _attempts(self, ranking: Ranking, comparison: str, free: frozenset[str]) -> dict[str, str]:
+        """The pages of attempts, as many runs in each as fit; run id → its page. What is as it was is kept."""
+        from ragrounds.evals.exchange.published_traces import published_traces, shown_id
+        from ragrounds.ui.comparison_tables import agent_names
+        from ragrounds.ui.leaderboard.attempt_page import attempt_page, licence_lines
+        from ragrounds.ui.leaderboard.board import attempt_links, withheld_words
+        from ragrounds.ui.text import number_of
+
+        names = agent_names(ranking.comparison)
+        groups = list(_packed({row.run: sum(row.statuses.values()) for row in ranking.comparison.rows}))
+        pages = {run: _attempts_name(ranking.key, number) for number, group in enumerate(groups) for run in group}
+        about = licence_lines(ranking.licences, free)
+        about += [words] if (words := withheld_words(ranking.licences, free, self._mode)) else []
+        links = [_TO_BOARD, ("Comparison", comparison), *(attempt_links(pages) if len(groups) > 1 else [])]
+        questions, _ = self._store.questions(ranking.runs[0])
+        order = {shown_id(question, free): place for place, question in enumerate(questions)}
+        by_id = {run.id: run for run in ranking.runs}
+        for number, group in enumerate(groups):
+            name, runs = _attempts_name(ranking.key, number), [by_id[id] for id in group]
+            shown = [(run.id, names[run.id]) for run in runs]
+            key = self._key(runs, (shown, about, links, sorted(free)))
+            if self._site.keep(name, key):
+                self.kept += 1
+                continue
+            self._write(
+                name,
+                attempt_page(
+                    f"{ranking.benchmark}: attempts of {number_of(len(runs), 'run')}",
+                    about,
+                    published_traces(self._store, runs, self._mode, free),
+                    order,
+                    shown,
+                    links,
+                    self._counted_attempts(),
+                ),
+                key,
+            )
+        return pages
+
+    def _counted_attempts(self) -> Callable[[int], None]:
+        """Tells of the attempts of one page, after those of the pages before."""
+        before = self._done
+
+        def tell(done: int) -> None:
+            """So many of this page are written."""
+            self._done = before + done
+            self._tell("attempts", self._done)
+
+        return tell
+
+    def _key(self, runs: Sequence[Run], shown: object) -> str:
+        """What a page of attempts is made of, as a digest: attempts and scores, what is said of them, this version."""
+        from ragrounds.evals.exchange.published_traces import attempts_digest
+        from ragrounds.ui.report.page import page_style
+        from ragrounds.ui.report.scripts import page_script
+
+        made_by = (__version__, page_style(), page_script(attempts=True), self._mode)
+        parts = [made_by, shown, [(run.id, run.questions, attempts_digest(self._store, run)) for run in runs]]
+        return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
     def study(self, study: StudyResult, updated: float | None) -> BoardStudy:
         """The page of a study."""
@@ -242,7 +333,7 @@ class _Writer:
         while name in self._site.files:
             number += 1
             name = f"{base}-{number}.html"
-        self._write(name, [study_page(study.table, study.findings, runs, study.study.picture)])
+        self._write(name, [study_page(study.table, study.findings, runs, study.study.picture, [_TO_BOARD])])
         return BoardStudy(table=study.table, page=name, updated=updated)
 
     def board(

@@ -9,15 +9,19 @@ the SHA-256 (hexadecimal) of a JSON list without blanks, in UTF-8: of a question
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Iterator, Sequence
+from operator import itemgetter
 from typing import Literal
 
 import msgspec
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.evals.benchmarks.licences import TextLicence
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
+from ragrounds.evals.store.traces import Trace, TracedCall, bare_traces, every_trace
 from ragrounds.records import Gold, Question, Run, Score
 
 TextMode = Literal["never", "licensed", "all"]
@@ -51,24 +55,30 @@ def shown_id(question: Question, free: Collection[str]) -> str:
     return question.id if question.benchmark in free else question_digest(question)[:_SHORT]
 
 
-def published_traces(store: Store, run: Run, mode: TextMode, free: Collection[str]) -> Iterator[Trace]:
-    """The traces of a run as they are published, by question id.
+def published_traces(store: Store, runs: Sequence[Run], mode: TextMode, free: Collection[str]) -> Iterator[Trace]:
+    """The traces of some runs as they are published, those of one question beside each other.
 
     Args:
-        store: where it is.
-        run: whose attempts.
+        store: where they are.
+        runs: whose attempts.
         mode: with ``all`` everything is shown.
         free: the datasets whose texts are.
     """
-    if not free:  # then steps and calls need not be read
-        yield from _withheld_traces(store, run)
-        return
+    each = [_traces(store, run, mode, free) for run in runs]
+    for _, trace in heapq.merge(*each, key=itemgetter(0)):
+        yield trace
+
+
+def _traces(store: Store, run: Run, mode: TextMode, free: Collection[str]) -> Iterator[tuple[tuple[str, int], Trace]]:
+    """The traces of a run, each with its question's id and its epoch, by which they are in order."""
     documents = mode == "all" or documents_free(run)
-    for trace in every_trace(store, run):
+    # Where no text is shown, steps and calls need not be read.
+    for trace in every_trace(store, run) if free else bare_traces(store, run):
+        key = trace.question.id, trace.attempt.epoch
         if trace.question.benchmark not in free:
-            yield withheld(trace)
+            yield key, withheld(trace)
         else:
-            yield trace if documents else without_documents(trace)
+            yield key, trace if documents else without_documents(trace)
 
 
 def documents_free(run: Run) -> bool:
@@ -123,12 +133,12 @@ def _score(score: Score, id: str) -> Score:
     return replace(score, question_id=id, prediction="", reason="")
 
 
-def _withheld_traces(store: Store, run: Run) -> Iterator[Trace]:
-    questions, golds = store.questions(run)
-    by_id: Mapping[str, Question] = {question.id: question for question in questions}
-    scores: dict[tuple[str, int], list[Score]] = {}
-    for score in store.scores(run):
-        scores.setdefault((score.question_id, score.epoch), []).append(score)
-    for attempt in store.attempts(run):
-        found = tuple(scores.get((attempt.question_id, attempt.epoch), ()))
-        yield withheld(Trace(run, by_id[attempt.question_id], golds[attempt.question_id], attempt, found, ()))
+def attempts_digest(store: Store, run: Run) -> str:
+    """A digest of all attempts and scores of a run: as long as it is the same, a page of them is."""
+    number, hashed = store.number(run), hashlib.sha256()
+    with store.engine.connect() as connection:
+        for table in (schema.attempts, schema.scores):
+            order = [column for column in table.primary_key.columns if column.name != "run"]
+            for row in connection.execute(sa.select(table).where(table.c.run == number).order_by(*order)):
+                hashed.update(repr(tuple(row)[1:]).encode())
+    return hashed.hexdigest()

@@ -153,21 +153,22 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
 
 def every_trace(store: Store, run: Run) -> Iterator[Trace]:
     """The traces of a run by question id. Questions and scores are read at once, attempts some hundreds at a time."""
+    for bare in bare_traces(store, run):
+        attempt = bare.attempt
+        earlier = earlier_attempts(store, run, attempt.question_id, attempt.epoch) if attempt.retry else ()
+        yield replace(bare, steps=_steps(store, attempt), earlier=earlier)
+
+
+def bare_traces(store: Store, run: Run) -> Iterator[Trace]:
+    """As :func:`every_trace`, without steps and calls."""
     questions, golds = store.questions(run)
     by_id = {question.id: question for question in questions}
     scores: dict[tuple[str, int], list[Score]] = {}
     for score in store.scores(run):
         scores.setdefault((score.question_id, score.epoch), []).append(score)
     for attempt in store.attempts(run):
-        yield Trace(
-            run=run,
-            question=by_id[attempt.question_id],
-            gold=golds[attempt.question_id],
-            attempt=attempt,
-            scores=tuple(scores.get((attempt.question_id, attempt.epoch), ())),
-            steps=_steps(store, attempt),
-            earlier=earlier_attempts(store, run, attempt.question_id, attempt.epoch) if attempt.retry else (),
-        )
+        id, found = attempt.question_id, tuple(scores.get((attempt.question_id, attempt.epoch), ()))
+        yield Trace(run=run, question=by_id[id], gold=golds[id], attempt=attempt, scores=found, steps=())
 
 
 def traced_call(store: Store, call: Call) -> TracedCall:

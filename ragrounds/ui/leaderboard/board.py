@@ -70,6 +70,16 @@ def strategy(run: Run) -> str:
     return run.agent.partition("[")[0]
 
 
+def attempt_links(pages: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Labels and addresses of pages of attempts, each once.
+
+    Args:
+        pages: run id → its page.
+    """
+    names = list(dict.fromkeys(pages.values()))
+    return [(f"Attempts {number}" if len(names) > 1 else "Attempts", name) for number, name in enumerate(names, 1)]
+
+
 def asked_models(ranking: Ranking) -> dict[str, tuple[str, ...]]:
     """Run id → the models that it asked, each once, without parameters."""
     return {one.run: one.models for one in ranking.abstract.systems}

@@ -21,6 +21,7 @@ from ragrounds.ui.leaderboard.board import (
     BoardRanking,
     BoardStudy,
     asked_models,
+    attempt_links,
     day,
     lacks_of,
     strategy,
@@ -28,6 +29,7 @@ from ragrounds.ui.leaderboard.board import (
 )
 from ragrounds.ui.report.html_tables import html_table, text
 from ragrounds.ui.report.page import head
+from ragrounds.ui.report.scripts import asset, page_script
 from ragrounds.ui.study_tables import study_tables
 from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of
 from ragrounds.ui.theme import theme_style
@@ -39,8 +41,9 @@ _BAR = 100.0
 def index_page(board: Board) -> Iterator[str]:
     """The page, part by part. It asks nothing of any network; without a script all of it can be read."""
     hide = Redactor()
-    script = _asset("leaderboard.js")
-    yield head(hide(board.title), [], theme_style() + _asset("leaderboard.css"), script)
+    script = f"{page_script(attempts=False)}\n{_asset('leaderboard.js')}"
+    sheets = asset("report.css") + asset("tables.css") + _asset("leaderboard.css")
+    yield head(hide(board.title), [], theme_style() + sheets, script)
     yield _lead(board)
     yield _filters(board)
     yield hide(_contents(board))
@@ -61,7 +64,7 @@ def _lead(board: Board) -> str:
         f"{len(board.studies):,} {'study' if len(board.studies) == 1 else 'studies'}",
     ]
     incomplete = (
-        f'<p class="warning"><strong>Incomplete:</strong> {number_of(board.incomplete, "run")} of these '
+        f'<p class="warning"><strong class="bad">Incomplete:</strong> {number_of(board.incomplete, "run")} of these '
         f"{'lacks' if board.incomplete == 1 else 'lack'} attempts, or "
         f"{'has' if board.incomplete == 1 else 'have'} some that failed; each says so.</p>"
         if board.incomplete
@@ -114,7 +117,7 @@ def _filters(board: Board) -> str:
         for choice in choices
     )
     return (
-        f'<form id="filters" class="screen" aria-label="Filters" hidden>{selects}'
+        f'<form id="choose" class="screen" aria-label="Filters" hidden>{selects}'
         '<label>Words <input id="f-words" type="search" placeholder="agent, model, run"></label>'
         '<label><input id="f-complete" type="checkbox"> complete runs only</label>'
         '<button type="reset">Reset</button><output id="count" aria-live="polite"></output></form>\n'
@@ -125,15 +128,14 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     ranking = one.ranking
     names = agent_names(ranking.comparison)
     lacks = lack_lines(ranking.abstract, names)
-    missing = f'<p class="warning"><strong>Incomplete:</strong> {text(" ".join(lacks))}</p>' if lacks else ""
+    warned = f'<p class="warning"><strong class="bad">Incomplete:</strong> {text(" ".join(lacks))}</p>'
+    missing = warned if lacks else ""
     told = " ".join(conclusion_sentence(found, names) for found in ranking.abstract.findings)
     said = [f"Not in one ranking with the others of {ranking.benchmark}: {why}." for why in ranking.apart]
     said += [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     said += [words] if (words := withheld_words(ranking.licences, one.free, board.mode)) else []
     notes = "".join(f'<p class="apart">{text(line)}</p>' for line in said)
-    attempts = dict.fromkeys(one.attempts.values())
-    links = [("Comparison", one.page)]
-    links += [(f"Attempts {n}" if len(attempts) > 1 else "Attempts", page) for n, page in enumerate(attempts, 1)]
+    links = [("Comparison", one.page), *attempt_links(one.attempts)]
     shown = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
     return (
         f'<section class="ranking" id="{escape(ranking.key)}" data-benchmark="{escape(ranking.benchmark)}">'
@@ -154,20 +156,22 @@ def _table(one: BoardRanking, names: Mapping[str, str]) -> str:
     shown = comparison.shown()
     heads = ['<th scope="col">place</th>' if ranking.places else "", '<th scope="col">agent</th>']
     for headline, beside in shown:
-        heads.append(f'<th scope="col" class="r" data-scorer="{escape(headline.scorer)}">{_titled(headline)}</th>')
-        heads.append('<th scope="col" data-still>95 %</th>')
+        heads.append(f'<th scope="col" class="right" data-scorer="{escape(headline.scorer)}">{_titled(headline)}</th>')
+        heads.append('<th scope="col">95 %</th>')
         for other in beside:
-            heads.append(f'<th scope="col" class="r m" data-scorer="{escape(other.scorer)}">{_titled(other)}</th>')
+            heads.append(f'<th scope="col" class="right m" data-scorer="{escape(other.scorer)}">{_titled(other)}</th>')
     heads += [f'<th scope="col" class="m{more}">{name}</th>' for name, more in _LAST]
     rows = _Rows(one, names, shown)
+    body = "".join(rows.row(run) for run in ranking.runs)
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="Ranking of {text(ranking.benchmark)}, '
-        f'{text(_asked(ranking))}"><table class="board"><thead><tr>{"".join(heads)}</tr></thead>'
-        f"<tbody>{''.join(rows.row(run) for run in ranking.runs)}</tbody></table></div>"
+        f'<figure class="sheet board" data-label="{escape(ranking.key)}">'
+        f'<figcaption class="unseen">{text(ranking.benchmark)}, {text(_asked(ranking))}</figcaption>'
+        f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table></div>'
+        "</figure>"
     )
 
 
-_LAST = (("model", ""), ("paid", " r"), ("uncached", " r"), ("date", ""))
+_LAST = (("model", ""), ("paid", " right"), ("uncached", " right"), ("date", ""))
 """The last columns, with their classes."""
 
 
@@ -202,15 +206,15 @@ class _Rows:
         link = self._one.attempts.get(run.id)
         called = text(self._names[run.id])
         called = f'<a href="{escape(link)}">{called}</a>' if link else called
-        warned = f'<small class="bad">incomplete: {text(missing)}</small>' if missing else ""
-        brief = f'<small class="p">{text(models)} · {date} · {paid} paid, {uncached} uncached</small>'
+        warned = f' <small class="bad">incomplete: {text(missing)}</small>' if missing else ""
+        brief = text(f"{models} · {date} · {paid} paid, {uncached} uncached")  # in place of columns, on telephones
         cells = [self._place(run.id)] if self._one.ranking.places else []
-        cells.append(f'<th scope="row">{called}{warned}{brief}</th>')
+        cells.append(f'<th scope="row" data-p="{brief}">{called}{warned}</th>')
         for headline, beside in self._shown:
             cells += self._headline(headline, run.id)
             cells += [self._value(other, run.id, " m") for other in beside]
         cells.append(f'<td class="m">{text(models)}</td>')
-        cells += [f'<td class="m r">{cost}</td>' for cost in (paid, uncached)]
+        cells += [f'<td class="m right">{cost}</td>' for cost in (paid, uncached)]
         cells.append(f'<td class="m">{date}</td>')
         words = text(f"{run.id} {run.agent}")
         marked = " data-i" if missing else ""
@@ -221,7 +225,7 @@ class _Rows:
         words = UNKNOWN if found is None else str(found.first)
         if found is not None and found.last != found.first:
             words += f"–{found.last}"
-        return f'<td class="place">{words}</td>'
+        return f"<td>{words}</td>"
 
     def _headline(self, table: ScorerTable, run: str) -> list[str]:
         figure = self._figures[table.scorer][run]
@@ -231,7 +235,7 @@ class _Rows:
         ]
 
     def _value(self, table: ScorerTable, run: str, more: str = "") -> str:
-        return f'<td class="r{more}">{text(in_scale(self._figures[table.scorer][run].value, table.unit))}</td>'
+        return f'<td class="right{more}">{text(in_scale(self._figures[table.scorer][run].value, table.unit))}</td>'
 
 
 def _bar(figure: Figure, table: ScorerTable) -> str:
