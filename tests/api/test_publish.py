@@ -1,15 +1,21 @@
 """A published leaderboard: what stands in its pages, what does not, and what the command says."""
 
+import base64
+import gzip
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import ragrounds as rr
+from ragrounds.evals.benchmarks.licences import text_licence
 from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
+from tests.ui.report.making import passage, traced_events
 
 HOSTILE = '</td><script>alert(1)</script>"onclick="x\u202e'
 
@@ -125,3 +131,97 @@ def test_the_command(filled: Path, tmp_path: Path, command) -> None:
     assert "did not make (thesis.tex)" in done.stderr
     told = json.loads(command("publish", "site", "--json").stdout)
     assert told["runs"] == 3
+
+
+def everything(folder: Path) -> str:
+    """All that stands in a folder, with what pages hold packed."""
+    said = []
+    for path in folder.iterdir():
+        text = path.read_text(encoding="utf-8")
+        packed = re.findall(r'<script type="text/plain" id="[^"]+">([^<]*)</script>', text)
+        said += [path.name, text, *(gzip.decompress(base64.b64decode(data)).decode() for data in packed)]
+    return "\n".join(said)
+
+
+def traced(home: Path, benchmark: str, corpus: str | None) -> None:
+    """A run of one question whose attempt searched and asked a model; each text has a word of its own."""
+    asked = [
+        replace(one, id=f"{benchmark}/ward-7", text="A questionword?", options={"A": "an optionword", "B": "another"})
+        for one in questions(1, benchmark)
+    ]
+    with Store(home) as store:
+        events = traced_events(
+            store, 1, passages=[passage(text="A passageword.")], query="A queryword",
+            prompt="A promptword, passageword.", reply="A replyword",
+        )  # fmt: skip
+        identity = {"models": {"model": "test:model"}, "tier": "journaled", "corpus": corpus}
+        texts = {0: '{"answer_choice": "A", "because": "answerword"}'}
+        add_run(store, "rag", asked, [1], events={0: events}, texts=texts, identity=identity)
+
+
+WORDS = ("questionword", "optionword", "answerword", "replyword", "queryword", "promptword", "passageword", "ward-7")
+
+
+def shown_words(folder: Path) -> set[str]:
+    found = everything(folder)
+    return {word for word in WORDS if word in found}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "corpus", "attempts", "shown"),
+    [
+        ("jsonl/own", None, "licensed", set()),
+        ("jsonl/own", None, "never", set()),
+        ("mirage/medqa", "sample@1", "licensed", set()),
+        ("kqa", "sample@1", "never", set()),
+        ("kqa", "sample@1", "licensed", set(WORDS)),
+        ("kqa", "pubmed@1", "licensed", set(WORDS) - {"promptword", "passageword"}),
+        ("jsonl/own", "pubmed@1", "all", set(WORDS)),
+    ],
+)
+def test_texts_are_published_where_the_licence_lets_anybody(
+    home: Path, tmp_path: Path, benchmark: str, corpus: str | None, attempts: str, shown: set[str]
+) -> None:
+    traced(home, benchmark, corpus)
+    made = rr.publish(tmp_path / "site", attempts=attempts, progress=False)
+    assert shown_words(tmp_path / "site") == shown
+    assert bool(made.withheld) == (attempts == "licensed" and not shown)
+    assert (len(list((tmp_path / "site").glob("*-attempts.html"))) == 0) == (attempts == "never")
+    assert dead_links(tmp_path / "site") == []
+
+
+def test_a_digest_says_which_question_and_answer_to_whoever_has_them(home: Path, tmp_path: Path) -> None:
+    traced(home, "jsonl/own", None)
+    rr.publish(tmp_path / "site", progress=False)
+    question = ["jsonl/own/ward-7", "A questionword?", {"A": "an optionword", "B": "another"}]
+    answer = '{"answer_choice": "A", "because": "answerword"}'
+    found = everything(tmp_path / "site")
+    for parts in (question, [*question, answer]):
+        written = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+        assert f"SHA-256 {hashlib.sha256(written.encode()).hexdigest()}" in found
+
+
+def test_pages_of_attempts_are_kept_until_what_they_show_changes(filled: Path, tmp_path: Path) -> None:
+    def call(**more: str) -> tuple[int, dict[str, int]]:
+        made = rr.publish(tmp_path / "site", progress=False, **more)
+        return made.kept, {path.name: path.stat().st_mtime_ns for path in (tmp_path / "site").glob("*-attempts.html")}
+
+    first, times = call()
+    second, same = call()
+    assert (first, second) == (0, 2)
+    assert same == times
+    with Store(filled) as store:
+        run = store.run("stopped-run")
+        (score, *_) = [one for one in store.scores(run) if one.scorer == "strict"]
+        store.add_scores(run, [replace(score, value=0.5)])
+    kept, changed = call()
+    assert kept == 1
+    assert sum(changed[name] != times[name] for name in times) == 1
+    assert call(attempts="all")[0] == 0
+
+
+def test_what_licences_let_anybody_do() -> None:
+    assert [text_licence(name).free for name in ("sample", "kqa", "pubmedqa/test", "mrag/adint")] == [True] * 4
+    # Forbidden for some purposes, said elsewhere, not known, without a card.
+    others = ("ddi/test", "mirage/medqa", "mirage", "r2med/biology", "beir/scifact", "jsonl/own", "", "../sample")
+    assert [text_licence(name).free for name in others] == [False] * len(others)
