@@ -112,6 +112,6 @@ def test_everything_shown_tells_two_models_apart(store):
     told = [one.text for one in ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert all(told.count(name) == 1 for name in ours), "at its place"
     page = "".join(report_page(store, runs, found))
-    assert "<td>direct (a:m)</td>" in page
+    assert "direct (a:<wbr>m)</" in page
     assert "direct (a:&lt;n&gt;&lt;U+001B&gt;)</text>" in page
     assert "\x1b" not in page

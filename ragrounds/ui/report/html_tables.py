@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from ragrounds.ui.tables import TextTable, latex_label
+from ragrounds.ui.tables import Column, TextTable, latex_label
 from ragrounds.ui.text import safe
+
+_BREAKS = re.compile(r"[\[,_=:/.](?=[^\s\d])")
+"""Signs inside of names behind which a line may end; figures are never broken."""
 
 
 def text(value: object) -> str:
@@ -25,7 +29,7 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td{_right(column.right)}>{_linked(cell, (links or {}).get(number, '') if not place else '')}</td>"
+            _cell(column, cell, place, (links or {}).get(number, "") if not place else "")
             for place, (column, cell) in enumerate(zip(table.columns, row, strict=True))
         )
         + "</tr>"
@@ -37,8 +41,13 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
     )
 
 
-def _linked(cell: str, href: str) -> str:
-    return f'<a href="{text(href)}">{text(cell)}</a>' if href else text(cell)
+def _cell(column: Column, cell: str, place: int, href: str) -> str:
+    """A cell; the first of a row is its heading where it holds words. A name breaks behind its signs alone."""
+    if column.right:
+        return f'<td class="right">{text(cell)}</td>'
+    shown = _BREAKS.sub(r"\g<0><wbr>", text(cell))
+    inside = f'<a href="{text(href)}">{shown}</a>' if href else shown
+    return f"<td>{inside}</td>" if place else f'<th scope="row">{inside}</th>'
 
 
 def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:

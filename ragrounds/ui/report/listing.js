@@ -1,6 +1,6 @@
 // The list of attempts: filtered, sorted, and drawn only where it is looked at.
 const state = { about: null, index: null, cell: {}, order: [], chosen: -1, height: 44, texts: [], found: null,
-  search: 0, drawn: 0 };
+  search: 0, drawn: 0, short: [] };
 
 function drawRows() {
   const list = byId("list");
@@ -35,23 +35,33 @@ function drawRow(attempt, place) {
   const read = get("prediction") ? `${get("prediction")} ` : "";
   const ended = outcome === "answered" ? "" : `${outcome.replace("_", " ")} `;
   const used = figure("tokens", attempt) === null ? "" : `${tokens(figure("tokens", attempt))} tok`;
-  row.append(el("span", sign, style), el("span", question[0] + epoch, "name"),
-    el("span", several ? state.about.runs[get("run")][1] : "", "agent"), el("span", `${ended}${read}${used}`, "used"),
-    el("span", question[3], "what"));
+  const close = el("span", null, "used");
+  close.append(el("span", ended + read, "read"), el("b", used));
+  const mark = el("span", sign, style);
+  mark.setAttribute("aria-hidden", "true");
+  row.append(mark, el("span", `${said}, `, "unseen"), el("span", question[0] + epoch, "name"),
+    el("span", several ? state.short[get("run")] : "", "agent"), close, el("span", question[3], "what"));
   const signs = get("signs") ? get("signs").split(" ") : [];
   if (signs.length) {
     const hops = el("span", null, "hops");
+    hops.setAttribute("aria-hidden", "true");
     hops.append(...signs.map((one) => {
       const hop = el("span", null, `hop ${hopStyle(one)}`);
       hop.append(el("span", "", "query"), el("b", one));
       return hop;
     }));
-    row.append(hops);
+    const count = `${signs.length} ${signs.length === 1 ? "search" : "searches"}`;
+    row.append(hops, el("span", `, ${count}${signs.some((one) => one.includes("★")) ? ", gold found" : ""}`, "unseen"));
   }
-  const searches = signs.length ? `, ${signs.length} ${signs.length === 1 ? "search" : "searches"}` : "";
-  row.setAttribute("aria-label", visible(`${said}, ${question[0]}${epoch}, ${state.about.runs[get("run")][1]}, `
-    + `${outcome.replace("_", " ")} ${read}${searches}`));
   return row;
+}
+
+// Names without what all of them begin with, so that a row that is too short for a name still tells them apart.
+function shortNames(names) {
+  let same = 0;
+  while (names.length > 1 && names.every((name) => name[same] !== undefined && name[same] === names[0][same])) same += 1;
+  const cut = Math.max(...["[", ",", "=", " "].map((sign) => names[0].lastIndexOf(sign, same - 1))) + 1;
+  return same > 12 && cut > 0 ? names.map((name) => `…${name.slice(cut)}`) : names;
 }
 
 const hopStyle = (sign) => sign.includes("!") ? "fault" : sign.includes("●") ? "seen" : sign.includes("★") ? "unseen" : "none";
@@ -229,6 +239,7 @@ function prepare() {
   const { index, about } = state;
   state.cell = { question: [], chunk: [], signs: [], ...index.columns };
   if (state.cell.signs.some(Boolean)) { state.height = 66; byId("list").classList.add("with-hops"); }
+  state.short = shortNames(about.runs.map(([, agent]) => agent));
   const seen = (place) => [...new Set(index.questions.map((question) => question[place]))].filter(Boolean).sort();
   options("f-run", about.runs.map(([, agent], number) => [number, `#${number + 1} ${agent}`]));
   options("f-dataset", seen(1).map((name) => [name, name]));

@@ -62,8 +62,8 @@ def two_runs(store):
 
 def listed(browser):
     return browser.run(
-        "return [...document.querySelectorAll('.row')].map(row => row.getAttribute('aria-label').split(', ')"
-        ".slice(1, 3).join(' '))"
+        "return [...document.querySelectorAll('.row')].map(row => "
+        "['.name', '.agent'].map(part => row.querySelector(part).textContent).join(' '))"
     )
 
 

@@ -57,7 +57,7 @@ def test_opened_filtered_searched_and_unfolded(browser, written, two_runs):
     choose(browser, "#f-subject", "heart")
     assert browser.text("#count") == "6 of 12"
     choose(browser, "#f-score", "right")
-    assert shown(browser) == ["✓x/one/1ragA 210 tokWhat of case 1?"]
+    assert shown(browser) == ["✓right, x/one/1ragA 210 tokWhat of case 1?"]
     choose(browser, "#f-subject", "")
     choose(browser, "#f-score", "")
     choose(browser, "#f-run", "1")
@@ -106,7 +106,7 @@ def test_keys_move_through_the_list(browser, written, two_runs):
     assert chosen.get_attribute("aria-posinset") == "2"
     assert chosen.get_attribute("aria-setsize") == "12"
     assert browser.find("#list").get_attribute("aria-activedescendant") == chosen.get_attribute("id")
-    assert chosen.get_attribute("aria-label") == "right, x/one/0, rag, answered A "
+    assert chosen.accessible_name == "right, x/one/0 rag A 110 tok What of case 0?"
     browser.wait(lambda: browser.all("#title"))
     focused(browser).send_keys("\ue007")  # enter
     assert browser.run("return document.activeElement.id") == "title"

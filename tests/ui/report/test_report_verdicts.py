@@ -54,8 +54,8 @@ def shown(home, **more):
         page = "".join(report_page(store, runs, compare(store, runs), attempts=False, **more))
     body = page.partition('<section id="judges">')[2].partition("</section>")[0]
     rows = [
-        [unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)]
-        for row in re.findall(r"<tr>(.*?)</tr>", body)
+        [unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)]
+        for row in re.findall(r"<tr>(.*?)</tr>", re.sub(r"<thead>.*?</thead>", "", body))
     ]
     return body, [row for row in rows if row]
 

@@ -118,6 +118,14 @@ def test_a_cell_may_lead_somewhere_and_nothing_in_it_is_markup(page):
     assert page.run("return document.querySelector('tbody a').getAttribute('href')") == "other.html"
     assert page.text("tbody a") == "direct | <b>x</b>"
     assert page.all("tbody b") == []
+    heads = page.run("return [...document.querySelectorAll('tbody th[scope=row]')].map(head => head.textContent)")
+    assert heads == [row[0] for row in TABLE.rows]
+
+
+def test_names_break_behind_their_signs_and_figures_nowhere():
+    table = TextTable(key="x", title="x", columns=(Column("agent", right=False), Column("n", right=False)),
+                      rows=(("a_b[c=d,e=2.5]", "1,000.5"),))  # fmt: skip
+    assert '<th scope="row">a_<wbr>b[<wbr>c=<wbr>d,<wbr>e=2.5]</th><td>1,000.5</td>' in html_table(table)
 
 
 def test_a_table_that_scrolls_can_be_reached_by_keys(page):
