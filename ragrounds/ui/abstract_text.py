@@ -14,6 +14,8 @@ from ragrounds.ui.text import number_of, one_line, p_value, percent, safe
 
 _NAMED = 8
 """Systems up to which a sentence names each."""
+_TOLD = 3
+"""Systems up to which a conclusion names those that are behind."""
 _WORDS = {
     "not_run": "not made yet; they count as not correct",
     "failed": "failed; they count as not correct",
@@ -72,7 +74,7 @@ def model_words(systems: Sequence[AbstractSystem], names: Mapping[str, str]) -> 
         return f"with {number_of(len({name for models in by_models for name in models}), 'model')}"
     said = []
     for models, runs in by_models.items():
-        who = f"({listed([names[run] for run in runs])})"
+        who = f"({listed([names[run] for run in runs]) if len(systems) <= _NAMED else number_of(len(runs), 'system')})"
         said.append(f"{_and([one_line(name, 80) for name in models]) or 'a model that is not recorded'} {who}")
     return f"with {_and(said)}"
 
@@ -98,6 +100,8 @@ def conclusion_sentence(found: Finding, names: Mapping[str, str]) -> str:
             return f"{under}, {name} is ahead of {whom} {level}: {value}, {nearest}."
         case "ahead of some":
             told = listed([names[one.worse] for one in reversed(found.ahead)])
+            if len(found.ahead) > _TOLD:
+                told = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
             apart = difference_words(found, names, len(found.ahead) > 1, test_words(found))
             return (
                 f"{under}, {name} has the best figure, {value}. It is ahead of {told} {level}, {apart}, and "
@@ -141,10 +145,12 @@ def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
 
 
 def missing_commands(abstract: Abstract) -> list[str]:
-    """The commands that make what is missing, each once."""
+    """The commands that make what is missing, each once. Answers that were imported cannot be made here."""
+    imported = {one.run for one in abstract.systems if one.imported}
     made = [
-        f"ragrounds runs resume {one.run}" if not one.scorer else described(one.scorer).command([one.run])
+        described(one.scorer).command([one.run]) if one.scorer else f"ragrounds runs resume {one.run}"
         for one in abstract.lacks
+        if one.scorer or one.run not in imported
     ]
     return list(dict.fromkeys(made))
 

@@ -22,10 +22,13 @@ def incomplete_section(abstract: Abstract, names: Mapping[str, str]) -> str:
     commands = missing_commands(abstract)
     shown = "".join(f"<code>{text(command)}</code>" for command in commands[:_LINES])
     more = f"<p>And {len(commands) - _LINES:,} more.</p>" if len(commands) > _LINES else ""
+    made = (
+        f'<details><summary>Commands that make what is missing</summary><div class="commands">{shown}</div>{more}'
+        "</details>"
+    )
     return (
         '<aside class="incomplete" role="note" aria-labelledby="incomplete"><h2 id="incomplete">Incomplete</h2>'
-        f"<ul>{lines}</ul><details><summary>What makes what is missing</summary>"
-        f'<div class="commands">{shown}</div>{more}</details></aside>\n'
+        f"<ul>{lines}</ul>{made if commands else ''}</aside>\n"
     )
 
 

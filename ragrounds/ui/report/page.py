@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
+from ragrounds.evals.analyses.hop_profile import hop_profile
 from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
@@ -26,7 +27,7 @@ from ragrounds.ui.report.front_matter import abstract_section, citation_section,
 from ragrounds.ui.report.html_tables import tables_and_remarks, text
 from ragrounds.ui.report.judges import arena_parts, verdict_parts
 from ragrounds.ui.report.methods import UsedParts, methods
-from ragrounds.ui.report.results import LABEL, results_section
+from ragrounds.ui.report.results import LABEL, figure, results_section
 from ragrounds.ui.report.scripts import asset, page_script
 from ragrounds.ui.text import number_of
 from ragrounds.ui.theme import theme_style
@@ -68,17 +69,18 @@ def report_page(
     script = page_script(attempts=attempts)
     names, labels = agent_names(comparison), agent_names(comparison, LABEL)
     found = abstract(store, runs, comparison, scorers)
-    notes = sections.named_notes(comparison.notes, names)
-    behaviour = sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
+    notes = sections.named_notes(comparison.notes, labels)
+    behaviour = figure(hop_profile(store, runs, labels, seed))
+    behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
-        "Abstract": abstract_section(found, names, notes),
+        "Abstract": abstract_section(found, labels, notes),
         "Results": results_section(comparison, scorers),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
         "Arena": tables_and_remarks(arena_parts(store, runs, labels)),
         "Methods": _methods(store, comparison, runs, shown),
         "How to cite": citation_section(citations(runs, found.datasets)),
-        "Limitations": sections.limitations_section(limitations(store, runs, comparison, scorers), notes, names),
+        "Limitations": sections.limitations_section(limitations(store, runs, comparison, scorers), notes, labels),
         "Fingerprints": sections.fingerprint_section(runs, hide, names),
     }
     made = {name: body for name, body in parts.items() if body}
@@ -88,7 +90,7 @@ def report_page(
     yield head(
         hide(heading), [*made, *(["Attempts"] if attempts else [])], page_style(), script, links, hide(_subtitle(found))
     )
-    yield hide(incomplete_section(found, names))
+    yield hide(incomplete_section(found, labels))
     for name, body in made.items():
         yield section(name, hide(body))
     if attempts:

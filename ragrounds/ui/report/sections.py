@@ -36,7 +36,7 @@ def analyses_section(
         parts.append(figure(result.picture))
         parts.append(html_table(analysis_table(result.table, scorer)))
         if result.table.note:
-            parts.append(f"<p>{text(result.table.note)}</p>")
+            parts.append(f"<p>{text(*named_notes([result.table.note], called))}</p>")
     return "".join(parts)
 
 
