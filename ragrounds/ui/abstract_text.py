@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Finding, Lack
+from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack, ScorerFinding
 from ragrounds.evals.scorers import described, figure_word
 from ragrounds.ui.comparison_verdict import all_others, alone_words, difference_words, figure_words, listed, verdict
 from ragrounds.ui.text import number_of, one_line, p_value, percent, safe
@@ -85,7 +85,7 @@ def days(systems: Sequence[AbstractSystem]) -> str:
     return f"on {first}" if first == last else f"between {first} and {last}"
 
 
-def conclusion_sentence(found: Finding, names: Mapping[str, str]) -> str:
+def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
     """What can be concluded under a scorer, or that nothing can."""
     level = f"at the {percent(found.level, 0)} % level"
     word = figure_word(found.scorer)
@@ -96,13 +96,13 @@ def conclusion_sentence(found: Finding, names: Mapping[str, str]) -> str:
             return f"{under}, {name} has {alone_words(found.best, found.unit)}. One run alone is set against no other."
         case "ahead":
             whom = all_others(len(found.ahead))
-            nearest = difference_words(found, names, len(found.ahead) > 1, test_words(found))
+            nearest = difference_words(found, names, len(found.ahead) > 1, carried_by(found))
             return f"{under}, {name} is ahead of {whom} {level}: {value}, {nearest}."
         case "ahead of some":
             told = listed([names[one.worse] for one in reversed(found.ahead)])
             if len(found.ahead) > _TOLD:
                 told = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
-            apart = difference_words(found, names, len(found.ahead) > 1, test_words(found))
+            apart = difference_words(found, names, len(found.ahead) > 1, carried_by(found))
             return (
                 f"{under}, {name} has the best figure, {value}. It is ahead of {told} {level}, {apart}, and "
                 f"not told from {listed([names[run] for run in found.untold])}{_power(found)}."
@@ -121,7 +121,7 @@ def conclusion_sentence(found: Finding, names: Mapping[str, str]) -> str:
             )
 
 
-def test_words(found: Finding) -> str:
+def carried_by(found: ScorerFinding) -> str:
     """The test that carries the smallest difference, as it stands after an interval."""
     one = found.ahead[0]
     if one.p is None:
@@ -159,7 +159,7 @@ def _each(found: Sequence[Lack], names: Mapping[str, str]) -> str:
     return "; ".join(f"{names[one.run]}: {one.count:,} of {one.of:,}" for one in found)
 
 
-def _power(found: Finding) -> str:
+def _power(found: ScorerFinding) -> str:
     """Which difference would have been seen; nothing where that is not known."""
     if found.mde is None or found.unit != "percent":
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragrounds.evals.compare.abstract import Finding, finding
+from ragrounds.evals.compare.abstract import ScorerFinding, finding
 from ragrounds.evals.compare.comparison import Comparison, RunFigures
 from ragrounds.evals.compare.conclusions import Conclusion
 from ragrounds.ui.text import TOO_FEW, figure_text, in_scale, number_of, percent, points
@@ -32,7 +32,7 @@ def verdict_lines(
             yield f"{table.scorer}: {names[run] if alone else f'{short[run]} {names[run]}'} {verdict(found, short)}."
 
 
-def verdict(found: Finding, names: Mapping[str, str]) -> str:
+def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
     """What is said of the run with the best figure, as the rest of a sentence.
 
     Args:
@@ -84,7 +84,7 @@ def figure_words(line: RunFigures, unit: str) -> str:
     return f"{value} (95 %: {low} to {high})"
 
 
-def difference_words(found: Finding, names: Mapping[str, str], named: bool, test: str = "") -> str:
+def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool, test: str = "") -> str:
     """How far the nearest run that the best is told from is behind.
 
     Args:

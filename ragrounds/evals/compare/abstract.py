@@ -23,7 +23,7 @@ are told apart. ``untested``: no test says which differ."""
 LackKind = Literal["not_run", "failed", "paused", "unjudged", "unscored"]
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class ScorerFinding(Struct, frozen=True, kw_only=True):
     """What can be concluded under one scorer."""
 
     scorer: str
@@ -85,7 +85,7 @@ class Abstract(Struct, frozen=True, kw_only=True):
     questions: int
     epochs: int
     systems: tuple[AbstractSystem, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[ScorerFinding, ...]
     """One for each headline that has a figure."""
     lacks: tuple[Lack, ...]
 
@@ -119,7 +119,7 @@ def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers:
     )
 
 
-def finding(table: ScorerTable) -> Finding | None:
+def finding(table: ScorerTable) -> ScorerFinding | None:
     """What a table lets one conclude; ``None``: no run has a figure in it."""
     known = [line for line in table.lines if line.overall.value is not None]
     if not known:
@@ -132,7 +132,7 @@ def finding(table: ScorerTable) -> Finding | None:
     ahead = tuple(sorted((one for one in held if one.better == best.run), key=lambda one: one.difference))
     told = {one.worse for one in ahead}
     untold = tuple(line.run for line in table.lines if line.run not in told and line.run != best.run)
-    return Finding(
+    return ScorerFinding(
         scorer=table.scorer,
         unit=table.unit,
         direction=table.direction,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.licences import TextLicence, text_licence
-from ragrounds.evals.compare.abstract import Abstract, Finding, abstract
+from ragrounds.evals.compare.abstract import Abstract, ScorerFinding, abstract
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.conclusions import conclusions, untested
 from ragrounds.evals.compare.pairs import EVERY_PAIR, MOST_PAIRS, PairChoice
@@ -196,7 +196,7 @@ def _ranking(
     )
 
 
-def places(table: ScorerTable, found: Finding) -> dict[str, Place]:
+def places(table: ScorerTable, found: ScorerFinding) -> dict[str, Place]:
     """The places that the corrected tests of a table leave open to each run that was tested against all others, or to
     the best ones, where these alone were tested; none where no test says anything. What attempts that are still open
     could turn round counts for nothing."""
