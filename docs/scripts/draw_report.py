@@ -29,7 +29,7 @@ def main() -> None:
         page = Path(home) / "report.html"
         for arguments in (
             ("run", "--display", "none"),
-            ("compare", *RUNS, "--svg", str(PICTURES / "frontier.svg")),
+            ("compare", *RUNS, "--plot", str(PICTURES / "frontier.svg"), "--picture", "frontier"),
             ("report", *RUNS, "--out", str(page)),
         ):
             command = [sys.executable, "-m", "ragrounds", *arguments]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Run
     from ragrounds.settings import Settings
+    from ragrounds.ui.plot import PictureMaker
 
 Live = Callable[["Arena"], AbstractContextManager[Callable[["FinishedMatch"], None]]]
 """Opened when an arena begins to play: what it gives is told of every match that ends."""
@@ -106,6 +108,16 @@ class ArenaStand(Result, frozen=True, kw_only=True):
     def brief(self) -> str:
         """Its id, and who plays."""
         return f"{self.report.id}: {agents_text(self.report.names)}"
+
+    def own_pictures(self) -> Mapping[str, PictureMaker]:
+        """The ratings on each axis, by its name."""
+        from ragrounds.ui.plot import PictureMaker
+        from ragrounds.ui.result_pictures import rating_forest
+
+        return {
+            axis.axis: PictureMaker(partial(rating_forest, self.report, axis), f"ratings are withheld: {axis.withheld}")
+            for axis in self.report.axes
+        }
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The ratings, and what the judges said."""

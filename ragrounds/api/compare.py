@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.store.repricing import RepricedModel
     from ragrounds.records import Run
     from ragrounds.settings import Settings
+    from ragrounds.ui.plot import PictureMaker
 
 _COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
 _FORMER_COSTS = {"cold": "uncached", "spent": "paid"}
@@ -52,6 +53,10 @@ class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     """Where claims do not hold: the questions that speak against them."""
     scorers: tuple[str, ...] = ()
     """The scorers that were asked for; none: the headline's and those beside it."""
+
+    def by_scorer(self) -> str:
+        """The first scorer that was asked for."""
+        return self.scorers[0] if self.scorers else ""
 
     @property
     def decision(self) -> Decision:
@@ -135,6 +140,12 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
     def brief(self) -> str:
         """The table's title."""
         return self.result.table.title
+
+    def own_pictures(self) -> Mapping[str, PictureMaker]:
+        """The picture of the analysis."""
+        from ragrounds.ui.plot import PictureMaker
+
+        return {self.result.name: PictureMaker(lambda: self.shown.picture)}
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The table, with the columns of this analysis; a figure is followed by the ends of its interval."""

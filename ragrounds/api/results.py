@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
     import polars
     from rich.console import Console
 
+    from ragrounds.evals.analyses.pictures import Picture
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.settings import Settings
+    from ragrounds.ui.plot import PictureMaker, Plot
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -78,6 +82,37 @@ class Result(Struct, frozen=True, kw_only=True):
         chosen = self._frame(frame)
         with self.parts(chosen) as parts:
             return polars_frame(chosen, parts)
+
+    def own_pictures(self) -> Mapping[str, PictureMaker]:
+        """What draws the pictures of this result, by their names; the natural one first."""
+        return {}
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """The names of the pictures that :meth:`plot` draws."""
+        return tuple(self.own_pictures())
+
+    def plot(self, picture: str = "", file: str | Path | None = None, *, theme: str = "light") -> Plot:
+        """A picture of this result: a notebook shows it, ``print`` draws it with letters.
+
+            result.plot("differences", "differences.pdf")
+
+        Args:
+            picture: one of `pictures`; empty: the first of them.
+            file: also keep it here, by the end of the name as SVG, PNG or PDF. The last two need the extra ``plot``.
+            theme: ``light`` or ``dark``.
+
+        Raises:
+            UserError: this result has no such picture, or nothing to draw in it; a file that cannot be written; PNG or
+                PDF without what draws them.
+        """
+        from ragrounds.ui.plot import Plot, chosen_picture, chosen_theme
+
+        name, drawn = chosen_picture(self.own_pictures(), picture, type(self).__name__)
+        made = Plot(name, drawn, chosen_theme(theme))
+        if file is not None:
+            made.save(file)
+        return made
 
     def __str__(self) -> str:
         from ragrounds.ui.notebook import text_of
@@ -163,6 +198,28 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         agents = values or list(names.values())
         asked = f"{number_of(self.comparison.questions, 'question')} of {self.comparison.benchmark}"
         return f"{asked}; {agents_text(agents)}{by}"
+
+    def by_scorer(self) -> str:
+        """The scorer whose scores its pictures show; empty: the first headline's."""
+        return ""
+
+    def own_pictures(self) -> Mapping[str, PictureMaker]:
+        """Scores, differences, cost, datasets, how attempts ended and were read, search by search."""
+        from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES
+        from ragrounds.ui.plot import PictureMaker
+
+        made = {
+            name: PictureMaker(partial(one.draw, self.comparison, self.by_scorer()), one.lacking)
+            for name, one in COMPARISON_PICTURES.items()
+        }
+        return {**made, "hops": PictureMaker(self._hops, "no attempt of these runs made a search")}
+
+    def _hops(self) -> Picture | None:
+        from ragrounds.evals.analyses.hop_profile import hop_profile
+        from ragrounds.ui.comparison_tables import agent_names
+
+        with opened_runs(self.ids, self.settings) as (store, runs):
+            return hop_profile(store, runs, agent_names(self.comparison))
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The figures, the pairs, the classes, and the frames of the runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from ragrounds.evals.retrieval.bench import BenchDifference, QueryDifference
     from ragrounds.settings import Settings
+    from ragrounds.ui.plot import PictureMaker
 
 
 class BenchRow(Struct, frozen=True, kw_only=True):
@@ -62,6 +64,17 @@ class RetrievalBench(Result, frozen=True, kw_only=True):
         """Each retriever with its mean."""
         shown = [f"{row.retriever} {row.mean:.4f}" for row in self.rows if row.mean is not None]
         return f"{', '.join(shown)} {self.measure} over {len(self.sets)} sets"
+
+    def own_pictures(self) -> Mapping[str, PictureMaker]:
+        """The means of every set, and the paired differences over all sets."""
+        from ragrounds.ui.plot import PictureMaker
+        from ragrounds.ui.result_pictures import ONE_RETRIEVER, bench_means, retrieval_differences
+
+        rows = [(row.retriever, row.values, row.mean) for row in self.rows]
+        return {
+            "means": PictureMaker(partial(bench_means, self.measure, self.sets, rows), "the measure is no share"),
+            "differences": PictureMaker(partial(retrieval_differences, self.comparisons), ONE_RETRIEVER),
+        }
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The measures, and the values of every query."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.retrieval.trec import Judgements
     from ragrounds.records import Passage
     from ragrounds.settings import Settings
+    from ragrounds.ui.plot import PictureMaker
 
 
 class RetrievalRequest(Struct, frozen=True, kw_only=True):
@@ -119,6 +120,16 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
         first = self.measures[0]
         had = [entry for entry in self.entries if entry[first] is not None]
         return ", ".join(f"{entry['retriever']} {entry[first]:.4f}" for entry in had) + f" {first}"
+
+    def own_pictures(self) -> Mapping[str, PictureMaker]:
+        """The means, and the paired differences by the first measure."""
+        from ragrounds.ui.plot import PictureMaker
+        from ragrounds.ui.result_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means
+
+        return {
+            "means": PictureMaker(partial(retrieval_means, self.entries, self.measures), "no measure is a share"),
+            "differences": PictureMaker(partial(retrieval_differences, self.comparisons), ONE_RETRIEVER),
+        }
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The measures, and the values of every query where they were kept."""

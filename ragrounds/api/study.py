@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,8 +49,11 @@ from ragrounds.evals.studies.table import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ragrounds.evals.analyses.analysis import AnalysisResult
+    from ragrounds.evals.analyses.pictures import Picture
     from ragrounds.evals.store.store import Store
     from ragrounds.settings import Settings
+    from ragrounds.ui.plot import PictureMaker
 
 _OVERRIDES = ("model", "base_url", "alias", "corpus", "limit", "per_dataset", "epochs", "imported")
 
@@ -88,6 +92,16 @@ class StudyResult(Result, frozen=True, kw_only=True):
         """The title, and how many cells are done."""
         return f"{self.table.title}: {self.table.count('done'):,} of {len(self.table.cells):,} cells"
 
+    def own_pictures(self) -> Mapping[str, PictureMaker]:
+        """The table, and the pictures of its analyses by their names."""
+        from ragrounds.ui.plot import PictureMaker
+        from ragrounds.ui.study_tables import study_picture
+
+        kind = self.study.picture or "bars"
+        made = {"table": PictureMaker(partial(study_picture, self.table, kind), "no cell has a share to show yet")}
+        found = [one.result for one in self.findings if one.result is not None]
+        return made | {one.name: PictureMaker(partial(_of_analysis, one)) for one in found}
+
     def own_frames(self) -> tuple[Frame, ...]:
         """The cells."""
         return (STUDY_CELLS,)
@@ -96,6 +110,10 @@ class StudyResult(Result, frozen=True, kw_only=True):
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
         """A row for each cell."""
         yield iter([[_cell_row(self.table, cell) for cell in self.table.cells]])
+
+
+def _of_analysis(found: AnalysisResult) -> Picture:
+    return found.picture
 
 
 def _cell_row(table: StudyTable, cell: TableCell) -> Row:

@@ -9,7 +9,8 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import print_json, say, tell, write_picture
+from ragrounds.cli.options import PlotOptions, grouped
+from ragrounds.cli.output import draw_picture, print_json, say, tell
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ app.add_typer(analyses)
 
 
 @app.command("analyse")
+@grouped
 def analyse_command(
     name: Annotated[
         str,
@@ -45,24 +47,25 @@ def analyse_command(
     ] = None,
     names: options.Names = None,
     seed: options.Seed = 0,
-    svg: options.Svg = None,
+    *,
+    plot: PlotOptions,
     as_json: options.AsJson = False,
 ) -> None:
     """Draw one analysis of stored runs, with its table. No model is asked and nothing is searched again.
 
     Examples:
 
-      ragrounds analyse passages 'vanilla_rag[top_k=1]' 'vanilla_rag[top_k=8]' --svg passages.svg
+      ragrounds analyse passages 'vanilla_rag[top_k=1]' 'vanilla_rag[top_k=8]' --plot passages.svg
 
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
     from ragrounds.api.aliases import parse_names
     from ragrounds.api.compare import analyse
     from ragrounds.ui.analysis_tables import print_analysis
-    from ragrounds.ui.chart_svg import svg as drawn_svg
 
     if name == "list":
         raise UserError("`ragrounds analyse list` is now `ragrounds analyses ls`.")
+    plot.check()
     found = analyse(
         name,
         runs or (),
@@ -74,12 +77,11 @@ def analyse_command(
         names=parse_names(names or ()),
         seed=seed,
     )
-    if svg:
-        write_picture(svg, drawn_svg(found.shown.picture), found.shown.picture.title)
     if as_json:
         print_json(found.result)
     else:
         print_analysis(found.shown)
+    draw_picture(found, plot)
 
 
 def _passages(texts: list[str]) -> dict[str, int]:

@@ -11,8 +11,8 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
-from ragrounds.cli.options import GuardedBudget, Options, ServerOptions, grouped, journal_mode
-from ragrounds.cli.output import print_json, say, tell
+from ragrounds.cli.options import GuardedBudget, Options, PlotOptions, ServerOptions, grouped, journal_mode
+from ragrounds.cli.output import draw_picture, print_json, say, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,6 +73,7 @@ def play_command(
     rules: RuleOptions,
     budget: GuardedBudget,
     server: ServerOptions,
+    plot: PlotOptions,
     concurrency: options.Concurrency = None,
     journal: options.Journal = "reuse",
     plan: Annotated[bool, typer.Option("--plan", help="Only say how many calls it takes; ask nobody.")] = False,
@@ -96,6 +97,7 @@ def play_command(
     from ragrounds.ui.progress.arena import LiveArena
     from ragrounds.ui.text import number_of
 
+    plot.check()
     if plan:
         _print_estimate(runs, judge or (), server, rules, as_json)
         return
@@ -118,6 +120,7 @@ def play_command(
     _print_stand(played, as_json)
     if any((axis.missing and not axis.matches) or axis.uninformed for axis in played.report.axes):
         raise typer.Exit(3)
+    draw_picture(played, plot)
 
 
 def _print_stand(stand: ArenaStand, as_json: bool) -> None:
@@ -163,17 +166,22 @@ def list_command(as_json: options.AsJson = False) -> None:
 
 
 @arena.command("show")
+@grouped
 def show_command(
+    plot: PlotOptions,
     name: ArenaName = "",
     resamples: options.Resamples = 1000,
     names: options.Names = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show an arena as it stands. No model is asked."""
+    """Show an arena as it stands. No model is asked. --picture is an axis, by its name."""
     from ragrounds.api.aliases import parse_names
     from ragrounds.api.arena import show_arena
 
-    _print_stand(show_arena(name, resamples=resamples, names=parse_names(names or ())), as_json)
+    plot.check()
+    shown = show_arena(name, resamples=resamples, names=parse_names(names or ()))
+    _print_stand(shown, as_json)
+    draw_picture(shown, plot)
 
 
 @arena.command("rm")

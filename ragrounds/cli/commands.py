@@ -25,6 +25,7 @@ FORMER_OPTIONS = {
     "--raters": "--experts",
     "--replicates": "--resamples",
     "--sample": "--sheet-size",
+    "--svg": "--plot",
     "--to": "--out",
     "--upload": "--endpoint",
     "--url": "--endpoint",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.options import Options, grouped
-from ragrounds.cli.output import exit_by, one_format, print_json, say, tell, write_picture
+from ragrounds.cli.options import Options, PlotOptions, grouped
+from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, tell
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -67,21 +66,24 @@ def compare_command(
             "--assert", help="A claim to check: exit code 1 if it fails, 4 if it cannot be told (repeatable)."
         ),
     ] = None,
-    svg: options.Svg = None,
     *,
+    plot: PlotOptions,
     form: FormOptions,
 ) -> None:
     """Accuracy with intervals, outcomes, tokens, cost paid and uncached, seconds; paired differences with their tests;
     the cost-accuracy frontier.
 
     Runs whose questions, epochs or scorers differ are refused, or compared on what they share with --common.
-    All pairs are tested, up to 25 runs; of more, --baseline RUN or --top K says which.
+    All pairs are tested, up to 25 runs; of more, --baseline RUN or --top K says which. --picture is scores,
+    differences, frontier, datasets, statuses, answers or hops.
 
     Examples:
 
       ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --group-by subject --as 'direct_cot=No search'
 
       ragrounds compare 'direct[seed=1]' 'direct[seed=2]' vanilla_rag --baseline direct
+
+      ragrounds compare direct_cot search_o1 --plot differences.pdf --picture differences
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
@@ -90,6 +92,7 @@ def compare_command(
     from ragrounds.cli.run_choice import chosen_runs
 
     printed, scorers = form.chosen(), scorer or []
+    plot.check()
     frontier_measure(cost)  # what is wrong with options is said before anybody is asked
     meant = chosen_runs([*runs, *([baseline] if baseline else [])], which.latest)
     if which.question:
@@ -107,9 +110,8 @@ def compare_command(
         names=parse_names(which.names or ()),
         seed=seed,
     )
-    if svg:
-        _draw_frontier(found, scorers, svg)
     _print(found, scorers, printed)
+    draw_picture(found, plot)
     _say_claims(found, quiet=form.as_json)
 
 
@@ -156,25 +158,6 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         tell((latex if form == "--latex" else markdown)(tables, comparison.notes), nl=False)
     else:
         found.draw(results_console())
-
-
-def _draw_frontier(found: CompareResult, scorers: Sequence[str], path: Path) -> None:
-    from ragrounds.ui.chart_svg import svg
-    from ragrounds.ui.comparison_tables import agent_names, numbered
-    from ragrounds.ui.frontier import frontier_picture
-
-    comparison = found.comparison
-    for table, _ in comparison.shown(scorers):
-        if table.frontier is not None:
-            names = numbered(comparison), agent_names(comparison, 90)
-            write_picture(
-                path, svg(frontier_picture(table.frontier, table.scorer, *names)), f"the frontier under {table.scorer}"
-            )
-            return
-    raise UserError(
-        "There is no frontier to draw: no run has a known cost above 0. Give prices in prices.toml, or choose what to "
-        "count with --cost tokens, calls or seconds."
-    )
 
 
 def _say_claims(found: CompareResult, quiet: bool) -> None:

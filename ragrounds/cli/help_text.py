@@ -15,7 +15,7 @@ _NAMES = {
     "COLUMN": "--cluster --column --item --rater",
     "DOLLARS": "--max-cost",
     "EXPECTED": "--trajectory",
-    "FILE": "--axes --guard --html --human --qrels --ratings --run --svg --synonyms --table",
+    "FILE": "--axes --guard --html --human --qrels --plot --ratings --run --synonyms --table",
     "FILTER": "--where",
     "ENGINE:ADDRESS": "--to",
     "FORM": "--format",
@@ -31,8 +31,8 @@ _NAMES = {
     "--max-citations --max-other-citations --max-questions --max-right --max-total-tokens --min-matches --min-rating "
     "--min-words --negative --per-dataset --port --positive --reranked --resamples --rounds --rpm --sample --seed "
     "--sheet-size --threads --top --top-k --tpm --tries --workers",
-    "NAME": "--against --alias --analysis --arena --axis --fault --only --parameter --profile --query-generation "
-    "--recipe --row --scorer --split --study --voter",
+    "NAME": "--against --alias --analysis --arena --axis --fault --only --parameter --picture --profile "
+    "--query-generation --recipe --row --scorer --split --study --voter",
     "NAME[KEY=VALUE]": "--agent --chunker --embedder --retriever",
     "NAME|FAMILY:PATH": "--benchmark --corpus --from",
     "PATH": "--ids --out --published --vectors --write-runs",
@@ -55,6 +55,7 @@ _NAMES = {
     "en|zh": "--language",
     "full|plain|json|none": "--display",
     "given|shared": "--order",
+    "light|dark": "--theme",
     "local|ray": "--engine",
     "published|full|adaptive": "--schedule",
     "reuse|replay|fresh": "--journal",

@@ -65,7 +65,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 OutFile = Annotated[Path, typer.Option("--out", "-o", help="The file to write.")]
-Svg = Annotated[Path | None, typer.Option("--svg", help="Write the picture to this file as SVG.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of every draw: samples, orders, bootstraps.")]
 Epoch = Annotated[int, typer.Option("--epoch", min=0, help="Which of the run's epochs, from 0.")]
 Scorers = Annotated[
@@ -158,6 +157,46 @@ class GuardedBudget(BudgetOptions, frozen=True, kw_only=True):
             "or a number.",
         ),
     ] = "50%"
+
+
+class PlotOptions(Options, frozen=True, kw_only=True):
+    """A picture of the result."""
+
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw a picture into this file: .svg, .png or .pdf.")] = (
+        None
+    )
+    picture: Annotated[
+        str,
+        typer.Option(
+            "--picture", help="Which one; a name that there is not lists them. [default: the first]", show_default=False
+        ),
+    ] = ""
+    theme: Annotated[str, typer.Option("--theme", help="Its colours: light or dark.")] = "light"
+
+    def check(self) -> None:
+        """Say before anything is done what is wrong with these.
+
+        Raises:
+            UserError: a file that cannot hold a picture, or what draws it is not installed; an unknown theme; one of
+                the others without ``--plot``.
+        """
+        from ragrounds.ui.plot import check_plot_file, chosen_theme
+
+        chosen_theme(self.theme)
+        if self.plot is not None:
+            check_plot_file(self.plot)
+        elif self.picture or self.theme != "light":
+            raise UserError("--picture and --theme go with --plot FILE, which says where the picture is kept.")
+
+
+def no_picture(plot: PlotOptions, what: str) -> None:
+    """Refuse ``--plot`` where a command has no picture.
+
+    Raises:
+        UserError: it was given.
+    """
+    if plot.plot is not None:
+        raise UserError(f"There is no picture {what}; leave --plot out.")
 
 
 Alias = Annotated[

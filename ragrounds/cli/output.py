@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragrounds.errors import UserError
 from ragrounds.ui.counter import counting as counting
+
+if TYPE_CHECKING:
+    from ragrounds.api.results import Result
+    from ragrounds.cli.options import PlotOptions
 
 JSON_VERSION = 2
 """Of every document that ``--json`` prints: 1 had no version, and other words (docs/glossary.md)."""
@@ -92,17 +96,17 @@ def file_bars() -> Iterator[Callable[[str, int, int], None]]:
         yield tell
 
 
-def write_picture(path: Path, picture: str, about: str) -> None:
-    """Write an SVG picture, and say what it shows.
+def draw_picture(result: Result, options: PlotOptions) -> None:
+    """Keep a picture of a result where ``--plot`` says, and say what it shows.
 
     Raises:
-        UserError: the file cannot be written.
+        UserError: it has no such picture, or nothing to draw; the file cannot be written.
     """
-    try:
-        path.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}.") from error
-    say(f"{path}: {about}")
+    if options.plot is not None:
+        made = result.plot(options.picture, options.plot, theme=options.theme)
+        others = ", ".join(name for name in result.pictures if name != made.name)
+        more = f" (--picture: also {others})" if others and not options.picture else ""
+        say(f"{options.plot}: {made.picture.title}{more}")
 
 
 def one_format(as_json: bool, as_csv: bool, as_latex: bool, as_markdown: bool) -> str:

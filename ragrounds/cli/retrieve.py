@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from ragrounds.cli import options
-from ragrounds.cli.options import Options, ServerOptions, grouped, journal_mode
-from ragrounds.cli.output import print_json, say
+from ragrounds.cli.options import Options, PlotOptions, ServerOptions, grouped, journal_mode
+from ragrounds.cli.output import draw_picture, print_json, say
 
 app = typer.Typer()
 
@@ -73,6 +73,7 @@ class SearchOptions(Options, frozen=True, kw_only=True):
 def retrieve(
     search: SearchOptions,
     server: ServerOptions,
+    plot: PlotOptions,
     model: options.Model = None,
     journal: options.Journal = "reuse",
     threads: Annotated[
@@ -94,12 +95,14 @@ def retrieve(
     from ragrounds.api.retrieve import retrieve as retrieve_all
     from ragrounds.ui.tables import results_console
 
+    plot.check()
     sets = search.benchmark or []
     if sets and sets[0].startswith("sts:"):
+        options.no_picture(plot, "of graded pairs of sentences")
         _similarity(Path(sets[0][4:]).expanduser(), search.retriever or [], resamples, seed, as_json)
         return
     if len(sets) > 1:
-        _bench(search, threads, differences, resamples, seed, as_json)
+        _bench(search, plot, threads, differences, resamples, seed, as_json)
         return
     found = retrieve_all(
         sets[0] if sets else None,
@@ -129,10 +132,17 @@ def retrieve(
         print_json(_plain(found.entries, found.comparisons))
     else:
         found.draw(results_console())
+    draw_picture(found, plot)
 
 
 def _bench(
-    search: SearchOptions, threads: int | None, differences: int, resamples: int, seed: int, as_json: bool
+    search: SearchOptions,
+    plot: PlotOptions,
+    threads: int | None,
+    differences: int,
+    resamples: int,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Several sets in one table."""
     from ragrounds.api.retrieval_bench import retrieval_bench
@@ -164,6 +174,7 @@ def _bench(
         print_json(found.fields())
     else:
         found.draw(results_console())
+    draw_picture(found, plot)
 
 
 def _similarity(path: Path, retrievers: list[str], resamples: int, seed: int, as_json: bool) -> None:

@@ -9,8 +9,8 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.options import BudgetOptions, Options, grouped, journal_mode, server_changed
-from ragrounds.cli.output import one_format, print_json, say, tell
+from ragrounds.cli.options import BudgetOptions, Options, PlotOptions, grouped, journal_mode, server_changed
+from ragrounds.cli.output import draw_picture, one_format, print_json, say, tell
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def run_study(
     cells: CellOptions,
     budget: BudgetOptions,
     form: FormatOptions,
+    plot: PlotOptions,
     file: StudyFile = "",
     row: Annotated[list[str] | None, typer.Option(help="Carry out this row alone (repeatable).")] = None,
     column: Annotated[list[str] | None, typer.Option(help="Carry out this column alone (repeatable).")] = None,
@@ -109,6 +110,9 @@ def run_study(
     if bool(file) == every:
         raise UserError("Name one study, a FILE.toml or a name of `ragrounds study ls`; or give --all.")
     chosen = form.chosen()
+    plot.check()
+    if every and plot.plot:
+        raise UserError("--plot draws one study; with --all each would be written over the one before.")
     names = [one.name for one in list_studies() if not one.file] if every else [file]
     for name in names:
         made = study(
@@ -127,19 +131,25 @@ def run_study(
             progress=display != "none",
         )
         _print(made, chosen, form)
+        draw_picture(made, plot)
         say(_counts(made))
 
 
 @study.command("show")
 @grouped
-def show_study_command(cells: CellOptions, form: FormatOptions, file: StudyFile, stand_in: StandIn = False) -> None:
+def show_study_command(
+    cells: CellOptions, form: FormatOptions, plot: PlotOptions, file: StudyFile, stand_in: StandIn = False
+) -> None:
     """Print a study from what is kept of it. Nothing is asked, searched or judged."""
     from msgspec.structs import asdict
 
     from ragrounds.api.study import show_study
 
+    plot.check()
     given = {name: value for name, value in asdict(cells).items() if value is not None}
-    _print(show_study(file, stand_in=stand_in, **given), form.chosen(), form)
+    shown = show_study(file, stand_in=stand_in, **given)
+    _print(shown, form.chosen(), form)
+    draw_picture(shown, plot)
 
 
 @study.command("diff")

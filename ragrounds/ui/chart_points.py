@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ragrounds.evals.analyses.pictures import DOT, Mark, PictureAxis, Points, Profile, Series, point_axes
 from ragrounds.ui.label_places import PointName, name_places
 from ragrounds.ui.svg_shapes import (
+    BOLD,
     DASHES,
     NARROW,
     SIZE,
@@ -14,6 +15,7 @@ from ragrounds.ui.svg_shapes import (
     level,
     line,
     mark,
+    short_names,
     shortened,
     text,
     text_width,
@@ -53,7 +55,7 @@ def profile_parts(profile: Profile, width: float) -> tuple[list[str], float]:
     for index, points in enumerate(profile.panels):
         left = (index % beside) * (each + gap)
         top = y + (index // beside) * (height + 24)
-        parts += [text(left, top + 2, one, "strong") for one in [shortened(points.title, each)]]
+        parts += [text(left, top + 2, one, "strong") for one in [shortened(points.title, each / BOLD)]]
         parts += _Panel(points, Box(left, top + 10, left + each, top + height), width).drawn()
         bottom = top + height
     legend, bottom = _legend(profile.panels[0].lines if profile.panels else (), bottom + 6, width)
@@ -62,7 +64,7 @@ def profile_parts(profile: Profile, width: float) -> tuple[list[str], float]:
 
 def title_parts(title: str, width: float) -> tuple[list[str], float]:
     """The lines of a title, and where what it is over begins."""
-    lines = wrapped(title, width - 8, 13.5)
+    lines = wrapped(title, width - 8, 13 * BOLD)
     return [text(0, 14 + 16 * at, one, "title") for at, one in enumerate(lines)], 14 + 16 * len(lines)
 
 
@@ -197,10 +199,11 @@ class _Panel:
         ]
         named.sort(key=lambda pair: not pair[1].emphasis)
         room = min(_LONGEST_NAME, (self.right - self.left) * 0.55)
-        words = [shortened(name, room) for name, _ in named]
+        short = short_names([name for name, _ in named], room)
+        words = [short[name] for name, _ in named]
         marks, lines = self._boxes()
         wanted = [
-            PointName(self.x(one.x), self.y(one.value), text_width(said), SIZE + 2)
+            PointName(self.x(one.x), self.y(one.value), text_width(said) * (BOLD if one.emphasis else 1), SIZE + 2)
             for said, (_, one) in zip(words, named, strict=True)
         ]
         frame = Box(self.left + 2, self.top - 4, self.right + 10, self.bottom - 2)

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from ragrounds.evals.analyses.pictures import Bar, Bars, Forest, ForestRow, PictureAxis, Stacks, forest_axis
 from ragrounds.ui.chart_points import legend_parts, title_parts
 from ragrounds.ui.svg_shapes import (
+    BOLD,
     NARROW,
     bar,
     level,
     line,
     mark,
+    short_names,
     shortened,
     text,
     text_width,
@@ -23,8 +25,10 @@ from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, percent, points, sa
 
 _ROW, _TALL = 24.0, 38.0
 """Height of a row with its name beside it, and below its name."""
-_LONGEST = 0.36
+_LONGEST = 0.34
 """Of the width, for names."""
+_FIGURES = 0.5
+"""Of the width, at most for figures with their notes."""
 _SEEN = 2.5
 """The narrowest part of a stack."""
 
@@ -37,9 +41,10 @@ class _Rows:
         self.narrow = width <= NARROW
         longest = max((text_width(safe(name)) for name in names), default=0.0)
         self.names = 0.0 if self.narrow else min(longest, width * _LONGEST) + 12
-        self.figures = max((text_width(one) for one in figures), default=0.0) + 12
+        self.figures = min(max((text_width(one) for one in figures), default=0.0), width * _FIGURES) + 12
         self.left, self.right = self.names + 8, width - self.figures - 4
         self.row = _TALL if self.narrow else _ROW
+        self.short = short_names(names, width - 4 if self.narrow else self.names - 12)
 
     def x(self, value: float) -> float:
         """Where a value stands."""
@@ -47,29 +52,33 @@ class _Rows:
 
     def labels(self, y: float, name: str, figure: str) -> str:
         """A row's name and figure, about the middle `y` of its strip."""
-        behind = text(self.width - self.figures + 6, y + 4, figure)
-        if self.narrow:
-            said = shortened(name, self.width - 4)
-            named = text(0, y - 12, said, "over")
-        else:
-            said = shortened(name, self.names - 12)
-            named = text(self.names - 4, y + 4, said, anchor="end")
+        behind = text(self.width - self.figures + 6, y + 4, shortened(figure, self.figures - 8))
+        said = self.short[name]
+        named = text(0, y - 12, said, "over") if self.narrow else text(self.names - 4, y + 4, said, anchor="end")
         return (titled(name, named) if said != safe(name) else named) + behind
 
     def middle(self, top: float) -> float:
         """The middle of the strip of a row that begins here."""
         return top + (self.row - 11 if self.narrow else self.row / 2)
 
-    def frame(self, top: float, bottom: float, ticks: Sequence[str], words: str) -> tuple[list[str], float]:
-        """The grid, the ticks below it, and what the axis counts; and where all that ends."""
+    def frame(self, spans: Sequence[tuple[float, float]], ticks: Sequence[str], words: str) -> tuple[list[str], float]:
+        """The grid, the ticks below it, and what the axis counts; and where all that ends.
+
+        Args:
+            spans: from where to where the grid stands: nowhere that groups are named.
+            ticks: what stands at each.
+            words: what the axis counts.
+        """
+        bottom = spans[-1][1]
         parts, free = [], -100.0
         for tick, said in zip(self.axis.ticks, ticks, strict=True):
             x = self.x(tick)
-            parts.append(line("grid", x, top, x, bottom))
+            parts += [line("grid", x, top, x, end) for top, end in spans]
             half = text_width(said) / 2
             if x - half >= free:
-                parts.append(text(x, bottom + 15, said, anchor="middle"))
-                free = x + half + 8
+                middle = min(max(x, half), self.width - half)
+                parts.append(text(middle, bottom + 15, said, anchor="middle"))
+                free = middle + half + 8
         parts.append(line("axis", self.left, bottom, self.right, bottom))
         y = bottom + 34
         for at, one in enumerate(wrapped(words, self.width - 8)):
@@ -86,23 +95,25 @@ def forest_parts(forest: Forest, width: float) -> tuple[list[str], float]:
     figures = [forest_figure(forest, row) for row in forest.rows]
     rows = _Rows(axis, [row.name for row in forest.rows], figures, width)
     parts, y = title_parts(forest.title, width)
-    top, group, drawn = y + 2, "", list[str]()
-    y = top
+    group, drawn, spans = "", list[str](), [(y + 2, y + 2)]
+    y += 2
     hollow = False
     for row, figure in zip(forest.rows, figures, strict=True):
         if row.group and row.group != group:
             y += 6
-            drawn.append(text(0, y + 13, shortened(row.group, width), "strong over"))
+            drawn.append(text(0, y + 13, shortened(row.group, width / BOLD), "strong over"))
             y += 20
+            spans.append((y, y))
         group = row.group
         middle = rows.middle(y)
         drawn.append(_forest_row(rows, forest, row, figure, middle))
         hollow = hollow or not row.filled
         y += rows.row
-    frame, bottom = rows.frame(top, y + 2, [tick_text(forest, tick, axis) for tick in axis.ticks], forest.x)
+        spans[-1] = (spans[-1][0], y + 2)
+    frame, bottom = rows.frame(spans, [tick_text(forest, tick, axis) for tick in axis.ticks], forest.x)
     if forest.reference is not None:
         x = rows.x(forest.reference)
-        frame.append(line("reference", x, top, x, y + 2))
+        frame += [line("reference", x, top, x, end) for top, end in spans]
     legend = [(mark(0, 8, 0), forest.filled)] if forest.filled else []
     legend += [(mark(0, 8, 0, hollow=True), forest.hollow)] if hollow and forest.hollow else []
     if any(row.best is not None for row in forest.rows):
@@ -167,17 +178,19 @@ def bars_parts(bars: Bars, width: float) -> tuple[list[str], float]:
     figures = [_bar_figure(one) for one in members]
     rows = _Rows(axis, [one.name for one in members], figures, width)
     parts, y = title_parts(bars.title, width)
-    top, drawn, at = y + 2, list[str](), 0
-    y = top
+    drawn, at, spans = list[str](), 0, [(y + 2, y + 2)]
+    y += 2
     for index, (group, inside) in enumerate(bars.groups):
         if group:
             y += 6
-            drawn.append(text(0, y + 13, shortened(group, width), "strong over"))
+            drawn.append(text(0, y + 13, shortened(group, width / BOLD), "strong over"))
             y += 20
+            spans.append((y, y))
         for one in inside:
             drawn.append(_bar(rows, one, figures[at], index if group else 0, rows.middle(y)))
             at, y = at + 1, y + rows.row
-    frame, bottom = rows.frame(top, y + 2, [f"{percent(tick, 0)} %" for tick in axis.ticks], bars.x)
+            spans[-1] = (spans[-1][0], y + 2)
+    frame, bottom = rows.frame(spans, [f"{percent(tick, 0)} %" for tick in axis.ticks], bars.x)
     said, bottom = _said([bars.spread and f"ends: {bars.spread}"], bottom, width)
     return [*parts, *frame, *drawn, *said], bottom
 
@@ -224,7 +237,7 @@ def stacks_parts(stacks: Stacks, width: float) -> tuple[list[str], float]:
             drawn.append(titled(f"{hint}; {part.about}" if part.about else hint, shape))
             before += count
         y += rows.row
-    frame, bottom = rows.frame(top, y + 2, [f"{percent(tick, 0)} %" for tick in axis.ticks], stacks.x)
+    frame, bottom = rows.frame([(top, y + 2)], [f"{percent(tick, 0)} %" for tick in axis.ticks], stacks.x)
     return [*parts, *legend, *frame, *drawn], bottom
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, nearest
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.theme import Theme
@@ -16,6 +17,15 @@ ENDINGS = (".svg", ".png", ".pdf")
 """Of files that a picture can be kept as."""
 _SCALE = 2.0
 """Dots of a PNG for each of the drawing's, so that it is sharp in print and on dense screens."""
+
+
+class PictureMaker(NamedTuple):
+    """What makes one of a result's pictures."""
+
+    make: Callable[[], Picture | None]
+    """``None``: there is nothing to draw."""
+    lacking: str = "nothing in it has a value"
+    """Why there may be nothing to draw."""
 
 
 class Plot(Struct, frozen=True):
@@ -79,6 +89,46 @@ class Plot(Struct, frozen=True):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"image/svg+xml": self.svg(), "text/plain": repr(self)}
+
+
+def chosen_picture(known: Mapping[str, PictureMaker], name: str, of: str) -> tuple[str, Picture]:
+    """The name and the picture that is meant.
+
+    Args:
+        known: the pictures of a result.
+        name: empty: the first of them that has something to draw.
+        of: what has these pictures, for errors.
+
+    Raises:
+        UserError: it has no pictures, or none of this name, or nothing to draw in it.
+    """
+    if not known:
+        raise UserError(f"{of} has no pictures.")
+    if name and name not in known:
+        raise UserError(f"There is no picture {name!r}.{nearest(name, known)} {of} has {', '.join(known)}.")
+    if name:
+        picture = known[name].make()
+        if picture is None:
+            raise UserError(f"There is no picture {name!r} to draw: {known[name].lacking or 'nothing has a value'}.")
+        return name, picture
+    for first, maker in known.items():
+        picture = maker.make()
+        if picture is not None:
+            return first, picture
+    raise UserError(f"There is nothing to draw: {next(iter(known.values())).lacking}.")
+
+
+def chosen_theme(name: str) -> Theme:
+    """A theme by its name.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    if name == "light":
+        return "light"
+    if name == "dark":
+        return "dark"
+    raise UserError(f"Unknown theme {name!r}; expected light or dark.")
 
 
 def check_plot_file(file: str | Path) -> Path:

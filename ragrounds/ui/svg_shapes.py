@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from html import escape
+from os.path import commonprefix
 
 from msgspec import Struct
 
@@ -35,8 +36,10 @@ _WIDTHS = {
 }
 """Width of letters in Helvetica, in heights; all others 0.556. Narrow ones are taken as the widest of their group."""
 _EM = {letter: width for letters, width in _WIDTHS.items() for letter in letters}
-_SPARE = 1.1
-"""Where none of our fonts is, another is a little wider."""
+_SPARE = 1.22
+"""Where none of our fonts is, another is wider, such as DejaVu Sans."""
+BOLD = 1.1
+"""How much wider bold letters are."""
 _STYLE = (
     'text{font:12px Helvetica,Arial,"Liberation Sans",sans-serif;fill:var(--ink)}'
     ".title{font-weight:700;font-size:13px}.strong{font-weight:700}.quiet{fill:var(--dim)}"
@@ -92,6 +95,24 @@ def shortened(text: str, width: float, size: float = SIZE) -> str:
 def _without_middle(text: str, kept: int) -> str:
     front = (2 * kept + 2) // 3
     return f"{text[:front]}…{text[len(text) - (kept - front) :] if kept > front else ''}"
+
+
+def short_names(names: Sequence[str], width: float) -> dict[str, str]:
+    """Names on one line of this width each. What too long ones lose is of the beginning that they share, so that what
+    tells them apart is left, or else of their middle."""
+    flat = {name: safe(" ".join(name.split())) for name in names}
+    # By letters, not by parts of paths.
+    shared = commonprefix([text for text in flat.values() if text_width(text) > width])  # noqa: RUF071
+    shared = shared[: max(shared.rfind(mark) + 1 for mark in "[,=:/ (")] if len(set(flat.values())) > 1 else ""
+    made = {}
+    for name, text in flat.items():
+        rest = text[len(shared) :]
+        kept = len(shared)
+        while kept > 0 and text_width(f"{shared[:kept]}…{rest}") > width:
+            kept -= 1
+        fits = text_width(text) <= width or not shared
+        made[name] = shortened(text if fits else f"{shared[:kept]}…{rest}", width)
+    return made
 
 
 def wrapped(text: str, width: float, size: float = SIZE) -> list[str]:

@@ -21,7 +21,7 @@ def test_every_analysis_draws_and_gives_a_table_json_and_svg(ran, tmp_path):
     for name in sorted({*analyses()} - {"failures"}):  # which needs what OGCaReBench alone says of a case
         more = ("--size", "baseline:extractive=1") if name == "size" else ()
         file = tmp_path / f"{name}.svg"
-        done = ran("analyse", name, *RUNS, "--svg", str(file), *more)
+        done = ran("analyse", name, *RUNS, "--plot", str(file), *more)
         assert done.returncode == 0, (name, done.stderr)
         assert "100 %" in done.stdout or "bars: 95 % intervals" in done.stdout, name
         assert f"{name}.svg" in done.stderr
@@ -39,7 +39,7 @@ def test_every_analysis_draws_and_gives_a_table_json_and_svg(ran, tmp_path):
 
 def test_a_curve_has_the_tables_figures(ran, tmp_path):
     file = tmp_path / "passages.svg"
-    found = json.loads(ran("analyse", "passages", *RUNS, "--svg", str(file), "--json").stdout)
+    found = json.loads(ran("analyse", "passages", *RUNS, "--plot", str(file), "--json").stdout)
     (curve,) = found["record"]["curves"]
     assert [point["x"] for point in curve["points"]] == [1, 8]
     told = [title.text for title in ET.parse(file).getroot().iter("{http://www.w3.org/2000/svg}title")]
@@ -79,7 +79,7 @@ def test_bad_input_is_one_line(command, arguments, said):
 
 
 def test_a_file_that_cannot_be_written_and_a_scorer_without_scores(ran, tmp_path):
-    done = ran("analyse", "passages", *RUNS, "--svg", str(tmp_path / "no" / "x.svg"))
+    done = ran("analyse", "passages", *RUNS, "--plot", str(tmp_path / "no" / "x.svg"))
     assert done.returncode == 2
     assert "Cannot write" in done.stderr
     done = ran("analyse", "passages", *RUNS, "--scorer", "strickt")

@@ -48,7 +48,7 @@ def test_the_figures_are_those_of_the_stored_scores(ran, home):
 def test_formats_claims_and_exit_codes(ran, tmp_path):
     runs = ("direct", "vanilla_rag[top_k=8]")
     picture = tmp_path / "frontier.svg"
-    shown = ran("compare", *runs, "--group-by", "subject", "--svg", str(picture))
+    shown = ran("compare", *runs, "--group-by", "subject", "--plot", str(picture))
     assert shown.returncode == 0, shown.stderr
     assert "price of one more correct answer" in shown.stdout
     assert " by subject, percent" in shown.stdout

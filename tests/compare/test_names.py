@@ -54,7 +54,7 @@ def two(home):
 
 def test_a_name_stands_in_every_table_frame_and_picture(two, command, tmp_path):
     named = ("compare", "direct", "rag-run", "--as", "direct=No search", "--as", "vanilla_rag[top_k=8]=GPT-3.5 + RAG")
-    shown = command(*named, "--svg", str(tmp_path / "frontier.svg"))
+    shown = command(*named, "--plot", str(tmp_path / "frontier.svg"))
     assert shown.returncode == 0, shown.stderr
     assert "1  No search " in shown.stdout
     assert "2  GPT-3.5 + RAG " in shown.stdout
@@ -157,7 +157,7 @@ def test_names_move_with_their_runs_and_go_with_them(two, command, tmp_path, mon
 def test_pictures_of_analyses_call_systems_by_name(two, command, tmp_path):
     picture = tmp_path / "quality.svg"
     names = ("--as", "direct=Closed book", "--as", "rag-run=GPT-3.5 + RAG")
-    done = command("analyse", "epochs", "direct", "rag-run", "--scorer", "strict", *names, "--svg", str(picture))
+    done = command("analyse", "epochs", "direct", "rag-run", "--scorer", "strict", *names, "--plot", str(picture))
     assert done.returncode == 0, done.stderr
     assert "Closed book" in done.stdout
     assert "vanilla_rag" not in done.stdout

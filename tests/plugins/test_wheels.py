@@ -136,7 +136,7 @@ def test_benchmark(beside: Ragrounds) -> None:
 
 
 def test_analysis_and_export(beside: Ragrounds, tmp_path: Path) -> None:
-    done = beside("analyse", "answer_length", *RUNS, "--svg", str(tmp_path / "a.svg"))
+    done = beside("analyse", "answer_length", *RUNS, "--plot", str(tmp_path / "a.svg"))
     assert "share of up to 20 words" in done.stdout
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
     record = json.loads(beside("analyse", "answer_length", *RUNS, "--json").stdout)["record"]

@@ -1,0 +1,248 @@
+"""Pictures that results give: which there are, names at free places, every form they are kept in."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.errors import UserError
+from ragrounds.evals.analyses.pictures import (
+    Bar,
+    Bars,
+    Forest,
+    ForestRow,
+    Mark,
+    Picture,
+    Points,
+    Profile,
+    Series,
+    StackPart,
+    StackRow,
+    Stacks,
+)
+from ragrounds.ui.chart_svg import page_picture, svg
+from ragrounds.ui.chart_text import draw
+from ragrounds.ui.label_places import PointName, name_places
+from ragrounds.ui.plot import Plot, check_plot_file
+from ragrounds.ui.svg_shapes import NARROW, WIDE, Box, short_names, shortened, text_width
+from ragrounds.ui.theme import palette
+from tests.conftest import Cli
+
+HOSTILE = "</svg><script>alert(1)</script>\x1b[31m\u202e & \"' ]]>"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def frontier(count: int) -> Points:
+    marks = [
+        Mark(x=0.001 * (at + 1), value=0.4 + 0.01 * (at % 7), low=0.35, high=0.55, label=str(at), emphasis=at < 3)
+        for at in range(count)
+    ]
+    lines = tuple(Series(name=f"strategy number {at}[top_k=8]", marks=(one,)) for at, one in enumerate(marks))
+    return Points(title="Frontier", x="dollars a question", up="percent right", lines=lines, unit="dollars", steps=True)
+
+
+def every_kind(name: str = "run") -> dict[str, Picture]:
+    row = ForestRow(name=name, value=0.5, low=0.4, high=0.6, best=0.8, note=name, group=name, filled=False)
+    open_ = ForestRow(name="one end", value=0.7, low=0.65, note="no bound above")
+    points = Points(
+        title=name, x=name, up=name, lines=(Series(name=name, marks=(Mark(x=1, value=0.2), Mark(x=2, value=0.4))),)
+    )
+    return {
+        "forest": Forest(title=name, x=name, rows=(row, open_, ForestRow(name="none", value=None)), reference=0.5,
+                         filled=name, hollow=name, note=name),
+        "stacks": Stacks(title=name, x=name, parts=(StackPart(name=name, about=name), StackPart(name="b")),
+                         rows=(StackRow(name=name, counts=(3, 1)), StackRow(name="empty", counts=(0, 0)))),
+        "profile": Profile(title=name, panels=(points, points)),
+        "points": points,
+        "bars": Bars(title=name, groups=((name, (Bar(name=name, value=0.5, low=0.2), Bar(name="-", value=None))),)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(every_kind()))
+def test_hostile_names_are_text_in_every_kind_and_width(kind: str) -> None:
+    picture = every_kind(HOSTILE)[kind]
+    for drawn in (svg(picture), svg(picture, theme="dark", width=NARROW)):
+        root = ET.fromstring(drawn)
+        assert {element.tag.removeprefix(SVG) for element in root.iter()} <= set(
+            "svg title style rect g path text polyline".split()
+        )
+        assert "\x1b" not in drawn
+        assert "\u202e" not in drawn
+    assert "<script" not in page_picture(picture)
+    assert "\x1b" not in draw(picture, 80).plain
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_picture_by_itself_has_the_colours_of_its_theme_and_one_on_a_page_those_of_the_page(theme: str) -> None:
+    picture = every_kind()["forest"]
+    alone = Plot("scores", picture, theme).svg()  # type: ignore[arg-type]
+    assert f"fill:{palette(theme == 'dark')['back']}" in alone
+    assert "var(" not in alone
+    part = page_picture(picture)
+    assert "<style" not in part
+    assert "#" not in part
+
+
+@pytest.mark.parametrize("kind", list(every_kind()))
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_nothing_is_drawn_outside_the_picture(kind: str, width: float) -> None:
+    """Even in a font that is a fifth wider than ours, also where names, figures and notes are long."""
+    picture = every_kind("vanilla_rag[top_k=8,retriever=medcpt,corpus=textbooks,model=openai:gpt-5-mini]" * 2)[kind]
+    drawn = ET.fromstring(svg(picture, width=width, standalone=False))
+    for element in drawn.iter("text"):
+        if element.get("transform"):
+            continue
+        wide = text_width(element.text or "")
+        left = float(element.get("x", "0")) - {"end": wide, "middle": wide / 2}.get(element.get("text-anchor", ""), 0)
+        assert left >= -1, element.text
+        if not any(element in group for group in drawn.iter("g") if group.get("transform")):
+            assert left + wide <= width + 1, element.text
+
+
+def test_every_axis_has_a_title() -> None:
+    for kind, picture in every_kind("x-words").items():
+        if kind != "bars":
+            assert "x-words" in [one.text for one in ET.fromstring(svg(picture)).iter(f"{SVG}text")], kind
+
+
+def test_a_stack_shows_what_is_there_at_all() -> None:
+    rows = (StackRow(name="a", counts=(9999, 1)),)
+    drawn = ET.fromstring(svg(Stacks(title="t", x="x", parts=(StackPart(name="p"), StackPart(name="q")), rows=rows)))
+    widths = [float(one.get("width", "0")) for one in drawn.iter(f"{SVG}rect") if one.get("class") == "f2"]
+    assert min(widths) >= 2
+
+
+def test_names_of_points_cover_no_mark_and_no_other_name() -> None:
+    marks = [Box(10.0 * at, 50, 10.0 * at + 10, 60) for at in range(20)]
+    names = [PointName(10.0 * at + 5, 55, 60, 12) for at in range(20)]
+    frame = Box(0, 0, 260, 200)
+    placed = [one.box for one in name_places(names, marks, [], frame) if one is not None]
+    assert len(placed) >= 15
+    for at, box in enumerate(placed):
+        assert not any(box.over(mark) for mark in marks)
+        assert not any(box.over(other) for other in placed[at + 1 :])
+        assert box.left >= frame.left
+        assert box.bottom <= frame.bottom
+
+
+def test_who_has_no_place_is_named_below() -> None:
+    drawn = svg(frontier(60), width=NARROW)
+    said = " ".join(ET.fromstring(drawn).itertext())
+    assert "not named in the picture: strategy number" in said
+    assert "strategy number 0[top_k=8]" in said
+
+
+def test_long_names_lose_what_they_share() -> None:
+    names = [f"mirage_predictions[model=gpt-35-turbo-16k,setting={one}]" for one in ("cot", "rag_32")]
+    short = short_names([*names, "direct"], 180)
+    assert short["direct"] == "direct"
+    assert [one.rpartition("…")[2] for one in (short[name] for name in names)] == ["cot]", "rag_32]"]
+    assert all(text_width(one) <= 180 for one in short.values())
+    assert shortened("abcdefghij" * 9, 100).startswith("abc")
+
+
+def test_an_interval_of_one_end_reaches_the_edge() -> None:
+    picture = every_kind()["forest"]
+    assert "70.0 (65.0 to -) no bound above" in svg(picture)
+    line = next(one for one in draw(picture, 120).plain.split("\n") if one.startswith("one end"))
+    assert re.search(r"├─*●─+ ", line)
+
+
+def test_a_picture_is_kept_as_svg_png_and_pdf(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    plot = Plot("scores", every_kind()["forest"])
+    assert plot.save(tmp_path / "a.svg").read_text().startswith("<svg")
+    png = plot.save(tmp_path / "a.PNG").read_bytes()
+    width, height = struct.unpack(">II", png[16:24])
+    assert (png[:4], width) == (b"\x89PNG", 2 * WIDE)
+    assert height == 2 * float(ET.fromstring(plot.svg()).get("height", "0"))
+    assert plot.save(tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_text_is_drawn_in_a_png_whatever_fonts_the_host_has() -> None:
+    convert = pytest.importorskip("vl_convert")
+    with_text = convert.svg_to_png(svg(every_kind()["forest"]))
+    without = convert.svg_to_png(re.sub(r"<text.*?</text>", "", svg(every_kind()["forest"])))
+    assert len(with_text) > 1.5 * len(without)
+
+
+def test_what_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"a\.jpg names no kind of picture; expected a file that ends in \.svg"):
+        check_plot_file(tmp_path / "a.jpg")
+    with pytest.raises(UserError, match="Cannot write"):
+        Plot("x", every_kind()["bars"]).save(tmp_path / "no" / "a.svg")
+    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    assert check_plot_file(tmp_path / "a.svg")
+    with pytest.raises(UserError, match=r"pip install 'ragrounds\[plot\]'"):
+        check_plot_file(tmp_path / "a.png")
+
+
+def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
+    result = rr.run(agents=["direct", "vanilla_rag[top_k=2]"], limit=12, progress=False)
+    assert result.pictures == ("scores", "differences", "frontier", "datasets", "statuses", "answers", "hops")
+    found = rr.compare(list(result.ids))
+    plot = found.plot()
+    assert isinstance(plot.picture, Forest)
+    table = found.comparison.shown()[0][0]
+    assert [(row.value, row.low, row.high) for row in plot.picture.rows] == [
+        (line.overall.value, line.overall.low, line.overall.high) for line in table.lines
+    ]
+    shown = plot._repr_mimebundle_()
+    assert shown["image/svg+xml"].startswith("<svg")
+    assert "vanilla_rag" in str(plot)
+    differences = found.plot("differences").picture
+    assert isinstance(differences, Forest)
+    assert [row.value for row in differences.rows] == [pair.tests.difference for pair in table.pairs]
+    hops = found.plot("hops", tmp_path / "hops.svg", theme="dark").picture
+    assert isinstance(hops, Profile)
+    assert [line.name for line in hops.panels[0].lines] == ["vanilla_rag[top_k=2]"]
+    assert (tmp_path / "hops.svg").exists()
+    with pytest.raises(UserError, match=r"no picture 'datasets' to draw: these questions are of one dataset"):
+        found.plot("datasets")
+    with pytest.raises(UserError, match=r"no picture 'score'. Did you mean 'scores'"):
+        found.plot("score")
+    with pytest.raises(UserError, match="expected light or dark"):
+        found.plot(theme="blue")
+    with pytest.raises(UserError, match="LedgerView has no pictures"):
+        rr.ledger().plot()
+    assert rr.analyse("success", "vanilla_rag[top_k=2]").plot().name == "success"
+    commands(command, tmp_path)
+
+
+def commands(command: Cli, folder: Path) -> None:
+    """The same by the command line."""
+    runs = ("direct", "vanilla_rag[top_k=2]")
+    file = folder / "statuses.svg"
+    done = command("compare", *runs, "--plot", str(file), "--picture", "statuses", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "How attempts ended" in done.stderr
+    assert "completed" in file.read_text()
+    refused = command("compare", *runs, "--svg", str(file))
+    assert "--svg is now --plot." in refused.stderr
+    for wrong in (("--plot", "x.gif"), ("--theme", "dark"), ("--plot", str(file), "--picture", "no")):
+        done = command("compare", *runs, *wrong)
+        assert done.returncode == 2, wrong
+        assert "Traceback" not in done.stderr
+
+
+def test_a_fresh_drawing_is_the_same_letter_by_letter() -> None:
+    for picture in (*every_kind().values(), frontier(25)):
+        assert svg(picture) == svg(picture)
+
+
+def test_a_frontier_of_many_is_drawn_at_once() -> None:
+    import time
+
+    start = time.perf_counter()
+    svg(frontier(30))
+    assert time.perf_counter() - start < 2
+
+
+def test_the_document_is_small() -> None:
+    assert len(io.BytesIO(svg(frontier(30)).encode()).getvalue()) < 30_000
