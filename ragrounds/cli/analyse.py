@@ -65,7 +65,6 @@ def analyse_command(
 
     if name == "list":
         raise UserError("`ragrounds analyse list` is now `ragrounds analyses ls`.")
-    plot.check()
     found = analyse(
         name,
         runs or (),

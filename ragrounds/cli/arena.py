@@ -97,7 +97,6 @@ def play_command(
     from ragrounds.ui.progress.arena import LiveArena
     from ragrounds.ui.text import number_of
 
-    plot.check()
     if plan:
         _print_estimate(runs, judge or (), server, rules, as_json)
         return
@@ -178,7 +177,6 @@ def show_command(
     from ragrounds.api.aliases import parse_names
     from ragrounds.api.arena import show_arena
 
-    plot.check()
     shown = show_arena(name, resamples=resamples, names=parse_names(names or ()))
     _print_stand(shown, as_json)
     draw_picture(shown, plot)

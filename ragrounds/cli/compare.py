@@ -79,11 +79,9 @@ def compare_command(
 
     Examples:
 
-      ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --group-by subject --as 'direct_cot=No search'
+      ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --group-by subject --plot scores.pdf
 
       ragrounds compare 'direct[seed=1]' 'direct[seed=2]' vanilla_rag --baseline direct
-
-      ragrounds compare direct_cot search_o1 --plot differences.pdf --picture differences
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
@@ -92,7 +90,6 @@ def compare_command(
     from ragrounds.cli.run_choice import chosen_runs
 
     printed, scorers = form.chosen(), scorer or []
-    plot.check()
     frontier_measure(cost)  # what is wrong with options is said before anybody is asked
     meant = chosen_runs([*runs, *([baseline] if baseline else [])], which.latest)
     if which.question:

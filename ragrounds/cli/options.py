@@ -129,6 +129,9 @@ License = Annotated[str, typer.Option("--license", help="The licence of the sour
 class Options(Struct, frozen=True, kw_only=True):
     """A group of options: :func:`grouped` gives them to a command that has a parameter of this type."""
 
+    def check(self) -> None:
+        """Say what is wrong with these, before the command does anything."""
+
 
 class BudgetOptions(Options, frozen=True, kw_only=True):
     """What a command may use."""
@@ -174,7 +177,7 @@ class PlotOptions(Options, frozen=True, kw_only=True):
     theme: Annotated[str, typer.Option("--theme", help="Its colours: light or dark.")] = "light"
 
     def check(self) -> None:
-        """Say before anything is done what is wrong with these.
+        """Say what is wrong with these, before the command does anything.
 
         Raises:
             UserError: a file that cannot hold a picture, or what draws it is not installed; an unknown theme; one of
@@ -287,7 +290,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     def typed(**given: object) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field: given.pop(field) for field in group.__struct_fields__})
+            given[name] = made = group(**{field: given.pop(field) for field in group.__struct_fields__})
+            made.check()
         command(**given)
 
     typed.__name__, typed.__doc__, typed.__module__ = command.__name__, command.__doc__, command.__module__

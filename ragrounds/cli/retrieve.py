@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, PlotOptions, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import draw_picture, print_json, say
+
+if TYPE_CHECKING:
+    from ragrounds.api.results import Result
 
 app = typer.Typer()
 
@@ -93,13 +96,10 @@ def retrieve(
     writes the queries of --query-generation.
     """
     from ragrounds.api.retrieve import retrieve as retrieve_all
-    from ragrounds.ui.tables import results_console
 
-    plot.check()
     sets = search.benchmark or []
     if sets and sets[0].startswith("sts:"):
-        options.no_picture(plot, "of graded pairs of sentences")
-        _similarity(Path(sets[0][4:]).expanduser(), search.retriever or [], resamples, seed, as_json)
+        _similarity(plot, Path(sets[0][4:]).expanduser(), search.retriever or [], resamples, seed, as_json)
         return
     if len(sets) > 1:
         _bench(search, plot, threads, differences, resamples, seed, as_json)
@@ -128,8 +128,15 @@ def retrieve(
         seed=seed,
         message=say,
     )
+    _show(found, _plain(found.entries, found.comparisons), plot, as_json)
+
+
+def _show(found: Result, plain: object, plot: PlotOptions, as_json: bool) -> None:
+    """The result as JSON has it or as text, and its picture."""
+    from ragrounds.ui.tables import results_console
+
     if as_json:
-        print_json(_plain(found.entries, found.comparisons))
+        print_json(plain)
     else:
         found.draw(results_console())
     draw_picture(found, plot)
@@ -147,7 +154,6 @@ def _bench(
     """Several sets in one table."""
     from ragrounds.api.retrieval_bench import retrieval_bench
     from ragrounds.errors import UserError
-    from ragrounds.ui.tables import results_console
 
     alone = {"--corpus": search.corpus, "--qrels": search.qrels, "--query-generation": search.query_generation}
     for option, given in alone.items():
@@ -170,15 +176,12 @@ def _bench(
         seed=seed,
         message=say,
     )
-    if as_json:
-        print_json(found.fields())
-    else:
-        found.draw(results_console())
-    draw_picture(found, plot)
+    _show(found, found.fields(), plot, as_json)
 
 
-def _similarity(path: Path, retrievers: list[str], resamples: int, seed: int, as_json: bool) -> None:
+def _similarity(plot: PlotOptions, path: Path, retrievers: list[str], resamples: int, seed: int, as_json: bool) -> None:
     """How well embedders' cosines follow graded pairs of sentences."""
+    options.no_picture(plot, "of graded pairs of sentences")
     from ragrounds.api.similarity import similarity
     from ragrounds.ui.tables import results_console
 

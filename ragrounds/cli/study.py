@@ -107,12 +107,9 @@ def run_study(
 
     from ragrounds.api.study import list_studies, study
 
-    if bool(file) == every:
-        raise UserError("Name one study, a FILE.toml or a name of `ragrounds study ls`; or give --all.")
+    if bool(file) == every or (every and plot.plot):
+        raise UserError("Name one study, a FILE.toml or a name of `ragrounds study ls`; or give --all, without --plot.")
     chosen = form.chosen()
-    plot.check()
-    if every and plot.plot:
-        raise UserError("--plot draws one study; with --all each would be written over the one before.")
     names = [one.name for one in list_studies() if not one.file] if every else [file]
     for name in names:
         made = study(
@@ -145,7 +142,6 @@ def show_study_command(
 
     from ragrounds.api.study import show_study
 
-    plot.check()
     given = {name: value for name, value in asdict(cells).items() if value is not None}
     shown = show_study(file, stand_in=stand_in, **given)
     _print(shown, form.chosen(), form)

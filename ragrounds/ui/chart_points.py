@@ -270,10 +270,11 @@ def legend_parts(entries: Sequence[tuple[str, str]], top: float, width: float) -
     """Shapes with their names beside each other, on as many lines as they need. A shape is drawn about (8, 0)."""
     parts, x, y = [], 6.0, top + 8
     for shape, name in entries:
-        words = shortened(name, width - 34)
-        wide = text_width(words) + 46
+        lines = wrapped(name, width - 40) or [""]
+        wide = max(map(text_width, lines)) + 46
         if x > 6 and x + wide > width:
             x, y = 6.0, y + _LINE
-        parts.append(f'<g transform="translate({x:g} {y:g})">{shape}{text(28, 4, words)}</g>')
-        x += wide
+        said = "".join(text(28, 4 + 15 * at, one) for at, one in enumerate(lines))
+        parts.append(f'<g transform="translate({x:g} {y:g})">{shape}{said}</g>')
+        x, y = x + wide, y + 15 * (len(lines) - 1)
     return parts, (y + _LINE if entries else top)

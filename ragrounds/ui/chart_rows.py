@@ -29,6 +29,8 @@ _LONGEST = 0.34
 """Of the width, for names."""
 _FIGURES = 0.5
 """Of the width, at most for figures with their notes."""
+_APART = 0.01
+"""Of the axis: what is nearer to a mark is not seen beside it."""
 _SEEN = 2.5
 """The narrowest part of a stack."""
 
@@ -116,7 +118,10 @@ def forest_parts(forest: Forest, width: float) -> tuple[list[str], float]:
         frame += [line("reference", x, top, x, end) for top, end in spans]
     legend = [(mark(0, 8, 0), forest.filled)] if forest.filled else []
     legend += [(mark(0, 8, 0, hollow=True), forest.hollow)] if hollow and forest.hollow else []
-    if any(row.best is not None for row in forest.rows):
+    if any(
+        row.best is not None and row.value is not None and axis.place(row.best) - axis.place(row.value) > _APART
+        for row in forest.rows
+    ):
         legend.append((line("open", -4, 0, 20, 0), "up to here if every open attempt were right"))
     under, bottom = legend_parts(legend, bottom, width)
     said, bottom = _said([forest.spread and f"bars: {forest.spread}", forest.note], bottom, width)
