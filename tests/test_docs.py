@@ -119,6 +119,17 @@ def test_a_link_out_of_docs_leads_to_a_page_of_the_site(scripts: None, tmp_path:
     assert made.endswith("[z](../../perf/engine.md)\n```"), "code stays as it is"
 
 
+def test_a_page_is_summed_up_by_its_first_sentence(scripts: None) -> None:
+    from site_source import summary_of, title_of
+
+    page = (
+        "<!-- setup:\nx\n-->\n# The `title`\n\n```toml\n# a comment\n```\n\n![a picture](x.png)\n\n"
+        "It [does](y.md)\n**much**. More.\n"
+    )
+    assert title_of(page) == "The title"
+    assert summary_of(page) == "It does much."
+
+
 def test_faults_of_a_built_site_are_found(scripts: None, tmp_path: Path) -> None:
     from site_check import faults
 
@@ -134,6 +145,20 @@ def test_faults_of_a_built_site_are_found(scripts: None, tmp_path: Path) -> None
     for part in ("#there", "c.html", "etc/passwd", "http:/broken", "y.png from elsewhere", "fonts.example.org"):
         assert any(part in line for line in found), (part, found)
     assert len(found) == 6
+
+
+def test_pages_are_mended_for_keyboards_and_screen_readers(scripts: None) -> None:
+    from site_html import mended
+
+    made = mended(
+        '<p class="caption" role="heading"></p><div class="table-wrapper docutils"><th class="head"><p></p></th></div>'
+        '<div class="table-wrapper"></div><pre>x</pre>'
+    )
+    assert 'aria-level="2"' in made
+    assert 'aria-label="Table 1"' in made
+    assert 'aria-label="Table 2"' in made
+    assert "<th" not in made
+    assert '<pre tabindex="0">' in made
 
 
 def test_diagrams_are_drawn_with_every_node_and_arrow(scripts: None) -> None:

@@ -24,6 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "scripts")]
 
 from reference_pages import reference_pages  # noqa: E402
 from site_check import faults  # noqa: E402
+from site_html import mend  # noqa: E402
 from site_llms import write_llms  # noqa: E402
 from site_source import SiteSource, summary_of  # noqa: E402
 
@@ -70,6 +71,7 @@ def build(source: Path, folder: Path, built: Path) -> int:
     ]
     if code := sphinx([*flags, str(source), str(built)]):
         return code
+    mend(built)
     write_llms(built, site.pages, summary_of(site.pages["index.md"]))
     if wrong := faults(built):
         sys.stderr.write("\n".join(wrong) + f"\n{len(wrong)} faults in links\n")

@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from diagram_svg import diagram_svg
 from docutils import nodes
@@ -25,7 +23,8 @@ TARGETS = "targets.json"
 """In the folder that Sphinx reads: what code names → the page and the place on it."""
 EVERYDAY = frozenset(
     "agent average benchmark card family dataset layout match piece pilot plan pooled profile progress projection "
-    "retry run runs stop study switch system verdict work item outcome garbage status budget claim".split()
+    "retry run runs stop study switch system verdict work item outcome garbage status budget claim interval bounds "
+    "rating abstract passage gold corpus trace retriever panel generation".split()
 )
 """Words of the glossary that sentences use in other senses too: they are not linked by themselves."""
 _WORD = re.compile(r"\*\*([^*]+)\*\*")
@@ -148,18 +147,6 @@ def draw_diagrams(app: Sphinx, tree: nodes.document) -> None:
             block.parent.replace(block, nodes.raw("", f'<div class="diagram">{drawn}</div>', format="html"))
 
 
-def name_tables(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], tree: object) -> None:
-    """Let wide tables scroll by themselves and by keyboard, so that a page never does on a telephone."""
-    body = context.get("body")
-    if isinstance(body, str):
-        count = itertools.count(1)
-
-        def _box(_: object) -> str:
-            return f'<div class="table-wrapper" tabindex="0" role="region" aria-label="Table {next(count)}">'
-
-        context["body"] = re.sub(r'<div class="table-wrapper[^"]*">', _box, body)
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     for name in ("output", "csv", "mermaid"):
@@ -168,5 +155,4 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", mark_terms)
     app.connect("doctree-resolved", link_code)
     app.connect("doctree-resolved", link_terms)
-    app.connect("html-page-context", name_tables, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

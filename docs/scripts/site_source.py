@@ -217,10 +217,17 @@ def title_of(text: str) -> str:
 
 def summary_of(text: str) -> str:
     """The first sentence below a page's heading, without markup."""
-    lines = [line for line, fenced in lines_of(text.partition("\n# ")[2] or text.partition("# ")[2]) if not fenced]
-    body = "\n".join(lines[1:]).strip()
-    first = next((part for part in body.split("\n\n") if re.match(r"[\w*`\[(“\"]", part.strip())), "")
-    plain = LINK.sub(lambda one: one[1].lstrip("![").removesuffix("]("), " ".join(first.split())).replace("**", "")
+    lines = lines_of(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    first: list[str] = []
+    begun = False
+    for line, fenced in lines:
+        if not begun:
+            begun = not fenced and line.startswith("# ")
+        elif not fenced and (line.strip() if first else re.match(r"[\w*`\[(“\"]", line)):
+            first.append(line.strip())
+        elif first:
+            break
+    plain = LINK.sub(lambda one: one[1].lstrip("![").removesuffix("]("), " ".join(first)).replace("**", "")
     return re.split(r"(?<=[.!?])\s+(?=[A-Z`])|:$", plain, maxsplit=1)[0]
 
 
