@@ -16,10 +16,19 @@ _LINES = 12
 
 def incomplete_section(abstract: Abstract, names: Mapping[str, str]) -> str:
     """That something is missing, of which runs, and the commands that make it; empty where nothing is."""
-    lines = "".join(f"<li>{text(line)}</li>" for line in lack_lines(abstract, names))
+    return missing_aside(lack_lines(abstract, names), missing_commands(abstract))
+
+
+def missing_aside(lines: Sequence[str], commands: Sequence[str]) -> str:
+    """What is missing, on top of a page; empty where nothing is.
+
+    Args:
+        lines: what is missing.
+        commands: that make it.
+    """
     if not lines:
         return ""
-    commands = missing_commands(abstract)
+    listed = "".join(f"<li>{text(line)}</li>" for line in lines)
     shown = "".join(f"<code>{text(command)}</code>" for command in commands[:_LINES])
     more = f"<p>And {len(commands) - _LINES:,} more.</p>" if len(commands) > _LINES else ""
     made = (
@@ -28,7 +37,7 @@ def incomplete_section(abstract: Abstract, names: Mapping[str, str]) -> str:
     )
     return (
         '<aside class="incomplete" role="note" aria-labelledby="incomplete"><h2 id="incomplete">Incomplete</h2>'
-        f"<ul>{lines}</ul>{made if commands else ''}</aside>\n"
+        f"<ul>{listed}</ul>{made if commands else ''}</aside>\n"
     )
 
 

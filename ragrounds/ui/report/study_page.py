@@ -9,10 +9,12 @@ from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.analysis_tables import analysis_table
 from ragrounds.ui.report import sections
+from ragrounds.ui.report.front_matter import missing_aside
 from ragrounds.ui.report.html_tables import tables_and_remarks, text
 from ragrounds.ui.report.page import head, page_style, section
 from ragrounds.ui.report.results import figure
 from ragrounds.ui.report.scripts import page_script
+from ragrounds.ui.study_abstract import study_lacks, study_sentences
 from ragrounds.ui.study_tables import published_lines, study_notes, study_picture, study_tables
 
 
@@ -35,8 +37,10 @@ def study_page(
     hide, notes = Redactor(), study_notes(table)
     drawn = study_picture(table, picture)
     top = f'<p class="warning"><strong>{text(notes.pop(0))}</strong></p>' if table.stand_in else ""
+    said = "".join(f"<p>{text(sentence)}</p>" for sentence in study_sentences(table, runs))
     parts = {
-        "Table": top + tables_and_remarks(study_tables(table)) + tables_and_remarks(notes),
+        "Abstract": f'<div class="lead">{said}</div>',
+        "Table": tables_and_remarks(study_tables(table)) + tables_and_remarks(notes),
         "Picture": figure(drawn),
         "Analyses": "".join(_finding(one) for one in findings),
         "Fingerprints": sections.fingerprint_section(runs, hide) if runs else "",
@@ -44,6 +48,7 @@ def study_page(
     made = {name: body for name, body in parts.items() if body}
     script = page_script(attempts=False)
     page = [head(hide(table.title), list(made), page_style(), script, links)]
+    page.append(hide(top + missing_aside(study_lacks(table), [])))
     page += [section(name, hide(body)) for name, body in made.items()]
     return "".join([*page, f"</main>\n<script>{script}</script>\n</body></html>\n"])
 

@@ -1,0 +1,44 @@
+"""What stands before a study's table follows from its cells."""
+
+from msgspec.structs import replace
+
+from ragrounds.evals.studies.table import StudyTable, TableCell, TableRow
+from ragrounds.ui.report.study_page import study_page
+from ragrounds.ui.study_abstract import study_lacks, study_sentences
+from tests.compare.making import add_run, questions
+
+
+def cell(column, **more):
+    return TableCell(**{"row": "ours", "column": column, "state": "done", **more})
+
+
+def table(*cells):
+    columns = tuple(one.column for one in cells)
+    return StudyTable(
+        study="s", title="A title", source="A paper, Table 1", columns=columns, digits=2, spread="", baseline="",
+        rows=(TableRow(name="ours", group="", cells=tuple(cells)),),
+    )  # fmt: skip
+
+
+def test_how_near_the_published_figures_are(store):
+    made = table(
+        cell("a", value=50.0, low=45.0, high=55.0, published=52.0, deviation=-2.0),
+        cell("b", value=50.0, low=45.0, high=55.0, published=40.0, deviation=10.0),
+        cell("c", value=50.0, published=50.5, deviation=-0.5),
+        cell("d", state="to do"),
+    )
+    first, second = study_sentences(made, [add_run(store, "direct", questions(2), [1, 0])])
+    assert first == "A paper, Table 1: 3 of 4 cells carried out with test:model on 1970-01-01."
+    assert "at most 2.00 away from it; ours · b is farthest (+10.00)" in second
+    assert second.endswith("1 of 2 published figures lie inside our 95 % interval.")
+    assert study_lacks(made) == ["1 cell: not begun."]
+    page = study_page(made, [], [], "")
+    assert page.index("Incomplete") < page.index("Abstract</h2>") < page.index("Table</h2>")
+
+
+def test_a_stand_in_is_compared_with_nothing_and_nothing_is_said_of_no_run(store):
+    made = table(cell("a", value=50.0, low=45.0, high=55.0, published=52.0, deviation=-2.0))
+    run = add_run(store, "direct", questions(2), [1, 0])
+    assert len(list(study_sentences(replace(made, stand_in=True), [run]))) == 1
+    assert list(study_sentences(made, [])) == ["A paper, Table 1: no cell has been carried out yet."]
+    assert study_lacks(made) == []
