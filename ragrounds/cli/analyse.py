@@ -168,8 +168,9 @@ def report_command(
     ] = None,
     force: options.Force = False,
 ) -> None:
-    """Write one self-contained HTML file: summary, cost-accuracy frontier, tables, analyses, judges,
-    arenas, outcomes, methods, fingerprints, and a browser of all attempts. It asks nothing of any network.
+    """Write one self-contained HTML file, laid out as a paper: what is missing, an abstract with what can be concluded,
+    results with pictures, behaviour, judges, arenas, methods, what to cite, limitations, fingerprints, and a browser
+    of all attempts. It asks nothing of any network.
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
