@@ -451,7 +451,7 @@ def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
     """The run that a reference names among these, as :meth:`Store.run` finds it.
 
     Raises:
-        UserError: none, or more than one run whose id begins like this.
+        UserError: none, or runs of several agents whose ids begin like this.
     """
     exact = [run for run in runs if run.id == reference]
     begun = exact or [run for run in runs if run.id.startswith(reference)]
@@ -459,8 +459,12 @@ def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
         return begun[0]
     if named := runs_of_agent(reference, runs):
         return named[-1]
+    if len({run.agent for run in begun}) == 1:
+        return begun[-1]  # the latest, as for the agent's whole text
     if begun:
-        raise UserError(f"{reference!r} is the beginning of several runs: {', '.join(run.id for run in begun)}.")
+        raise UserError(
+            f"{reference!r} is the beginning of several runs: {', '.join(run.id for run in begun)}. Give more of one."
+        )
     known = [run.id for run in runs] + [run.agent for run in runs]
     raise UserError(f"There is no run {reference!r} in {place}.{nearest(reference, known)} See `ragrounds runs ls`.")
 
