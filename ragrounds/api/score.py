@@ -157,7 +157,7 @@ def score(
                 scores += [score_by(one, attempt, question, gold) for one in (*fitting, *ways) if one.suits(question)]
             store.add_scores(run, scores)
             counts.append((run, len(scores)))
-        comparison = compare(store, found)
+        comparison = compare(store, found, shared_scorers=True)
         keep_words(store, [table.scorer for table in comparison.tables])
     present = {table.scorer for table in comparison.tables}
     secondary = [one.name for one in (*matching, *ways) if one.name in present]
