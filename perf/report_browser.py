@@ -45,6 +45,10 @@ class ReportBrowser:
         """What a script in the page gives to its last argument."""
         return self.driver.execute_async_script(script)
 
+    def text(self, selector: str) -> str:
+        """The text of an element."""
+        return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
+
     def open(self, page: Path, width: int = 1400, height: int = 1000, fragment: str = "") -> None:
         """Open a page, and wait until it can be used."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
@@ -67,6 +71,15 @@ class ReportBrowser:
         wanted = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.command("Emulation.setEmulatedMedia", features=[wanted])
         time.sleep(0.3)
+
+    def filter(self, line: str) -> None:
+        """Type a line into the filter of the attempts."""
+        self.run(
+            "const line = document.getElementById('search'); line.value = arguments[0];"
+            "line.dispatchEvent(new Event('change'))",
+            line,
+        )
+        self.wait("return document.querySelector('.row')")
 
     def unfold_an_attempt(self, row: int = 4) -> None:
         """Choose an attempt, and unfold one of its steps, one of its calls, and the help of the filter."""

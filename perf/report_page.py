@@ -1,44 +1,27 @@
-"""The report of 7,663 attempts beside that of 100: first paint, size, time to write.
+"""What the report costs its reader: bytes, first paint, memory, and how fast its attempts are found.
 
     python perf/report_page.py DATA HOME [ROUNDS]
 
-DATA holds `mirage/benchmark.json`; HOME is a folder for the runs (kept, so a second call goes on from there). The runs
-are of the built-in baseline with passages of the sample corpus: every attempt has a search of eight passages and the
-whole prompt. Needs chromium, chromium-driver and selenium. Both pages are opened by one browser, in turn, ROUNDS times
-each; the first opening of each is not counted.
+DATA and HOME are those of `perf/report_kinds.py`, which makes the four kinds; each page is written again, and opened
+ROUNDS times (7) by one headless chromium, in turn; the first opening of each is not counted. Needs chromium,
+chromium-driver and selenium.
 """
 
-import json
+from __future__ import annotations
+
+import argparse
 import os
-import shutil
 import sqlite3
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import zstandard
+from report_browser import ReportBrowser
+from report_kinds import KINDS, report_of
 
-
-def ragrounds(home: Path, *arguments: str) -> None:
-    """One command in a process of its own."""
-    environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
-    subprocess.run([sys.executable, "-m", "ragrounds", *arguments], env=environment, check=True)
-
-
-def make(data: Path, home: Path, limit: int | None) -> tuple[Path, float]:
-    """A run of `limit` questions and its report; the report's path and the processor seconds it took to write."""
-    more = ["--limit", str(limit)] if limit else []
-    ragrounds(
-        home, "run", "--benchmark", f"mirage:{data / 'mirage/benchmark.json'}", "--agent", "vanilla_rag[top_k=8]",
-        "--model", "baseline:extractive", "--corpus", "sample", "--display", "none", *more,
-    )  # fmt: skip
-    page = home / "report.html"
-    start = os.times()
-    ragrounds(home, "report", "vanilla_rag[top_k=8]", "--out", str(page), "--force")
-    end = os.times()
-    return page, end.children_user + end.children_system - start.children_user - start.children_system
+FILTER = "wrong and prediction:A"
+WORD = "thiamine"
 
 
 def zstd_size(store: Path) -> int:
@@ -52,70 +35,94 @@ def zstd_size(store: Path) -> int:
     return size
 
 
-def open_browser():
-    """Headless chromium."""
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-sandbox"):
-        options.add_argument(argument)
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-
-
-def opened(driver, page: Path) -> tuple[float, float]:
+def opened(browser: ReportBrowser, page: Path) -> tuple[float, float]:
     """Milliseconds to the first contentful paint, and to a list that can be used."""
-    driver.get("about:blank")
-    driver.get(page.as_uri())
-    ask = (
-        "const paint = performance.getEntriesByName('first-contentful-paint')[0];"
-        "const ready = document.documentElement.dataset.ready;"
-        "return paint && ready ? [paint.startTime, Number(ready)] : null"
+    browser.open(page)
+    paint = "performance.getEntriesByName('first-contentful-paint')[0]"
+    first = browser.wait(f"return {paint} && {paint}.startTime")
+    return float(first), float(browser.run("return document.documentElement.dataset.ready"))
+
+
+def filtered(browser: ReportBrowser, line: str, inside: bool) -> float:
+    """Milliseconds until the list shows what a line chooses; `inside`: words also in every text."""
+    browser.run(
+        "document.getElementById('search').value = arguments[0];"
+        "document.getElementById('deep').checked = arguments[1];"
+        "document.getElementById('count').textContent = '';"
+        "window.began = performance.now();"
+        "new MutationObserver((_, me) => { window.took = performance.now() - window.began; me.disconnect(); })"
+        ".observe(document.getElementById('count'), {childList: true});"
+        "window.took = 0;"
+        "document.getElementById('search').dispatchEvent(new Event('change'));",
+        line,
+        inside,
     )
-    deadline = time.monotonic() + 120
-    while not (figures := driver.execute_script(ask)):
-        if time.monotonic() > deadline:
-            raise TimeoutError(page)
-        time.sleep(0.02)
-    return tuple(figures)
+    return float(browser.wait("return window.took"))
+
+
+def attempt_opened(browser: ReportBrowser) -> float:
+    """Milliseconds from a click on a row of the list's middle until the attempt is shown."""
+    browser.run(
+        "const list = document.getElementById('list');"
+        "list.scrollTop = document.getElementById('space').offsetHeight / 2"
+    )
+    time.sleep(0.3)
+    browser.run(
+        "window.began = performance.now(); window.took = 0;"
+        "new MutationObserver((_, me) => { if (document.getElementById('title')) {"
+        "window.took = performance.now() - window.began; me.disconnect(); } })"
+        ".observe(document.getElementById('detail'), {childList: true});"
+        "document.querySelectorAll('.row')[8].click();"
+    )
+    return float(browser.wait("return window.took"))
+
+
+def memory(browser: ReportBrowser) -> tuple[float, int]:
+    """MB of the script's heap after garbage has been collected, and elements in the page."""
+    browser.command("HeapProfiler.collectGarbage")
+    browser.command("Performance.enable")
+    metrics = {one["name"]: one["value"] for one in browser.command("Performance.getMetrics")["metrics"]}
+    return metrics["JSHeapUsedSize"] / 1e6, int(browser.run("return document.querySelectorAll('*').length"))
 
 
 def main() -> None:
-    data, home = Path(sys.argv[1]), Path(sys.argv[2])
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 15
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("home", type=Path)
+    parser.add_argument("rounds", type=int, nargs="?", default=7)
+    options = parser.parse_args()
     pages, written = {}, {}
-    for limit in (None, 100):
-        place = home / str(limit or "all")
-        pages[limit], written[limit] = make(data, place, limit)
-    store = zstd_size(home / "all" / "store.sqlite")
-    driver = open_browser()
-    paints = {limit: [] for limit in pages}
-    try:
-        for turn in range(rounds + 1):
-            for limit, page in pages.items():
-                figures = opened(driver, page)
+    for kind in KINDS:
+        report_of(kind, options.data.resolve(), options.home.resolve())  # its runs are made first
+        before = os.times()
+        pages[kind] = report_of(kind, options.data.resolve(), options.home.resolve(), force=True)
+        after = os.times()
+        written[kind] = after.children_user + after.children_system - before.children_user - before.children_system
+    times: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in KINDS}
+    held = {}
+    with ReportBrowser() as browser:
+        for turn in range(options.rounds + 1):
+            for kind, page in pages.items():
+                figures = opened(browser, page)
+                held[kind] = (*memory(browser), browser.text("#count").split()[0])
+                figures += (filtered(browser, FILTER, False), filtered(browser, WORD, True))
+                figures += (filtered(browser, "", False), attempt_opened(browser))
                 if turn:
-                    paints[limit].append(figures)
-    finally:
-        driver.quit()
-    middle = {
-        limit: [statistics.median(column) for column in zip(*figures, strict=True)] for limit, figures in paints.items()
-    }
-    size = pages[None].stat().st_size
+                    times[kind].append(figures)
     print(
-        json.dumps(
-            {
-                "first paint, ms (100 | 7,663)": [round(middle[100][0]), round(middle[None][0])],
-                "first paint, ratio": round(middle[None][0] / middle[100][0], 2),
-                "usable list, ms (100 | 7,663)": [round(middle[100][1]), round(middle[None][1])],
-                "report, MB": round(size / 1e6, 2),
-                "store by zstd, MB": round(store / 1e6, 2),
-                "size, ratio": round(size / store, 2),
-                "processor seconds to write": round(written[None], 1),
-            },
-            indent=2,
-        )
+        "| kind | attempts | page, MB | ÷ store by zstd | first paint, ms | list ready, ms | filter, ms |"
+        " word in every text, ms | attempt opened, ms | heap, MB | elements | processor seconds to write |"
     )
+    print("|---|" + "---:|" * 11)
+    for kind, page in pages.items():
+        paint, ready, line, inside, _, shown = map(statistics.median, zip(*times[kind], strict=True))
+        heap, elements, attempts = held[kind]
+        size = page.stat().st_size
+        ratio = size / zstd_size(page.with_name("store.sqlite"))
+        print(
+            f"| {kind} | {attempts} | {size / 1e6:.2f} | {ratio:.2f} | {paint:.0f} | {ready:.0f} | {line:.0f} | "
+            f"{inside:.0f} | {shown:.0f} | {heap:.1f} | {elements:,} | {written[kind]:.0f} |"
+        )
 
 
 if __name__ == "__main__":

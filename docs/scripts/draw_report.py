@@ -1,55 +1,94 @@
-"""Pictures of the report and of the frontier, from a run of the sample: `python docs/scripts/draw_report.py`.
+"""Pictures of the report's four kinds: `python docs/scripts/draw_report.py DATA HOME [--every FOLDER]`.
 
-Writes into docs/pictures. Needs chromium, chromium-driver and selenium. The answers are the built-in baseline's.
+DATA and HOME are those of `perf/report_kinds.py`, which makes the pages. Writes a few into docs/pictures/report, as PNG
+of 128 colours; with --every all of them into a folder: 1,400 and 420 px wide, light, dark and as printed. The answers
+are those of a stand-in: no figure in them is a result. Needs chromium, chromium-driver, selenium and Pillow.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
+import argparse
+import io
 import sys
-import tempfile
+import time
 from pathlib import Path
 
-PICTURES = Path(__file__).parents[1] / "pictures"
-RUNS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
+ROOT = Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "docs/pictures/report"
+sys.path.insert(0, str(ROOT / "perf"))
+
+from report_browser import ReportBrowser  # noqa: E402
+from report_kinds import KINDS, report_of  # noqa: E402
+
+HEIGHTS = {1400: 1000, 420: 900}
+A4 = (794, 1123)
+"""A sheet of paper in CSS pixels."""
+ROWS = {"search_o1": "hops>2 and gold found", "imported": "differ", "kqa": "partly", "interrupted": "hops>1"}
+"""What the list is filtered by, so that its first attempt is worth a look."""
+KEPT = (
+    "search_o1-top-1400-light", "search_o1-attempts-1400-light", "search_o1-attempts-1400-dark",
+    "search_o1-attempt-420-light", "search_o1-print",
+    "imported-top-1400-dark", "imported-attempts-1400-light", "imported-attempts-420-dark",
+    "kqa-top-1400-light", "kqa-attempts-1400-dark", "kqa-attempt-420-light", "kqa-print",
+    "interrupted-top-1400-light", "interrupted-top-420-dark", "interrupted-attempts-1400-light",
+)  # fmt: skip
+
+
+def drawn(browser: ReportBrowser, kind: str, page: Path) -> dict[str, bytes]:
+    """Name → PNG of every picture of a kind."""
+    made = {}
+    for width, height in HEIGHTS.items():
+        browser.open(page, width, height)
+        for theme in ("light", "dark"):
+            browser.theme(theme == "dark")
+            browser.run("window.scrollTo(0, 0)")
+            made[f"{kind}-top-{width}-{theme}"] = browser.picture()
+        browser.filter(ROWS[kind])
+        browser.run("document.querySelector('.row').click()")
+        browser.wait("return document.querySelector('#title')")
+        time.sleep(0.5)
+        for theme in ("light", "dark"):
+            browser.theme(theme == "dark")
+            browser.run("document.querySelector('#attempts').scrollIntoView()")
+            made[f"{kind}-attempts-{width}-{theme}"] = browser.picture()
+            browser.run("document.querySelector('#detail').scrollIntoView()")
+            made[f"{kind}-attempt-{width}-{theme}"] = browser.picture()
+    browser.open(page, *A4)
+    browser.command("Emulation.setEmulatedMedia", media="print")
+    made[f"{kind}-print"] = browser.picture()
+    browser.command("Emulation.setEmulatedMedia", media="")
+    return made
+
+
+def compressed(png: bytes) -> bytes:
+    """The same picture with 128 colours, which text and flat shapes do with."""
+    from PIL import Image
+
+    out = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as picture:
+        picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    return out.getvalue()
 
 
 def main() -> None:
-    from selenium import webdriver
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    PICTURES.mkdir(exist_ok=True)
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--disable-gpu", "--no-sandbox", "--window-size=1300,900"):
-        options.add_argument(argument)
-    with tempfile.TemporaryDirectory() as home:
-        page = Path(home) / "report.html"
-        for arguments in (
-            ("run", "--display", "none"),
-            ("compare", *RUNS, "--plot", str(PICTURES / "frontier.svg"), "--picture", "frontier"),
-            ("report", *RUNS, "--out", str(page)),
-        ):
-            command = [sys.executable, "-m", "ragrounds", *arguments]
-            environment = {**os.environ, "RAGROUNDS_HOME": home}
-            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)  # noqa: S603 (our own words)
-        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-        try:
-            driver.get(page.as_uri())
-            wait = WebDriverWait(driver, 60)
-            wait.until(lambda one: one.execute_script("return document.documentElement.dataset.ready"))
-            driver.save_screenshot(str(PICTURES / "report.png"))
-            driver.execute_script("document.querySelector('#attempts').scrollIntoView()")
-            driver.find_element("css selector", ".row:nth-child(3)").click()
-            wait.until(lambda one: one.find_elements("css selector", "#detail details.step"))
-            driver.find_element("css selector", "#detail details.step > summary").click()
-            wait.until(lambda one: one.find_elements("css selector", "#detail details.call"))
-            driver.find_element("css selector", "#detail details.call > summary").click()
-            driver.save_screenshot(str(PICTURES / "report-attempts.png"))
-        finally:
-            driver.quit()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--every", type=Path, help="also write all pictures, into this folder")
+    options = parser.parse_args()
+    pages = {kind: report_of(kind, options.data.resolve(), options.home.resolve()) for kind in KINDS}
+    made: dict[str, bytes] = {}
+    with ReportBrowser() as browser:
+        for kind, page in pages.items():
+            made |= drawn(browser, kind, page)
+        browser.theme(False)
+        browser.open(pages["search_o1"], 1400, 900)
+        made["readme"] = browser.picture()
+    for folder, names in ((PICTURES, ("readme", *KEPT)), (options.every, tuple(made))):
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                (folder / f"{name}.png").write_bytes(compressed(made[name]))
 
 
 if __name__ == "__main__":
