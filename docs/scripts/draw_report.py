@@ -1,7 +1,7 @@
 """Pictures of the report's four kinds: `python docs/scripts/draw_report.py DATA HOME [--every FOLDER]`.
 
 DATA and HOME are those of `perf/report_kinds.py`, which makes the pages. Writes a few into docs/pictures/report, as PNG
-of 128 colours; with --every all of them into a folder: 1,400 and 420 px wide, light, dark and as printed. The answers
+of 256 colours; with --every all of them into a folder: 1,400 and 420 px wide, light, dark and as printed. The answers
 are those of a stand-in: no figure in them is a result. Needs chromium, chromium-driver, selenium and Pillow.
 """
 
@@ -61,12 +61,14 @@ def drawn(browser: ReportBrowser, kind: str, page: Path) -> dict[str, bytes]:
 
 
 def compressed(png: bytes) -> bytes:
-    """The same picture with 128 colours, which text and flat shapes do with."""
+    """The same picture with 256 colours, which text and flat shapes do with."""
     from PIL import Image
 
     out = io.BytesIO()
     with Image.open(io.BytesIO(png)) as picture:
-        picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+        picture.convert("RGB").quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+            out, "PNG", optimize=True
+        )
     return out.getvalue()
 
 

@@ -60,7 +60,7 @@ function drawRow(attempt, place) {
 function shortNames(names) {
   let same = 0;
   while (names.length > 1 && names.every((name) => name[same] !== undefined && name[same] === names[0][same])) same += 1;
-  const cut = Math.max(...["[", ",", "=", " "].map((sign) => names[0].lastIndexOf(sign, same - 1))) + 1;
+  const cut = Math.max(...["[", ",", " "].map((sign) => names[0].lastIndexOf(sign, same - 1))) + 1;
   return same > 12 && cut > 0 ? names.map((name) => `…${name.slice(cut)}`) : names;
 }
 
