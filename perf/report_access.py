@@ -62,17 +62,19 @@ def served(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def lighthouse(modules: Path, address: str, preset: str) -> dict[str, object]:
-    """Lighthouse's result for a page."""
+def lighthouse(modules: Path, address: str, preset: str) -> dict[str, object] | None:
+    """Lighthouse's result for a page; ``None``: it gave none, as on a machine that is too busy."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "lighthouse.json"
         command = [
             str(modules / ".bin" / "lighthouse"), address, "--quiet", "--output=json", f"--output-path={out}",
             f"--only-categories={','.join(CATEGORIES)}", "--chrome-flags=--headless=new --no-sandbox --disable-gpu",
-            *(["--preset=desktop"] if preset == "desktop" else []),
+            "--max-wait-for-load=120000", *(["--preset=desktop"] if preset == "desktop" else []),
         ]  # fmt: skip
         environment = {**os.environ, "CHROME_PATH": shutil.which("chromium") or ""}
-        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, env=environment, check=False, stdout=subprocess.DEVNULL)
+        if not out.is_file():
+            return None
         result: dict[str, object] = json.loads(out.read_text(encoding="utf-8"))
         return result
 
@@ -117,6 +119,9 @@ def main() -> None:
         with served(page.parent) as address:
             for preset in ("telephone", "desktop"):
                 result = lighthouse(options.modules, f"{address}/{page.name}", preset)
+                if result is None:
+                    print(f"| {kind} | {preset} | | | | no result |", flush=True)
+                    continue
                 scored = [f"{100 * result['categories'][name]['score']:.0f}" for name in CATEGORIES]  # type: ignore[index]
                 audits = ", ".join(failed_audits(result))
                 print(f"| {kind} | {preset} | {' | '.join(scored)} | {audits} |", flush=True)

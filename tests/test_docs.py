@@ -102,7 +102,7 @@ def test_the_source_of_the_site_holds_every_page_and_its_navigation(scripts: Non
     index = (tmp_path / "how-to/index.md").read_text(encoding="utf-8")
     assert index.rstrip().endswith("```")
     assert "\nown-system\n" in index.partition("{toctree}")[2]
-    assert (tmp_path / "pictures/report.png").is_file() or (tmp_path / "pictures/report").is_dir()
+    assert (tmp_path / "pictures/report").is_dir()
     assert "```python" in (tmp_path / "files/docs/foreign/react_agent.py.md").read_text(encoding="utf-8")
 
 

@@ -66,9 +66,8 @@ def compressed(png: bytes) -> bytes:
 
     out = io.BytesIO()
     with Image.open(io.BytesIO(png)) as picture:
-        picture.convert("RGB").quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-            out, "PNG", optimize=True
-        )
+        few = picture.convert("RGB").quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        few.save(out, "PNG", optimize=True)
     return out.getvalue()
 
 
