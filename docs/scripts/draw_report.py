@@ -1,8 +1,9 @@
 """Pictures of the report's four kinds: `python docs/scripts/draw_report.py DATA HOME [--every FOLDER]`.
 
-DATA and HOME are those of `perf/report_kinds.py`, which makes the pages. Writes a few into docs/pictures/report, as PNG
-of 256 colours; with --every all of them into a folder: 1,400 and 420 px wide, light, dark and as printed. The answers
-are those of a stand-in: no figure in them is a result. Needs chromium, chromium-driver, selenium and Pillow.
+DATA and HOME are those of `perf/report_kinds.py`, which makes the pages. Writes docs/pictures/frontier.svg and, as PNG of
+256 colours, a few pictures into docs/pictures/report; with --every all of them into a folder: 1,400 and 420 px wide, light,
+dark and as printed. The answers are those of a stand-in: no figure in them is a result. Needs chromium, chromium-driver,
+selenium and Pillow.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ PICTURES = ROOT / "docs/pictures/report"
 sys.path.insert(0, str(ROOT / "perf"))
 
 from report_browser import ReportBrowser  # noqa: E402
-from report_kinds import KINDS, report_of  # noqa: E402
+from report_kinds import KINDS, ragrounds, report_of  # noqa: E402
 
 HEIGHTS = {1400: 1000, 420: 900}
 A4 = (794, 1123)
 """A sheet of paper in CSS pixels."""
 ROWS = {"search_o1": "hops>2 and gold found", "imported": "differ", "kqa": "partly", "interrupted": "hops>1"}
 """What the list is filtered by, so that its first attempt is worth a look."""
+AGENTS = ("vanilla_rag[top_k=8]", "search_o1[reading=false]", "search_o1")
 KEPT = (
     "search_o1-top-1400-light", "search_o1-attempts-1400-light", "search_o1-attempts-1400-dark",
     "search_o1-attempt-420-light", "search_o1-print",
@@ -85,6 +87,8 @@ def main() -> None:
         browser.theme(False)
         browser.open(pages["search_o1"], 1400, 900)
         made["readme"] = browser.picture()
+    frontier = ("--plot", str(PICTURES.parent / "frontier.svg"), "--picture", "frontier")
+    ragrounds(options.home.resolve() / "search_o1", "compare", *AGENTS, *frontier)
     for folder, names in ((PICTURES, ("readme", *KEPT)), (options.every, tuple(made))):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
