@@ -1,9 +1,9 @@
 """Pictures of the report's four kinds: `python docs/scripts/draw_report.py DATA HOME [--every FOLDER]`.
 
-DATA and HOME are those of `perf/report_kinds.py`, which makes the pages. Writes docs/pictures/frontier.svg and, as PNG of
-256 colours, a few pictures into docs/pictures/report; with --every all of them into a folder: 1,400 and 420 px wide, light,
-dark and as printed. The answers are those of a stand-in: no figure in them is a result. Needs chromium, chromium-driver,
-selenium and Pillow.
+DATA and HOME are those of `perf/report_kinds.py`, which makes the pages. Writes docs/pictures/frontier.svg and, as PNG
+of 256 colours, a few pictures into docs/pictures/report; with --every all of them into a folder: 1,400 and 420 px wide,
+light, dark and as printed. The answers are those of a stand-in: no figure in them is a result. Needs chromium,
+chromium-driver, selenium and Pillow.
 """
 
 from __future__ import annotations
