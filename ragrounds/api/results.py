@@ -212,7 +212,7 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
             name: PictureMaker(partial(one.draw, self.comparison, self.by_scorer()), one.lacking)
             for name, one in COMPARISON_PICTURES.items()
         }
-        return {**made, "hops": PictureMaker(self._hops, "no attempt of these runs made a search")}
+        return {**made, "hops": PictureMaker(self._hops, "no attempt of these runs searched more than once")}
 
     def _hops(self) -> Picture | None:
         from ragrounds.evals.analyses.hop_profile import hop_profile

@@ -162,8 +162,9 @@ def _forest_row(rows: _Rows, forest: Forest, row: ForestRow, figure: str, y: flo
         return labels
     shape = ""
     if row.best is not None:
-        shape += line("open", rows.x(row.value), y, rows.x(row.best), y)
-        shape += line("open", rows.x(row.best), y - 4, rows.x(row.best), y + 4)
+        # Below the interval, which it may not leave.
+        shape += line("open", rows.x(row.value), y + 7, rows.x(row.best), y + 7)
+        shape += line("span", rows.x(row.best), y + 4, rows.x(row.best), y + 10)
     if row.low is not None or row.high is not None:
         # A side without a bound reaches the edge.
         low = rows.left if row.low is None else rows.x(row.low)

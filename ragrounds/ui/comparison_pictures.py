@@ -14,7 +14,7 @@ from ragrounds.evals.compare.figures import Figure, RunPair
 from ragrounds.evals.scorers import figure_word
 from ragrounds.records import OUTCOMES, AnswerStatus, Status
 from ragrounds.ui.comparison_tables import agent_names, numbered
-from ragrounds.ui.frontier import frontier_picture
+from ragrounds.ui.frontier import frontier_picture, titled_by
 
 _MOST = 40
 """Rows of a forest; of more those that come first, and a note that says so."""
@@ -174,8 +174,7 @@ COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
 
 
 def _title(table: ScorerTable) -> str:
-    word = figure_word(table.scorer)
-    return f"{word.capitalize()} under {table.scorer}" if word != table.scorer else f"Scores by {table.scorer}"
+    return titled_by(table.scorer)
 
 
 def _row(name: str, figure: Figure, group: str = "") -> ForestRow:

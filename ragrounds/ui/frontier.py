@@ -107,6 +107,12 @@ def frontier_tables(
     return [runs, prices]
 
 
+def titled_by(scorer: str) -> str:
+    """What a picture of a scorer's figures is called: ``Accuracy under strict``, ``Scores by rouge_l``."""
+    word = figure_word(scorer)
+    return f"{word.capitalize()} under {scorer}" if word != scorer else f"Scores by {scorer}"
+
+
 def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]) -> Points:
     """The score upwards, cost to the right, both with 95 % intervals; each run is its number. The steps lead along the
     frontier: up only where a dearer run scores higher. Of many runs, those that are not on it are dots without
@@ -137,7 +143,7 @@ def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str]
         lines.append(Series(name=f"each of the other {len(others):,} runs", marks=tuple(others), joined=False))
     unit = f"{UNITS[frontier.measure]} a question"
     return Points(
-        title=f"{figure_word(scorer).capitalize()} under {scorer} and {unit}",
+        title=f"{titled_by(scorer)}, and {unit}",
         x=unit,
         up=upwards(scorer),
         lines=tuple(lines),

@@ -25,6 +25,7 @@ from ragrounds.evals.analyses.pictures import (
     StackPart,
     StackRow,
     Stacks,
+    point_axes,
 )
 from ragrounds.ui.chart_svg import page_picture, svg
 from ragrounds.ui.chart_text import draw
@@ -172,6 +173,12 @@ def test_text_is_drawn_in_a_png_whatever_fonts_the_host_has() -> None:
     assert len(with_text) > 1.5 * len(without)
 
 
+def test_what_is_counted_has_no_halves() -> None:
+    marks = tuple(Mark(x=at, value=0.5) for at in (1, 2))
+    points = Points(title="t", x="search", lines=(Series(name="a", marks=marks),), whole=True)
+    assert point_axes(points)[0].ticks == (0, 1, 2)
+
+
 def test_what_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"a\.jpg names no kind of picture; expected a file that ends in \.svg"):
         check_plot_file(tmp_path / "a.jpg")
@@ -183,6 +190,7 @@ def test_what_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
         check_plot_file(tmp_path / "a.png")
 
 
+@pytest.mark.slow
 def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
     result = rr.run(agents=["direct", "vanilla_rag[top_k=2]"], limit=12, progress=False)
     assert result.pictures == ("scores", "differences", "frontier", "datasets", "statuses", "answers", "hops")
@@ -199,10 +207,11 @@ def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
     differences = found.plot("differences").picture
     assert isinstance(differences, Forest)
     assert [row.value for row in differences.rows] == [pair.tests.difference for pair in table.pairs]
-    hops = found.plot("hops", tmp_path / "hops.svg", theme="dark").picture
-    assert isinstance(hops, Profile)
-    assert [line.name for line in hops.panels[0].lines] == ["vanilla_rag[top_k=2]"]
-    assert (tmp_path / "hops.svg").exists()
+    answers = found.plot("answers", tmp_path / "answers.svg", theme="dark")
+    assert isinstance(answers.picture, Stacks)
+    assert (tmp_path / "answers.svg").read_text() == answers.svg()
+    with pytest.raises(UserError, match="no attempt of these runs searched more than once"):
+        found.plot("hops")
     with pytest.raises(UserError, match=r"no picture 'datasets' to draw: these questions are of one dataset"):
         found.plot("datasets")
     with pytest.raises(UserError, match=r"no picture 'score'. Did you mean 'scores'"):

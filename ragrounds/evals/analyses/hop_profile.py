@@ -21,7 +21,7 @@ Hops = Mapping[tuple[str, int], GoldHop]
 def hop_profile(
     store: Store, runs: Sequence[Run], names: Mapping[str, str] = MappingProxyType({}), seed: int = 0
 ) -> Profile | None:
-    """The profile of runs, a series each; ``None``: no attempt of theirs searched.
+    """The profile of runs, a series each; ``None``: no attempt of theirs searched more than once.
 
     Args:
         store: where they are.
@@ -46,11 +46,11 @@ def hop_profile(
         # Where nothing is known of gold the run still has its colour in both panels.
         shares = gold_by_hop(run.id, clusters, golden, seed).shares if golden else ()
         found.append(Series(name=name, marks=_marks(shares)))
-    if not made:
+    if longest < 2:
         return None
     panels = [_panel("Attempts that made this search", "percent of attempts", longest, made)]
     if known:
-        panels.append(_panel("Attempts that had found gold by it", "percent of those with known gold", longest, found))
+        panels.append(_panel("Attempts that had found gold by it", "percent, where gold is known", longest, found))
     return Profile(title="Search by search", panels=tuple(panels))
 
 
@@ -72,4 +72,4 @@ def _marks(figures: Sequence[Figure]) -> tuple[Mark, ...]:
 
 def _panel(title: str, up: str, longest: int, lines: Sequence[Series]) -> Points:
     last = f", {LONGEST} and later together" if longest == LONGEST else ""
-    return Points(title=title, x=f"search of an attempt{last}", up=up, lines=tuple(lines))
+    return Points(title=title, x=f"search of an attempt{last}", up=up, lines=tuple(lines), whole=True)

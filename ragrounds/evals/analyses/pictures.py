@@ -113,6 +113,8 @@ class Points(Struct, frozen=True, kw_only=True):
     """What the axis across counts."""
     steps: bool = False
     """Whether a stepped line joins the emphasised marks."""
+    whole: bool = False
+    """Whether the axis across counts what has no halves, such as searches."""
 
 
 def upwards(scorer: str) -> str:
@@ -263,7 +265,10 @@ def point_axes(points: Points) -> tuple[PictureAxis, PictureAxis]:
         raise UserError("There is nothing to draw: no point has a value.")
     across = [end for mark in marks for end in (mark.x, mark.x_low, mark.x_high) if end is not None]
     ends = [end for mark in marks for end in (mark.value, mark.low, mark.high) if end is not None]
-    return scale(across), linear(min(ends), max(ends), top=1.0)
+    axis = scale(across)
+    if points.whole:
+        axis = replace(axis, ticks=tuple(tick for tick in axis.ticks if tick == int(tick)))
+    return axis, linear(min(ends), max(ends), top=1.0)
 
 
 def renamed(part: T, name: Callable[[str], str]) -> T:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from ragrounds.evals.analyses.hop_profile import hop_profile
 from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_searches
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
@@ -195,3 +196,20 @@ def test_where_gold_was_found_first_agrees_with_the_calls(hunt_pages: Pages) -> 
 
 def test_gold_hops_without_facts_are_made_from_the_calls(pages: Pages) -> None:
     assert {one.searches for one in gold_hops(pages, pages.runs[1]).values()} == {3}
+
+
+def test_the_hop_profile_has_the_shares_of_the_attempts(pages: Pages) -> None:
+    run = pages.runs[1]
+    made = hop_profile(pages.store, [run], {run.id: "ours"})
+    assert made is not None
+    searched, found = made.panels
+    (line,) = searched.lines
+    assert (line.name, [(mark.x, mark.value) for mark in line.marks]) == ("ours", [(1, 1.0), (2, 1.0), (3, 1.0)])
+    hops = gold_hops(pages, run).values()
+    by_second = sum(one.hop is not None and one.hop <= 2 for one in hops) / len(hops)
+    assert found.lines[0].marks[1].value == pytest.approx(by_second)
+
+
+def test_runs_that_search_once_at_most_have_no_hop_profile(pages: Pages) -> None:
+    single = [run for run in pages.runs if max(one.searches for one in gold_hops(pages, run).values()) < 2]
+    assert hop_profile(pages.store, single) is None
