@@ -121,9 +121,10 @@ def _run(pages: Sequence[Page], rules: Rules, tree: Any, jobs: int, keep: bool, 
     def one(numbered: tuple[int, Page]) -> Result:
         number, page = numbered
         began = time.monotonic()
-        scratch = Scratch(page, base / f"{number:03}", ROOT, rules, ports)
-        run = PageRun(page, scratch, rules, tree)
-        result = Result(page, run.run(), run.met, time.monotonic() - began)
+        with _model_server(rules.model_server.get(page.name)) as port:
+            scratch = Scratch(page, base / f"{number:03}", ROOT, rules, ports | port)
+            run = PageRun(page, scratch, rules, tree)
+            result = Result(page, run.run(), run.met, time.monotonic() - began)
         print(f"{page.name}: {result.counts}, {result.seconds:.0f} s", file=sys.stderr)
         for fault in result.faults:
             print(fault, file=sys.stderr)
@@ -137,6 +138,21 @@ def _run(pages: Sequence[Page], rules: Rules, tree: Any, jobs: int, keep: bool, 
     else:
         shutil.rmtree(base, ignore_errors=True)
     return results
+
+
+@contextmanager
+def _model_server(module: str | None) -> Iterator[dict[str, str]]:
+    """The page's own model server, where it needs one."""
+    if module is None:
+        yield {}
+        return
+    command = [sys.executable, "-m", module]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield {"8000": process.stdout.readline().strip()}
+        finally:
+            process.terminate()
 
 
 @contextmanager

@@ -452,10 +452,19 @@ def serve(
     message: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Serve what :func:`open_server` opened until it is interrupted. Port 0 is a free one; `message` is told the
-    address."""
+    address.
+
+    Raises:
+        UserError: the address cannot be listened on, as where another program does.
+    """
     from aiohttp import web
 
-    web.run_app(application, host=host, port=port, print=message)
+    try:
+        web.run_app(application, host=host, port=port, print=message)
+    except OSError as problem:
+        raise UserError(
+            f"Cannot listen on {host}, port {port}: {problem.strerror or problem}. Name another one with --port; 0 takes a free one."
+        ) from None
 
 
 def open_mcp_server(

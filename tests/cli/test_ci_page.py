@@ -2,58 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from http.server import ThreadingHTTPServer
 
 import pytest
 import yaml
 
 from ragrounds.evals.compare.claims import parse_claim
 from tests.cli.test_pytest_plugin import RECORD, loaded, run
+from tests.servers.notes_model import FILES, PAGE, ROOT, Model
 
 __all__ = ["loaded"]  # what runs need is imported once
 pytest_plugins = ["pytester"]
-
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "how-to" / "ci.md").read_text(encoding="utf-8")
-FILES = dict(re.findall(r"^`([\w./-]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.M | re.S))
-GOLD = {one["question"]: one for one in map(json.loads, FILES["evals/questions.jsonl"].splitlines())}
-WRONG = {"b2", "p1", "p2", "s2"}
-"""What the model of this test does not know by heart."""
-
-
-class Model(BaseHTTPRequestHandler):
-    """A chat model that knows half of the answers, and all of them with notes."""
-
-    asked = 0
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        prompt = body["messages"][-1]["content"]
-        known = next(one for question, one in GOLD.items() if question in prompt)
-        letter = "A" if known["id"] in WRONG - {"p2", "s2"} else "B"
-        if prompt.startswith("Notes:") or known["id"] not in WRONG:
-            letter = known["answer"]
-        type(self).asked += 1
-        said = {"role": "assistant", "content": f"The answer is {letter}."}
-        reply = {
-            "id": "x", "object": "chat.completion", "created": 0, "model": body["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": said}],
-            "usage": {"prompt_tokens": 40, "completion_tokens": 5, "total_tokens": 45},
-        }  # fmt: skip
-        data = json.dumps(reply).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -94,7 +56,7 @@ def test_the_example_is_recorded_replayed_and_fails_as_the_page_says(
     test.write_text(FILES["evals/test_assistant.py"].replace("from_notes) >= 0.6", "from_memory) >= 0.9"))
     failed = run(pytester, "evals", "-k", "notes")
     failed.assert_outcomes(failed=1, deselected=2)
-    (shown,) = re.findall(r"^```\n(\d of \d claims does not hold.*?)\n…\n```$", PAGE, re.M | re.S)
+    (shown,) = re.findall(r"^```text\n(\d of \d claims does not hold.*?)\n…\n```$", PAGE, re.M | re.S)
     assert shown in failed.stdout.str()
     assert recorded.read_bytes() == before
 

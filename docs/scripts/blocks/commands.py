@@ -88,6 +88,8 @@ def _faults(words: list[str], tree: Any) -> Iterator[str]:
         word = words[at] if at < len(words) else ""
         default = getattr(command, "default", "")
         found = known.get(word)
+        if found is None and ":" in word:
+            return  # an object of a file of the user's: which options it takes, its own code says
         if found is None and word and not word.startswith("-"):
             found = command.get_command(None, word)  # made when asked for, as those of export formats are
         if found is not None:

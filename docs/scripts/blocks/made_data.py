@@ -73,16 +73,6 @@ def questions(path: Path) -> None:
     _lines(path, ({key: one[key] for key in kept if one.get(key)} for one in rows))
 
 
-def labels(path: Path) -> None:
-    """Labels of two people for the sample's long answers."""
-    long = [one["id"] for one in _read("questions.jsonl") if one["type"] == "long"]
-    rows = [
-        f"sample/{id},{'equivalent' if n % 2 else 'mismatch'},{'equivalent' if n % 3 else 'mismatch'}\n"
-        for n, id in enumerate(long)
-    ]
-    path.write_text("item,anna,ben\n" + "".join(rows), encoding="utf-8")
-
-
 def medrag(folder: Path) -> None:
     """Chunks in MedRAG's form."""
     rows = (
@@ -141,6 +131,5 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "doses.py": mcp_server,
     "queries.jsonl": queries,
     "questions.jsonl": questions,
-    "labels.csv": labels,
 }
 """Name → what makes it at a path."""

@@ -60,6 +60,8 @@ class Rules:
     """Pages that begin in an empty folder and have no hidden setup."""
     setup: dict[str, str] = field(default_factory=dict)
     """Page of help texts or docstrings → commands that are run before it."""
+    model_server: dict[str, str] = field(default_factory=dict)
+    """Page → module of the model server that it needs, in place of the stand-in."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Page → seconds that one of its commands may take."""
 
@@ -95,5 +97,6 @@ def read_rules(path: Path = TABLE) -> Rules:
         asks_models=tuple(read.get("asks_models", ())),
         complete=tuple(read.get("complete", ())),
         setup={page: read["setups"][name] for page, name in read.get("setup", {}).items()},
+        model_server=read.get("model_server", {}),
         seconds=read.get("seconds", {}),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import time
 import tomllib
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ Fate = Literal["run", "compared", "written", "parsed", "shown", "setup", "not ru
 SECONDS = 120.0
 """That a command or a Python block may take."""
 _TAIL = 30
+_COMMENT = re.compile(r"\s+#.*$")
 
 
 @dataclass
@@ -118,7 +120,7 @@ class PageRun:
         if rule := self._rule(self._rules.screens, command.text):
             ended = terminal.screen(typed, rule.keys, self._seconds)
         elif rule := self._rule(self._rules.served, command.text):
-            ended = terminal.serve(f"{typed} {rule.adds}".strip(), rule.says, self._seconds)
+            ended = terminal.serve(f"{_COMMENT.sub('', typed)} {rule.adds}", rule.says, self._seconds)
         else:
             ended = terminal.run(typed, self._seconds, self._scratch.model_server(typed))
         ended = Ended(ended.code, self._scratch.shown(ended.out), self._scratch.shown(ended.talk))

@@ -75,16 +75,16 @@ class Terminal:
                 _end_group(process.pid)
                 process.wait()
                 code = 124
-        self._remember(extra)
+        self._remember(name for name in extra if f"{name}=" not in command)
         printed, told = (one.read_text(encoding="utf-8", errors="replace") for one in files)
         return Ended(code, printed, told + (f"\nstopped after {seconds:.0f} s\n" if code == 124 else ""))
 
-    def _remember(self, extra: Iterable[str]) -> None:
+    def _remember(self, forgotten: Iterable[str]) -> None:
         kept = self._scratch / "env"
         if kept.exists():
             pairs = kept.read_text(encoding="utf-8", errors="surrogateescape").split("\0")
             left = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-            for name in ("BLOCKS_ENV", "BLOCKS_PWD", "SHLVL", "_", "OLDPWD", *extra):
+            for name in ("BLOCKS_ENV", "BLOCKS_PWD", "SHLVL", "_", "OLDPWD", *forgotten):
                 left.pop(name, None)
             self.environment = left
             self.folder = Path((self._scratch / "pwd").read_text(encoding="utf-8").strip())
