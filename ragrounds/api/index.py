@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -463,7 +464,7 @@ def serve(
         web.run_app(application, host=host, port=port, print=message)
     except OSError as problem:
         raise UserError(
-            f"Cannot listen on {host}, port {port}: {problem.strerror or problem}. Name another one with --port; 0 takes a free one."
+            f"Cannot listen on {host}, port {port}: {os.strerror(problem.errno or 0)}. Name another one with --port; 0 takes a free one."
         ) from None
 
 

@@ -9,6 +9,7 @@ again; with this they take a fifth. The whole check that is reported starts each
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -97,9 +98,9 @@ def _become(told: dict[str, object], files: list[int]) -> None:
         main()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(ValueError):  # closed
+            stream.flush()
     os._exit(code)
 
 
