@@ -164,7 +164,8 @@ def add(
     """Add the documents of a source to an index, cut as its own are. Those whose ids it has replace the former ones,
     where they stand; the others come last.
 
-        rr.index.add("cases", "reports/2026")
+        from ragrounds.api import index
+        index.add("cases", "reports/2026")
 
     Args:
         name: of the index.
@@ -201,7 +202,8 @@ def delete(
     """Delete documents from an index, by their ids. The files that they were read from stay, and a later build from
     them reads them again.
 
-        rr.index.delete("cases", ["PMC1.nxml"])
+        from ragrounds.api import index
+        index.delete("cases", ["report-1.md"])
 
     Args:
         name: of the index.
@@ -464,7 +466,8 @@ def serve(
         web.run_app(application, host=host, port=port, print=message)
     except OSError as problem:
         raise UserError(
-            f"Cannot listen on {host}, port {port}: {os.strerror(problem.errno or 0)}. Name another one with --port; 0 takes a free one."
+            f"Cannot listen on {host}, port {port}: {os.strerror(problem.errno or 0)}. Name another one with --port; "
+            "0 takes a free one."
         ) from None
 
 

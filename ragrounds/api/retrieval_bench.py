@@ -124,7 +124,7 @@ def retrieval_bench(
     A set counts as much as any other. What others published stands beside: TREC runs with the name of their set
     (``scifact=their.run``; runs of one tag are one row), and MTEB's result files, which name their sets themselves.
 
-        rr.retrieval_bench(["beir:scifact", "beir:nfcorpus"], ["bm25", "medcpt"]).to_pandas()
+        rr.retrieval_bench(["beir:scifact", "beir:nfcorpus"], ["bm25", "bm25[b=0.4]"]).to_pandas()
 
     Args:
         benchmarks: queries and judgements, as :func:`ragrounds.retrieve` takes them, each with its own corpus.

@@ -557,7 +557,8 @@ def _listed(name: str, state: StudyState | None, settings: Settings) -> ListedSt
 def study_report(made: StudyResult, out: str | Path, *, force: bool = False) -> Path:
     """Write one self-contained HTML file about a study; gives its path.
 
-        study_report(rr.study("mirage-table6"), "table6.html")
+        from ragrounds.api.study import study_report
+        study_report(rr.study("mirage-table6", base_url="http://127.0.0.1:8000/v1", limit=20), "table6.html")
 
     Args:
         made: what :func:`study` or :func:`show_study` gave.

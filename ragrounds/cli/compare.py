@@ -81,7 +81,7 @@ def compare_command(
 
       ragrounds compare direct_cot 'vanilla_rag[top_k=8]' --group-by subject --plot scores.pdf
 
-      ragrounds compare 'direct[seed=1]' 'direct[seed=2]' vanilla_rag --baseline direct
+      ragrounds compare direct_cot search_o1 vanilla_rag --baseline direct_cot
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """

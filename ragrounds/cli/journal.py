@@ -49,7 +49,7 @@ def read_command(
 ) -> None:
     """Answer from the calls of these files from now on; `ragrounds run --journal replay` then sends nothing.
 
-    Example: ragrounds journal read tests/answers.jsonl && ragrounds run --agent direct_cot --journal replay
+    Example: ragrounds journal read tests/answers.jsonl
     """
     from ragrounds.api.journal import read_journal
 

@@ -143,7 +143,7 @@ def sheet_command(
     take up to half of it; the column `why` says so, and figures account for it. Each row holds a digest of its texts,
     by which its labels are known to be of this answer. No cell is a formula to a spreadsheet.
 
-    Example: ragrounds judge sheet direct_cot --limit 50 --rater anna --rater ben
+    Example: ragrounds judge sheet direct_cot --limit 50 --rater anna --rater ben --rater cleo
     """
     from ragrounds.api.score import write_label_sheet
 

@@ -20,9 +20,14 @@ import traceback
 def main() -> None:
     told = os.fdopen(os.dup(1), "w")
     sys.path.insert(0, "")  # modules in the page's folder, as in a notebook
+    given: dict[str, str] = {}
     names: dict[str, object] = {"__name__": "__main__"}
     for line in sys.stdin:
         asked = json.loads(line)
+        for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+            if not asked["environment"] and os.environ.get(name) == given.get(name):
+                os.environ.pop(name, None)
+        given = asked["environment"] or given
         os.environ.update(asked["environment"])
         with open(asked["out"], "w") as out:  # noqa: PTH123
             os.dup2(out.fileno(), 1)

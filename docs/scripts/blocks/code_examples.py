@@ -57,7 +57,7 @@ def _indented(docstring: str) -> Iterator[str]:
     before = _SECTION.split(docstring)[0]
     for found in re.finditer(r"(?:^    .*\n?(?:\n(?=    ))*)+", before, re.MULTILINE):
         code = inspect.cleandoc(found[0])
-        if "rr." in code:
+        if "rr." in code or code.startswith("from ragrounds"):
             yield code
 
 
