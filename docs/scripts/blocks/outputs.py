@@ -25,7 +25,7 @@ def plain(text: str, volatile: Sequence[Volatile]) -> str:
     text = _STYLE.sub("", text).replace("\r\n", "\n")
     for one in volatile:
         text = one.pattern.sub(one.becomes, text)
-    return "".join(f"{' '.join(line.split())}\n" for line in text.rstrip().splitlines())
+    return "".join(f"{' '.join(line.split())}\n" for line in text.strip("\n").rstrip().splitlines())
 
 
 def agrees(expected: str, printed: str, volatile: Sequence[Volatile] = ()) -> bool:

@@ -21,7 +21,7 @@ from blocks.scratch import Scratch
 from blocks.session import Ended
 
 Fate = Literal["run", "compared", "written", "parsed", "shown", "setup", "not run", "failed"]
-SECONDS = 120.0
+SECONDS = 300.0
 """That a command or a Python block may take."""
 _TAIL = 30
 _COMMENT = re.compile(r"\s+#.*$")
