@@ -115,8 +115,7 @@ def run(
     The same call resumes what was interrupted: what a run has is not asked again, and a recorded call is never paid
     twice. It may be called where an event loop runs, as in a notebook. The first Ctrl-C finishes what is in flight.
 
-        agents = ["direct_cot", "vanilla_rag[top_k=8]"]
-        result = rr.run("mirage/pubmedqa", agents, model="openai:gpt-4o-mini", corpus="beir:FOLDER", limit=50)
+        result = rr.run("mirage/pubmedqa", ["direct", "direct_cot"], model="openai:gpt-4o-mini", limit=50)
         result.to_pandas("attempts")
 
     Args:
