@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragrounds.evals.analyses.pictures import DOT, Mark, PictureAxis, Points, Profile, Series, point_axes
+from ragrounds.evals.analyses.pictures import DOT, HopProfile, Mark, PictureAxis, Points, Series, point_axes
 from ragrounds.ui.label_places import PointName, name_places
 from ragrounds.ui.svg_shapes import (
     BOLD,
@@ -46,7 +46,7 @@ def points_parts(points: Points, width: float) -> tuple[list[str], float]:
     return [*parts, *legend, *unnamed], bottom
 
 
-def profile_parts(profile: Profile, width: float) -> tuple[list[str], float]:
+def profile_parts(profile: HopProfile, width: float) -> tuple[list[str], float]:
     """The panels beside each other, or below each other where it is narrow, and one legend."""
     parts, y = title_parts(profile.title, width)
     beside = len(profile.panels) if width > NARROW else 1

@@ -11,11 +11,11 @@ from ragrounds.evals.analyses.pictures import (
     Bars,
     Forest,
     ForestRow,
+    HopProfile,
     Mark,
     Picture,
     PictureAxis,
     Points,
-    Profile,
     StackRow,
     Stacks,
     forest_axis,
@@ -258,7 +258,7 @@ def _lengths(row: StackRow, columns: int) -> list[int]:
     return [end - start for start, end in itertools.pairwise(ends)]
 
 
-def _profile(profile: Profile, width: int, legend: bool) -> Text:
+def _profile(profile: HopProfile, width: int, legend: bool) -> Text:
     text = Text()
     for place, panel in enumerate(profile.panels):
         text.append(("\n\n" if place else "") + safe(panel.title) + "\n", style="bold")

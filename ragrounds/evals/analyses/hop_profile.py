@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from ragrounds.evals.analyses.gold_by_hop import LONGEST, gold_by_hop
-from ragrounds.evals.analyses.pictures import Mark, Points, Profile, Series
+from ragrounds.evals.analyses.pictures import HopProfile, Mark, Points, Series
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.stats.estimates import stratified_mean
 from ragrounds.evals.store.hop_reading import GoldHop, attempt_hops, clusters_of, may_have_searched
@@ -20,7 +20,7 @@ Hops = Mapping[tuple[str, int], GoldHop]
 
 def hop_profile(
     store: Store, runs: Sequence[Run], names: Mapping[str, str] = MappingProxyType({}), seed: int = 0
-) -> Profile | None:
+) -> HopProfile | None:
     """The profile of runs, a series each; ``None``: no attempt of theirs searched more than once.
 
     Args:
@@ -51,7 +51,7 @@ def hop_profile(
     panels = [_panel("Attempts that made this search", "percent of attempts", longest, made)]
     if known:
         panels.append(_panel("Attempts that had found gold by it", "percent, where gold is known", longest, found))
-    return Profile(title="Search by search", panels=tuple(panels))
+    return HopProfile(title="Search by search", panels=tuple(panels))
 
 
 def _made(hops: Hops, clusters: Mapping[str, str], number: int, seed: int) -> Figure:

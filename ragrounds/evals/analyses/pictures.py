@@ -208,14 +208,14 @@ class Stacks(Struct, frozen=True, kw_only=True):
     rows: tuple[StackRow, ...]
 
 
-class Profile(Struct, frozen=True, kw_only=True):
+class HopProfile(Struct, frozen=True, kw_only=True):
     """Panels beside each other with the same series and one axis across: how something goes from step to step."""
 
     title: str
     panels: tuple[Points, ...]
 
 
-Picture = Points | Bars | Forest | Stacks | Profile
+Picture = Points | Bars | Forest | Stacks | HopProfile
 
 
 def forest_axis(forest: Forest) -> PictureAxis:
