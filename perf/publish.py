@@ -33,7 +33,9 @@ SETS = (107, 100, 90, 80, 60)
 
 def main() -> None:
     home = Path(sys.argv[1])
-    wanted, kills = (int(sys.argv[place]) if len(sys.argv) > place else default for place, default in ((2, 500), (3, 0)))
+    wanted, kills = (
+        int(sys.argv[place]) if len(sys.argv) > place else default for place, default in ((2, 500), (3, 0))
+    )
     agents = [word for name in AGENTS for word in ("--agent", name)]
     ragrounds(home, "run", *agents, "--display", "none")
     draw = random.Random(0)

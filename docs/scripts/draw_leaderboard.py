@@ -23,7 +23,7 @@ def main() -> None:
 
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--disable-gpu", "--no-sandbox", "--hide-scrollbars", "--window-size=1400,900"):
+    for argument in ("--headless=new", "--disable-gpu", "--no-sandbox", "--hide-scrollbars", "--window-size=1400,1150"):
         options.add_argument(argument)
     agents = [word for name in AGENTS for word in ("--agent", name)]
     with tempfile.TemporaryDirectory() as home:

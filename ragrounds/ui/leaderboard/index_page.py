@@ -61,7 +61,7 @@ def _lead(board: Board) -> str:
     counts = [
         number_of(board.runs, "run"),
         f"{len(board.rankings):,} {'ranking' if len(board.rankings) == 1 else 'rankings'}",
-        f"{len(board.studies):,} {'study' if len(board.studies) == 1 else 'studies'}",
+        *([number_of(len(board.studies), "study")] if board.studies else []),
     ]
     incomplete = (
         f'<p class="warning"><strong class="bad">Incomplete:</strong> {number_of(board.incomplete, "run")} of these '

@@ -35,8 +35,11 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
         + "</tr>"
         for number, row in enumerate(table.rows)
     )
+    # Of a table whose first column has no name, rows belong to the row above them: they keep their order.
+    still = "" if not table.columns or table.columns[0].name else " data-still"
     return (
-        f'<figure class="sheet" data-label="{text(latex_label(table))}"><figcaption>{text(table.caption)}</figcaption>'
+        f'<figure class="sheet" data-label="{text(latex_label(table))}"{still}>'
+        f"<figcaption>{text(table.caption)}</figcaption>"
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>'
     )
 

@@ -62,10 +62,10 @@ function button(text, act, pressed) {
   return made;
 }
 
-// What a table shows now: its heads, which columns are figures, and its rows.
+// What a table shows now: its heads, which columns are figures, and its rows without those that a filter hides.
 function shownTable(table) {
   const heads = [...table.tHead.rows[0].cells];
-  const rows = [...table.tBodies].flatMap((body) => [...body.rows].map(cellsOf));
+  const rows = [...table.tBodies].flatMap((body) => [...body.rows].filter((row) => !row.hidden).map(cellsOf));
   return { heads: cellsOf(table.tHead.rows[0]), right: heads.map((head) => head.classList.contains("right")), rows };
 }
 
@@ -113,7 +113,8 @@ function sortBy(table, column) {
 
 function transposed(table) {
   const { right } = shownTable(table);
-  const rows = [table.tHead.rows[0], ...table.tBodies[0].rows].map((row) => [...row.cells]);
+  const body = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+  const rows = [table.tHead.rows[0], ...body].map((row) => [...row.cells]);
   const made = document.createElement("table");
   const figures = right.filter(Boolean).length * 2 > right.length;
   rows[0].forEach((_, column) => {
@@ -136,7 +137,9 @@ function prepareTable(figure) {
   const table = scroll.querySelector("table");
   if (!table.tHead || !table.tBodies.length) return;
   let shown = table;
-  [...table.tHead.rows[0].cells].forEach((head, column) => {
+  // Rows that belong to the one above them keep their places.
+  const heads = "still" in figure.dataset ? [] : [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
     const made = button("", () => sortBy(table, column));
     made.append(...head.childNodes);
     head.append(made);

@@ -102,3 +102,16 @@ def test_a_row_leads_to_its_attempts_and_these_back(browser, site):
     assert "SHA-256" in browser.text("#rows")
     browser.find("nav a").click()
     assert browser.driver.current_url == site.as_uri()
+
+
+def test_what_is_copied_is_what_is_seen(browser, site):
+    browser.open(site)
+    choose(browser, "f-model", "a:one")
+    browser.run(
+        "navigator.clipboard.writeText = text => { window.copied = text; return Promise.resolve(); };"
+        "[...document.querySelectorAll('.tools button')].find(one => one.textContent.includes('Markdown')).click()"
+    )
+    copied = browser.wait(lambda: browser.run("return window.copied"))
+    assert "direct" in copied
+    assert "b:two" not in copied
+    assert "\n| place | agent | strict, % | 95 % |" in copied
