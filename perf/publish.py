@@ -33,9 +33,8 @@ SETS = (107, 100, 90, 80, 60)
 
 def main() -> None:
     home = Path(sys.argv[1])
-    wanted, kills = (
-        int(sys.argv[place]) if len(sys.argv) > place else default for place, default in ((2, 500), (3, 0))
-    )
+    wanted = int(sys.argv[2]) if len(sys.argv) > 2 else 500
+    kills = int(sys.argv[3]) if len(sys.argv) > 3 else 0
     agents = [word for name in AGENTS for word in ("--agent", name)]
     ragrounds(home, "run", *agents, "--display", "none")
     draw = random.Random(0)

@@ -27,7 +27,7 @@ from ragrounds.ui.leaderboard.board import (
     strategy,
     withheld_words,
 )
-from ragrounds.ui.report.html_tables import html_table, text
+from ragrounds.ui.report.html_tables import breakable, html_table, text
 from ragrounds.ui.report.page import head
 from ragrounds.ui.report.scripts import asset, page_script
 from ragrounds.ui.study_tables import study_tables
@@ -204,7 +204,7 @@ class _Rows:
         models = ", ".join(self._models[run.id]) or UNKNOWN
         paid, uncached, date = dollars(row.cost_paid), dollars(row.cost_uncached), day(run.created)
         link = self._one.attempts.get(run.id)
-        called = text(self._names[run.id])
+        called = breakable(self._names[run.id])
         called = f'<a href="{escape(link)}">{called}</a>' if link else called
         warned = f' <small class="bad">incomplete: {text(missing)}</small>' if missing else ""
         brief = text(f"{models} · {date} · {paid} paid, {uncached} uncached")  # in place of columns, on telephones

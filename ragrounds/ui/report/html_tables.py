@@ -25,7 +25,10 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
         table: what to write; every cell of it is text.
         links: row, from 0 → where its first cell leads.
     """
-    heads = "".join(f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' for column in table.columns)
+    heads = "".join(
+        f'<th scope="col"{_right(column.right)}>{text(column.name)}</th>' if column.name else "<td></td>"
+        for column in table.columns
+    )
     rows = "".join(
         "<tr>"
         + "".join(
@@ -44,11 +47,16 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
     )
 
 
+def breakable(name: str) -> str:
+    """A name as HTML text that breaks behind its signs alone."""
+    return _BREAKS.sub(r"\g<0><wbr>", text(name))
+
+
 def _cell(column: Column, cell: str, place: int, href: str) -> str:
-    """A cell; the first of a row is its heading where it holds words. A name breaks behind its signs alone."""
+    """A cell; the first of a row is its heading where it holds words."""
     if column.right:
         return f'<td class="right">{text(cell)}</td>'
-    shown = _BREAKS.sub(r"\g<0><wbr>", text(cell))
+    shown = breakable(cell)
     inside = f'<a href="{text(href)}">{shown}</a>' if href else shown
     return f"<td>{inside}</td>" if place else f'<th scope="row">{inside}</th>'
 
