@@ -69,7 +69,7 @@ def main() -> int:
         faults += [f"blocks.toml: no command is met by {rule}" for rule in rules.not_run if rule not in met]
     print_summary(results, time.monotonic() - began)
     if given.write:
-        text = page_text(results, rules, time.monotonic() - began)
+        text = page_text(results, rules, time.monotonic() - began, given.quick)
         (ROOT / "perf" / "blocks.md").write_text(text, encoding="utf-8")
     return _told(faults) or int(any(result.faults for result in results))
 

@@ -84,13 +84,14 @@ def print_list(pages: Sequence[Page]) -> None:
             sys.stdout.write(f"{page.name}: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}\n")
 
 
-def page_text(results: Sequence[Result], rules: Rules, seconds: float) -> str:
+def page_text(results: Sequence[Result], rules: Rules, seconds: float, quick: bool) -> str:
     """The page perf/blocks.md."""
     fates, commands, not_run = _totals(results)
+    how = " --quick" if quick else ""
     lines = [
         "# Everything that is shown is run",
         "",
-        f"{datetime.date.today().isoformat()}. `python docs/scripts/run_blocks.py --write`: every block of README, "
+        f"{datetime.date.today().isoformat()}. `python docs/scripts/run_blocks.py{how} --write`: every block of README, "
         "docs, help texts and public docstrings, in a folder for each page, against a model server on loopback.",
         "",
         f"**{sum(fates.values())} blocks on {len(results)} pages: {_counted(fates)}.** {commands} commands and Python "
