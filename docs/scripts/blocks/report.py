@@ -91,8 +91,8 @@ def page_text(results: Sequence[Result], rules: Rules, seconds: float, quick: bo
     lines = [
         "# Everything that is shown is run",
         "",
-        f"{datetime.date.today().isoformat()}. `python docs/scripts/run_blocks.py{how} --write`: every block of README, "
-        "docs, help texts and public docstrings, in a folder for each page, against a model server on loopback.",
+        f"{datetime.date.today().isoformat()}. `python docs/scripts/run_blocks.py{how} --write`: every block of "
+        "README, docs, help texts and docstrings, in a folder for each page, against a model server on loopback.",
         "",
         f"**{sum(fates.values())} blocks on {len(results)} pages: {_counted(fates)}.** {commands} commands and Python "
         f"blocks were run, {not_run} are listed as not runnable. {seconds / 60:.1f} minutes on two cores.",
