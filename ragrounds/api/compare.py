@@ -82,6 +82,8 @@ class LedgerView(Result, frozen=True, kw_only=True):
     """Where the store is."""
     repriced: tuple[RepricedModel, ...] = ()
     """What prices given later have changed, by model."""
+    priced_today: tuple[str, ...] = ()
+    """Models with calls of unknown price here, and a price in ``prices.toml``: `reprice` applies it."""
 
     def draw(self, console: Console) -> None:
         """Print a line for each part, and their sum."""
@@ -306,6 +308,7 @@ def ledger(
         UserError: an unknown run or split; prices without `reprice`.
         StopRun: what is repriced cannot be written.
     """
+    from ragrounds.api.priced_today import priced_models
     from ragrounds.evals.store.ledger import LEDGER_KEYS, unfinished
     from ragrounds.evals.store.ledger import ledger as ledger_of
     from ragrounds.evals.store.repricing import PriceBook
@@ -322,7 +325,14 @@ def ledger(
         found = list({run.id: run for run in found}.values())
         changed = apply_prices(store, found, book, every=reprice == "all", arenas=not names) if reprice else ()
         made = ledger_of(store, found, keys, arenas=not names)
-        return LedgerView(ledger=made, unfinished=unfinished(store, found), place=store.place, repriced=changed)
+        lacking = ledger_of(store, found, ["model"], arenas=not names).lines if made.total.unpriced else ()
+        return LedgerView(
+            ledger=made,
+            unfinished=unfinished(store, found),
+            place=store.place,
+            repriced=changed,
+            priced_today=() if reprice else priced_models(lacking, chosen),
+        )
 
 
 def analyse(

@@ -144,8 +144,9 @@ class Diagnosis(Result, frozen=True, kw_only=True):
         return f"{found} Not looked at: {'; '.join(unseen)}." if unseen else found
 
     def lines(self) -> Iterator[str]:
-        """What is wrong, then all that was found, in words."""
+        """What is wrong, what the named model's server can do, then all else that was found, in words."""
         yield self.verdict
+        yield from _server(self.model)  # what was asked for stands first
         for name in ("ragrounds", "python", "home", "settings", "store"):
             yield f"{name:10} {getattr(self, name)}"
         here = ", ".join(name for name, there in self.extras.items() if there) or "none"
@@ -153,7 +154,6 @@ class Diagnosis(Result, frozen=True, kw_only=True):
         yield f"{'extras':10} here: {here}; not here: {missing} (pip install 'ragrounds[NAME]')"
         yield from _added(self.additions)
         yield from _engines(self.engines)
-        yield from _server(self.model)
         if self.contents is not None:
             yield from self.contents.lines()
 

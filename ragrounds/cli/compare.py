@@ -8,7 +8,7 @@ import typer
 
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, PlotOptions, grouped
-from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, tell
+from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, say_priced, tell
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -154,7 +154,10 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         tables = [claim_table(found.claims), *tables] if found.claims else tables
         tell((latex if form == "--latex" else markdown)(tables, comparison.notes), nl=False)
     else:
+        from ragrounds.api.priced_today import priced_runs
+
         found.draw(results_console())
+        say_priced(priced_runs(comparison.rows))
 
 
 def _say_claims(found: CompareResult, quiet: bool) -> None:
@@ -224,6 +227,7 @@ def ledger_command(
         say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
     else:
         found.draw(results_console())
+    say_priced(found.priced_today)
     _say_unfinished(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,13 @@ def exit_by(decision: str) -> None:
 
     if decision != "holds":
         raise typer.Exit(FAILS if decision == "fails" else CANNOT_TELL)
+
+
+def say_priced(models: Sequence[str]) -> None:
+    """Say that unknown costs have a price today, and what applies it."""
+    if models:
+        one = ", ".join(models)
+        say(f"A price is known today of {one}: `ragrounds ledger --reprice` applies it to stored calls.")
 
 
 def say(text: str) -> None:

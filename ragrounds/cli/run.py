@@ -11,7 +11,7 @@ from ragrounds.api.progress import TerminalListener
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import BudgetOptions, Options, duration, grouped, journal_mode, server_changed
-from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say
+from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say, say_priced
 from ragrounds.errors import UserError
 
 if TYPE_CHECKING:
@@ -242,7 +242,10 @@ def _tell(result: RunResult, as_json: bool) -> None:
         stopping = {"until": result.stopping} if result.stopping else {}
         print_json({**asdict(result.comparison), **stopping})
     else:
+        from ragrounds.api.priced_today import priced_runs
+
         result.draw(results_console())
+        say_priced(priced_runs(result.comparison.rows))
         _say_next(result)
     for reason, count in result.failures:
         say(f"{count:,} failed: {one_line(reason, 200)}")

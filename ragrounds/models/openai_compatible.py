@@ -21,6 +21,8 @@ from ragrounds.models.transport import BalancedServer, ServerPool, Transport
 from ragrounds.records import Fault, Reply
 
 OPENAI = "https://api.openai.com/v1"
+_NO_KEY = "none"
+"""What is sent where no key is set."""
 
 
 class OpenAICompatible(ProviderModel):
@@ -77,10 +79,17 @@ class OpenAICompatible(ProviderModel):
                 with server.metered(charge):
                     answered = await server.transport.post(path, body, stream, limits)
                 if answered.status >= 400:
-                    return read_error(answered, self._options.model, server.place if self._own else None, redact)
+                    place = server.place if self._own else None
+                    keyed = self._key != _NO_KEY
+                    return read_error(answered, self._options.model, place, redact, key_variable(self._options), keyed)
                 if stream.begun:
                     return without_keys(stream.reply(), redact)
                 return without_keys(read_reply(answered.body, answered.headers.get("content-type", "")), redact)
+
+
+def key_variable(options: ModelOptions) -> str:
+    """The environment variable that holds the key of a model's server."""
+    return "VLLM_API_KEY" if options.provider == VLLM else "OPENAI_API_KEY"
 
 
 def key_of(options: ModelOptions) -> str:
@@ -89,7 +98,7 @@ def key_of(options: ModelOptions) -> str:
     Raises:
         UserError: OpenAI itself is asked, and there is none.
     """
-    name = "VLLM_API_KEY" if options.provider == VLLM else "OPENAI_API_KEY"
+    name = key_variable(options)
     key = os.environ.get(name, "").strip()
     if not key and not options.serving.urls:
         raise UserError(
@@ -97,4 +106,4 @@ def key_of(options: ModelOptions) -> str:
             "with --base-url."
         )
     # A server of one's own often needs none, but the client wants one.
-    return key or "none"
+    return key or _NO_KEY

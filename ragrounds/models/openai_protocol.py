@@ -412,8 +412,16 @@ def _filled(reply: Reply, said: Content, calls: tuple[ToolCall, ...], left: int,
     )
 
 
-def read_error(answered: HttpAnswer, model: str, base_url: str | None, redact: Redactor) -> Reply:
+def read_error(
+    answered: HttpAnswer, model: str, base_url: str | None, redact: Redactor, variable: str, keyed: bool
+) -> Reply:
     """Raise what an HTTP error means; return a reply only for a provider's content filter.
+
+    Args:
+        answered: the error.
+        model, base_url: what was asked; ``None``: OpenAI's own address.
+        redact: takes keys out of what the server says.
+        variable, keyed: the environment variable of the key, and whether a key was sent.
 
     Raises:
         StopRun: every further call would fail alike (wrong key, unknown model, no credit).
@@ -424,7 +432,9 @@ def read_error(answered: HttpAnswer, model: str, base_url: str | None, redact: R
     server = base_url or "the OpenAI API"
     code, said, fields = said_in(answered, redact)
     if status in (401, 403):
-        raise StopRun(f"{server} refused the key ({status}): {said}. Check OPENAI_API_KEY.")
+        if not keyed:
+            raise StopRun(f"{server} wants a key ({status}): {sentence(said)} {variable} is not set.")
+        raise StopRun(f"{server} refused the key ({status}): {sentence(said)} Check {variable}.")
     if status == 404:
         raise StopRun(f"{server} does not know the model {model!r}, or the address is wrong (404): {said}")
     if status == 429 and code == "insufficient_quota":
@@ -470,6 +480,11 @@ def said_in(answered: HttpAnswer, redact: Redactor) -> tuple[str, str, dict[str,
         code, message = "", str(inner or "no reason was given")
     fields = inner if isinstance(inner, dict) else {}
     return code, redact(" ".join(message.split()))[:500], fields
+
+
+def sentence(said: str) -> str:
+    """A server's words with one full stop at their end."""
+    return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _start(body: bytes) -> str:

@@ -107,8 +107,12 @@ def _details(found: IndexDetails) -> Iterator[tuple[str, str]]:
         if made.skipped and found.report is None:  # the report counts them, with files that were not even opened
             yield "skipped", f"{made.skipped:,}"
         yield "built", _moment(made.built)
-        now = {True: "as of now", False: "other than now: a build reads and cuts all anew", None: "not known"}
-        yield "read by code", now[found.current]
+        code = {
+            True: "today's code",
+            False: "other code than today's: the next build reads and cuts all anew",
+            None: "code that is not known",
+        }
+        yield "made with", code[found.current]
     yield "size", _size(found.bytes)
 
 

@@ -34,4 +34,6 @@ def test_it_asks_a_server_what_it_can_do(command: Cli, server: Running) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["model"]["continues"] in ("prefix", "turns")
     assert server.stats()["asked"] > asked
+    told = command("doctor", "--model", "openai:plain", "--base-url", server.url).stdout.splitlines()
+    assert told[1].startswith("model "), "what was asked for stands before the search engines"
     assert command("doctor", "--model", "openai:fault-401-always", "--base-url", server.url).returncode == 2

@@ -91,11 +91,21 @@ async def test_a_server_that_never_finishes_is_a_timeout(server: Running, fault:
 @pytest.mark.parametrize(
     ("fault", "said"), [("401", "refused the key"), ("404", "does not know"), ("429-quota", "credit")]
 )
-async def test_what_no_try_can_mend_stops_the_run(server: Running, fault: str, said: str) -> None:
+async def test_what_no_try_can_mend_stops_the_run(
+    server: Running, fault: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     faults: list[Fault] = []
-    with pytest.raises(StopRun, match=said):
+    with pytest.raises(StopRun, match=said) as stopped:
         await ask(server, f"fault-{fault}-always", faults)
+    assert ".." not in str(stopped.value)
     assert faults == []
+
+
+async def test_a_key_that_is_not_set_is_said_so(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(StopRun, match=r"wants a key \(401\): .*[^.]\. OPENAI_API_KEY is not set\.$"):
+        await ask(server, "fault-401-always")
 
 
 async def test_a_key_that_the_server_repeats_is_not_shown(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:

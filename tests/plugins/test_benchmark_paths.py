@@ -56,6 +56,17 @@ def test_what_is_no_import_path(file: str) -> None:
         parse_reference(f"{file}:FAMILY")  # what is not typed by a user is never imported
 
 
+@pytest.mark.parametrize(("name", "form"), [("own.jsonl", "jsonl"), ("own.csv", "csv")])
+def test_a_file_without_its_form(name: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="See `ragrounds data ls`"):
+        typed_reference(name)  # there is no such file
+    for given in (name, f"{tmp_path}/{name}"):
+        Path(given).write_text("")
+        with pytest.raises(UserError, match=f"That is a file: put `{form}:` before it"):
+            typed_reference(given)
+
+
 def test_a_name_that_ships_cannot_be_taken(file: str) -> None:
     with pytest.raises(UserError, match="is called 'mirage', the name of a benchmark that ships"):
         typed_reference(f"{file}:TAKEN:x")

@@ -174,7 +174,7 @@ async def test_a_fault_that_stays_fails_the_attempt(tmp_path):
     ("told", "message"),
     [
         (Told({}, 302, {"Location": "http://203.0.113.5/steal"}), "redirects to http://203.0.113.5"),
-        (Told({"error": "who are you"}, 401), "refused the key"),
+        (Told({"error": "who are you."}, 401), r"refused the key \(401\): who are you\. Check"),
         (Told({"detail": "Not Found"}, 404), "nothing to ask at this address"),
     ],
 )

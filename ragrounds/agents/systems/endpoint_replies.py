@@ -16,7 +16,7 @@ from ragrounds.contracts import Request
 from ragrounds.errors import StopRun
 from ragrounds.http import HttpAnswer
 from ragrounds.models.faults import CallFailed, Transient, too_long
-from ragrounds.models.openai_protocol import retry_after, said_in
+from ragrounds.models.openai_protocol import retry_after, said_in, sentence
 from ragrounds.models.reply_parts import as_json, noted, read_content, without_keys, words
 from ragrounds.records import Passage, Question, Reply, Usage
 from ragrounds.redaction import Redactor
@@ -117,7 +117,7 @@ def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -
     code, said, fields = said_in(answered, redact)
     if status in (401, 403):
         where = " and ".join(card.variables) or 'key = "…" in the agent\'s file, which names none'
-        raise StopRun(f"{card.place} refused the key ({status}): {said}. Check {where}.")
+        raise StopRun(f"{card.place} refused the key ({status}): {sentence(said)} Check {where}.")
     if status in (404, 405):
         raise StopRun(f"{card.place} has nothing to ask at this address ({status}): {said}")
     if status == 422 and card.form == "langgraph" and "ssistant" in said:

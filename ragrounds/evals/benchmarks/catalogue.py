@@ -36,6 +36,8 @@ _OWN = re.compile(r"((?:[^:\[\]\s\"]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w
 """A family by its import path, and what follows: dataset, parameters, path."""
 _DATASET = re.compile(r"\w[\w.-]*")
 _SEE = "ragrounds data ls"
+_FORMS = {".jsonl": "jsonl", ".csv": "csv"}
+"""The end of a file's name → the family that reads such files of the user's own."""
 
 
 class BenchmarkReference(Struct, frozen=True):
@@ -221,6 +223,9 @@ def family_path(reference: str) -> str:
 
 
 def _parsed(given: str, reference: str, own: Family | None) -> BenchmarkReference:
+    form = _FORMS.get(Path(given).suffix.lower(), "")
+    if own is None and form and ":" not in given and Path(given).is_file():
+        raise UserError(f"Unknown benchmark {shown(given)}. That is a file: put `{form}:` before it.")
     match = _REFERENCE.fullmatch(given)
     if match is None:
         raise UserError(

@@ -19,7 +19,7 @@ def projection_text(found: Projection) -> str:
         took = _took(agent.calls, agent.tokens, agent.cost)
         lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
     if len(found.agents) > 1:
-        lines.append(f"  together: {_took(found.calls, found.tokens, found.cost)}")
+        lines.append(f"  together, if they share no call: {_took(found.calls, found.tokens, found.cost)}")
     lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
     if found.cost is not None and found.cost.value:
         lines.append("  Dollars are uncached; what the journal answers, or agents share, costs less.")
