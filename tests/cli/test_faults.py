@@ -66,7 +66,9 @@ def test_what_a_server_says_is_told_apart(
 def test_a_wrong_key_or_model_stops_the_run_at_once(command: Cli, home: Path, fault: str, said: str) -> None:
     options = ["--agent", "direct", "--limit", "40", "--concurrency", "3", "--model", f"openai:fault-{fault}-always"]
     with openai_server() as server:
-        done = command("run", *options, "--base-url", server.url, "--display", "none")
+        done = command(
+            "run", *options, "--base-url", server.url, "--display", "none", OPENAI_API_KEY="sk-wrong-0123456789"
+        )
         assert done.returncode == 2
         assert [said in line for line in lines(done)] == [True]
         assert server.stats()["asked"] <= 3  # what was in flight, and nothing after it
