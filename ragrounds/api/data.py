@@ -2,7 +2,7 @@
 
     from ragrounds.api import data
 
-    data.add("mirage", "MIRAGE/benchmark.json")
+    data.add("mirage", "benchmark.json")
     data.audit("mirage").duplicates
 
 `home` is the folder of the copies, `settings` all settings; ``None``: the user's.

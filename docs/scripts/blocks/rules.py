@@ -96,7 +96,10 @@ def read_rules(path: Path = TABLE) -> Rules:
         in_repository=tuple(read.get("in_repository", ())),
         asks_models=tuple(read.get("asks_models", ())),
         complete=tuple(read.get("complete", ())),
-        setup={page: read["setups"][name] for page, name in read.get("setup", {}).items()},
+        setup={
+            page: "".join(read["setups"][name] for name in names.split())
+            for page, names in read.get("setup", {}).items()
+        },
         model_server=read.get("model_server", {}),
         seconds=read.get("seconds", {}),
     )
