@@ -54,7 +54,8 @@ def fixed_size(differing: float, difference: float) -> int:
     low, high = 1, 1_000_000
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if minimum_detectable_effect(middle, differing) <= difference else (middle + 1, high)
+        seen = minimum_detectable_effect(middle, differing)
+        low, high = (low, middle) if seen is not None and seen <= difference else (middle + 1, high)
     return low
 
 

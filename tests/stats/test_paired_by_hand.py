@@ -69,8 +69,11 @@ def test_the_detectable_difference_by_hand():
     assert minimum_detectable_effect(100, 0.25, alpha=0.01, power=0.5) == pytest.approx(0.1287915, abs=1e-6)
     # n = 784.5 (two-sided 5 %, power 80 %, small δ): (1.959964 + .841621)² / δ² for δ = .1 of d = 1, nearly.
     assert minimum_detectable_effect(1_000, 1.0) == pytest.approx((1.959964 + 0.841621) / 1_000**0.5, rel=0.002)
-    assert minimum_detectable_effect(1, 0.3) == 0.3  # too few for any: the largest that there can be
-    assert minimum_detectable_effect(1, 1.0) == 1.0
+    assert minimum_detectable_effect(1, 0.3) is None  # one question shows nothing
+    assert minimum_detectable_effect(20, 0.05) is None  # one of twenty, p = 1
+    # All of the differing ones one way: sqrt(n) d = z sqrt(d) + z' sqrt(d - d²); at n = 20 that is d = 0.35.
+    assert minimum_detectable_effect(20, 0.3) is None
+    assert minimum_detectable_effect(20, 0.4) is not None
 
 
 @pytest.mark.parametrize(("n", "differing"), [(0, 0.1), (10, 0.0), (10, 1.1), (10, -0.5)])

@@ -33,7 +33,9 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     level: float
     """Of all tests of the table together."""
     best: RunFigures
-    """The run with the best figure."""
+    """The run with the best figure; of several with the same, the first."""
+    equal: tuple[str, ...] = ()
+    """Others with the same figure."""
     runs: int
     """With a figure."""
     ahead: tuple[Conclusion, ...]
@@ -139,6 +141,7 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
         kind=_kind(table, held, turnable, ahead, untold),
         level=LEVEL,
         best=best,
+        equal=tuple(line.run for line in known if line is not best and line.overall.value == best.overall.value),
         runs=len(known),
         ahead=ahead,
         open=turnable,
@@ -188,10 +191,7 @@ def _mde(table: ScorerTable, best: str, untold: Sequence[str], lines: Mapping[st
         key=lambda run: abs((lines[run].overall.value or 0.0) - (lines[best].overall.value or 0.0)),
     )
     tests = pairs.get(frozenset((best, nearest[0]))) if nearest else None
-    if tests is None or tests.mde is None or tests.first_only is None or tests.second_only is None:
-        return None
-    # Where all questions that the two answer differently would not be enough, there is no such difference.
-    return tests.mde if tests.mde < (tests.first_only + tests.second_only) / tests.n - 1e-9 else None
+    return tests.mde if tests is not None else None
 
 
 def _system(store: Store, run: Run, row: RunTotals) -> AbstractSystem:

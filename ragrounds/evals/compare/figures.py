@@ -79,7 +79,8 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
     p_mcnemar: float | None = None
     """Exact McNemar test, one question of each cluster of duplicates."""
     mde: float | None = None
-    """The smallest true difference that these questions show with 80 % power at 5 %."""
+    """The smallest true difference that these questions show with 80 % power at 5 %; ``None`` beside a test: too few
+    questions are answered differently for any."""
     p_always: float | None = None
     """Of runs that ended by their own results: the p value that is valid at any number of questions, in place of
     `p_mcnemar` and `mde`, which are for a number that was fixed beforehand."""

@@ -74,7 +74,7 @@ def holm(p_values: Sequence[float], among: int | None = None) -> list[float]:
     return adjusted
 
 
-def minimum_detectable_effect(n: int, differing: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
+def minimum_detectable_effect(n: int, differing: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
     """The smallest true difference in accuracy that `n` paired questions show with this power.
 
     Args:
@@ -84,16 +84,23 @@ def minimum_detectable_effect(n: int, differing: float, *, alpha: float = 0.05, 
         power: chance to see the difference.
 
     Returns:
-        A difference of accuracies, 0 to 1, by Connor's (1987) approximation for McNemar's test; where the differing
-        questions are too few for any difference, `differing` itself, which is the largest there can be.
+        A difference of accuracies, 0 to 1, by Connor's (1987) approximation for McNemar's test; ``None`` where the
+        differing questions are too few: even if all of them went one way, it would be seen less often than that.
     """
     if n < 1 or not 0 < differing <= 1:
         raise ValueError(f"expected n ≥ 1 and a share of differing questions above 0 up to 1, got {n} and {differing}")
     level, chance = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+
+    def short_by(effect: float) -> float:
+        return (
+            level * math.sqrt(differing) + chance * math.sqrt(max(differing - effect**2, 0.0)) - effect * math.sqrt(n)
+        )
+
+    if short_by(differing) > 0:
+        return None
     # Bisection on √n δ = z_α √d + z_β √(d − δ²): the left side grows with δ, the right side falls.
     low, high = 0.0, differing
     for _ in range(200):
         middle = (low + high) / 2
-        left = level * math.sqrt(differing) + chance * math.sqrt(max(differing - middle**2, 0.0))
-        low, high = (low, middle) if middle * math.sqrt(n) >= left else (middle, high)
+        low, high = (low, middle) if short_by(middle) <= 0 else (middle, high)
     return high

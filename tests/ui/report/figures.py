@@ -152,6 +152,8 @@ def _pairs(table: Json, sheet: Sheet, names: Mapping[str, str]) -> Iterator[Show
             "Holm p": pair["p_holm"],
             "MDE": _scaled(tests["mde"], unit),
         }
+        if tests["mde"] is None:  # "too few" beside a test, else nothing
+            del columns["MDE"]
         for column, value in columns.items():
             if column in sheet.heads:
                 yield f"{row} {column}", sheet.cell(row, column), 0, value
