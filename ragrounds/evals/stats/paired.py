@@ -91,16 +91,16 @@ def minimum_detectable_effect(n: int, differing: float, *, alpha: float = 0.05, 
         raise ValueError(f"expected n ≥ 1 and a share of differing questions above 0 up to 1, got {n} and {differing}")
     level, chance = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
 
-    def short_by(effect: float) -> float:
+    def _short_by(effect: float) -> float:
         return (
             level * math.sqrt(differing) + chance * math.sqrt(max(differing - effect**2, 0.0)) - effect * math.sqrt(n)
         )
 
-    if short_by(differing) > 0:
+    if _short_by(differing) > 0:
         return None
     # Bisection on √n δ = z_α √d + z_β √(d − δ²): the left side grows with δ, the right side falls.
     low, high = 0.0, differing
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (low, middle) if short_by(middle) <= 0 else (middle, high)
+        low, high = (low, middle) if _short_by(middle) <= 0 else (middle, high)
     return high
