@@ -323,11 +323,12 @@ class _Writer:
 
     def study(self, study: StudyResult, updated: float | None) -> BoardStudy:
         """The page of a study."""
+        from ragrounds.api.study_runs import any_attempt
         from ragrounds.text import file_name
         from ragrounds.ui.leaderboard.board import BoardStudy
         from ragrounds.ui.report.study_page import study_page
 
-        runs = [run for run in self._store.runs() if run.id in study.ids]
+        runs = [run for run in self._store.runs() if run.id in study.ids and any_attempt(self._store, run.id)]
         base = f"study-{file_name(study.table.study, 60, '-', '-')}".lower()
         number, name = 1, f"{base}.html"
         while name in self._site.files:

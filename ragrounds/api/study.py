@@ -20,7 +20,6 @@ from ragrounds.api.study_cells import (
     CellRunner,
     StudyBudget,
     StudyListener,
-    attempts_left,
     canonical_measure,
     groups,
     measure_of,
@@ -30,6 +29,7 @@ from ragrounds.api.study_cells import (
 from ragrounds.api.study_lacks import lacking_all
 from ragrounds.api.study_measures import LABELS
 from ragrounds.api.study_projection import confirm_projection
+from ragrounds.api.study_runs import any_attempt, attempts_left
 from ragrounds.api.workspace import JournalMode, chosen_settings, open_store, replaced, texts
 from ragrounds.errors import Interrupted, UserError, nearest
 from ragrounds.evals.studies.figures import queries_figure
@@ -345,6 +345,8 @@ class _Conduct:
         self._keep()
 
     def _keep(self) -> None:
+        while self._runner.gone:
+            self._state.cells.pop(self._runner.gone.pop(), None)
         self._state.cells.update(self._runner.keep)
         write_state(self._opened.settings.home, self._state)
 
@@ -495,6 +497,8 @@ def _kept_result(store: Store, cell: StudyCell, kept: KeptCell | None, lacks: Ca
         left = attempts_left(store, kept.runs[0])
     except UserError:
         return CellResult(state="to do", why="its run was removed")
+    if not any_attempt(store, kept.runs[0]) and (why := lacks(cell)):
+        return CellResult(state="lacks", why=why)
     return shown_run(store, cell, kept.runs[0], left, "", kept, None)
 
 
@@ -572,6 +576,6 @@ def study_report(made: StudyResult, out: str | Path, *, force: bool = False) -> 
 
     path = Path(out)
     with open_store(made.settings) as store, replaced(path, force) as file:
-        runs = [run for run in store.runs() if run.id in made.ids]
+        runs = [run for run in store.runs() if run.id in made.ids and any_attempt(store, run.id)]
         file.write(study_page(made.table, made.findings, runs, made.study.picture).encode("utf-8", "replace"))
     return path

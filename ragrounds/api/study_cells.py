@@ -22,6 +22,7 @@ from ragrounds.api.study_measures import (
     similarity_figures,
     similarity_identity,
 )
+from ragrounds.api.study_runs import attempts_left, remove_unasked
 from ragrounds.api.workspace import JournalMode, open_store
 from ragrounds.errors import Interrupted, StopRun, UserError
 from ragrounds.evals.studies.figures import CellFigure, queries_figure, run_figure
@@ -219,6 +220,8 @@ class CellRunner:
         """Calls that were answered from the journal."""
         self.keep: dict[str, KeptCell] = {}
         """What is to be kept of cells, by their keys."""
+        self.gone: set[str] = set()
+        """Keys of cells whose run was removed again, because no attempt of it could be made."""
         self._dead: dict[tuple[str, str], str] = {}
         """Model and server → why no call to it can succeed in this call."""
         self.arena_runs: dict[str, str] = {}
@@ -289,7 +292,14 @@ class CellRunner:
         server = (str(settings.get("model", "")), str(settings.get("base_url", "")))
         if server in self._dead:
             return CellResult(state="failed", why=self._dead[server])
-        listener = CountingListener(self._listener, self._budget, lambda ids: self._began(ids, texts))
+        ids, since = list[str](), time.time()
+
+        def began(started: list[str]) -> None:
+            """Keep which runs the cells show."""
+            ids.extend(started)
+            self._began(started, texts)
+
+        listener = CountingListener(self._listener, self._budget, began)
         try:
             made = run(
                 str(settings["benchmark"]),
@@ -303,12 +313,26 @@ class CellRunner:
             )
         except UserError as error:
             amiss = _amiss(error)
+            self._withdraw(ids, since, texts)
             if amiss.state == "failed":
                 self._dead[server] = amiss.why
             return amiss
         self.made += made.made
         self.reused += made.reused
         return made
+
+    def _withdraw(self, ids: Sequence[str], since: float, texts: Mapping[str, Sequence[StudyCell]]) -> None:
+        """Remove the runs that this call began and that no attempt was made of: there is nothing to show of them."""
+        if not ids:
+            return
+        with open_store(self._settings) as store:
+            empty = remove_unasked(store, ids, since)
+        for cell in (cell for cells in texts.values() for cell in cells):
+            kept = self.keep.get(cell.key)
+            if kept is not None and empty.intersection(kept.runs):
+                del self.keep[cell.key]
+                self.gone.add(cell.key)
+        self._save()
 
     def _shown(
         self, outcome: RunResult | CellResult, texts: Mapping[str, Sequence[StudyCell]]
@@ -537,16 +561,6 @@ def shown_run(
         return CellResult(state="part" if left else "failed", why=str(error), runs=(run_id,))
     why = f"{left:,} attempts left" + (f": {ended}" if ended else "") if left else ""
     return CellResult(state="part" if left else "done", why=why, figure=figure, runs=(run_id,))
-
-
-def attempts_left(store: Store, run_id: str) -> int:
-    """How many attempts of a run are still to be made.
-
-    Raises:
-        UserError: there is no such run.
-    """
-    run = store.run(run_id)
-    return run.count * run.epochs - len(store.done(run))
 
 
 def rating_figure(rating: tuple[float, float | None, float | None], axis: str) -> CellFigure:

@@ -75,9 +75,13 @@ def _parts(cell: StudyCell, split: Callable[[str], list[str]]) -> Iterator[str]:
 
 
 def _model(cell: StudyCell, settings: Settings) -> None:
-    from ragrounds.models.options import with_defaults
+    from ragrounds.models.options import starts_server, with_defaults
     from ragrounds.models.providers import open_model
+    from ragrounds.models.vllm_server import executable
 
     text, url = cell.settings.get("model"), cell.settings.get("base_url") or settings.base_url
     if text is not None:
-        open_model(with_defaults(str(text), {"base_url": str(url)} if url else {}), user_prices(settings))
+        model = with_defaults(str(text), {"base_url": str(url)} if url else {})
+        open_model(model, user_prices(settings))
+        if starts_server(model):
+            executable()

@@ -329,3 +329,17 @@ def test_scores_that_are_no_shares_have_the_bootstrap_or_nothing(store, values):
     assert (found.low, found.high) == (pytest.approx(made.low), pytest.approx(made.high))
     few = add_run(store, "few", questions(5, "x/few"), values, scorer="points")
     assert checked(store, [few], "score(few) > 0 @ 95%").low is None
+
+
+def test_how_attempts_ended_is_counted_over_every_kind_of_question(store):
+    asked = [*questions(3), *(replace(one, kind="long", options={}) for one in questions(2, "x/one/long"))]
+    asked = [replace(one, benchmark="x/one") for one in asked]
+    run = add_run(store, "one", asked, [1, 1, 0, "unscored", "unscored"], status={4: "failed"})
+    condition = checked(store, [run], "failed(one) <= 0")
+    assert (condition.decision, condition.value, condition.questions) == ("fails", pytest.approx(0.2), 5)
+    assert condition.against == (asked[4].id,)
+    assert checked(store, [run], "capped(one) <= 0").questions == 5
+    assert checked(store, [run], "failed(one) <= 0.3 @ 95%").decision == "cannot tell"
+    # A score is about the questions of its scorer, and so is what it is set against.
+    assert checked(store, [run], "accuracy(one) > 0.5").questions == 3
+    assert checked(store, [run], "accuracy(one) - failed(one) > 0.5").questions == 3

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import ragrounds as rr
-from ragrounds.api.study import diff_studies, list_studies, show_study
+from ragrounds.api.study import diff_studies, list_studies, show_study, study_report
+from ragrounds.api.study_runs import remove_unasked
+from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.errors import UserError
 from ragrounds.evals.studies.study import read_study
 from ragrounds.ui.study_tables import study_csv, study_notes
@@ -92,3 +95,38 @@ def test_a_study_of_nothing(word: str) -> None:
     given = {"rows": '[{name = "a", agent = "direct"}]', "columns": '[{name = "b"}]', word: "[]"}
     with pytest.raises(UserError, match=f"has no {word}"):
         read_study(f'title = "x"\nrows = {given["rows"]}\ncolumns = {given["columns"]}\n', "empty")
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_had_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragrounds.models.vllm_server.shutil.which", lambda name, path=None: None)
+    row = '[[rows]]\nname = "B"\nagent = "direct"\nmodel = "vllm:some/weights"\n\n[[rows]]'
+    file = written(tmp_path, FILE.replace("[[rows]]", row).replace('model = "openai:a"', 'model = "openai:a[%s]"'))
+    how = {"home": tmp_path, "confirmed": True, "progress": False, "columns": "shown"}
+    with scripted(lambda prompt, before: json.dumps({"answer_choice": "A"})) as server:
+        file.write_text(file.read_text().replace("openai:a[%s]", f"openai:a[base_url={server.url},alias=here]"))
+        first, second = rr.study(file, **how), rr.study(file, rows="A", **how)
+    for made in (first, second, show_study(file, home=tmp_path)):
+        (lacking, shown) = (next(one for one in made.table.cells if one.row == name) for name in ("B", "A"))
+        assert (lacking.state, lacking.runs, shown.state) == ("lacks", (), "done")
+        assert "no `vllm` on the PATH" in lacking.why
+        page = study_report(made, tmp_path / "study.html", force=True).read_text(encoding="utf-8")
+        assert "some/weights" not in page.partition("<h2>Table")[0]
+    with open_store(chosen_settings(None, tmp_path)) as store:
+        assert [run.id for run in store.runs()] == list(shown.runs)
+
+
+def test_only_a_run_of_this_call_without_attempts_is_removed(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    with scripted(lambda prompt, before: json.dumps({"answer_choice": "A"})) as server:
+        made = rr.study(file, base_url=server.url, alias="here", home=tmp_path, confirmed=True, progress=False)
+    ids = list(made.ids)
+    with open_store(chosen_settings(None, tmp_path)) as store:
+        (run,) = (store.run(one) for one in ids)
+        assert remove_unasked(store, ids, 0.0) == set()  # it has attempts
+        empty = replace(run, id="nothing-asked", created=run.created + 1)
+        questions, golds = store.questions(run)
+        store.add_run(empty, questions, golds)
+        assert remove_unasked(store, [empty.id], empty.created + 1) == set()  # begun by somebody else before
+        assert remove_unasked(store, [empty.id, run.id], run.created) == {empty.id}
+        assert [one.id for one in store.runs()] == ids

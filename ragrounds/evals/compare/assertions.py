@@ -47,6 +47,9 @@ _COSTS: Mapping[str, CostMeasure] = {
     "seconds": "seconds",
 }
 
+_ENDINGS = frozenset({"failed", "blocked", "capped", "paused"})
+"""Measures that an attempt's status alone tells, whatever its kind of question and its scorer."""
+
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
     """A claim with its decision."""
@@ -135,7 +138,7 @@ class _Assertions:
     def condition(self, condition: Condition, shown: ClaimedSum) -> ConditionVerdict:
         """The decision of a condition: by the interval that tables show; of runs that ended early by the one that is
         valid at any number of questions."""
-        asked = self.basis.asked(self.scorer)
+        asked = self._asked(condition)
         columns = []
         for term in condition.terms:
             values = self._values(term, asked)
@@ -181,6 +184,13 @@ class _Assertions:
             against=tuple(against[:AGAINST]),
             against_count=len(against),
         )
+
+    def _asked(self, condition: Condition) -> Sequence[Question]:
+        """The questions that a condition is about: how attempts ended concerns every kind of question; a score, what
+        was read of answers, and what stands beside them, the questions of the scorer."""
+        if all(term.measure in _ENDINGS for term in condition.terms):
+            return self.basis.questions
+        return self.basis.asked(self.scorer)
 
     def _estimate(self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]) -> Estimate | None:
         """The mean of a condition's sums over questions, with its interval; with a ratio in it the sum of ratios."""
