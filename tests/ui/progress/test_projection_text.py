@@ -1,0 +1,17 @@
+"""What a projection says of agents apart and together."""
+
+from __future__ import annotations
+
+from ragrounds.evals.engine.progress import AgentProjection, ProjectedSum, Projection
+from ragrounds.ui.progress.words import projection_text
+
+
+def test_the_sum_of_agents_says_that_shared_calls_count_twice() -> None:
+    calls = ProjectedSum(value=12.0, low=12.0, high=12.0)
+    one = AgentProjection(
+        run="r", agent="direct", attempts=12, seen=8, calls=calls, tokens=None, cost=None, seconds=calls
+    )
+    both = Projection(agents=(one, one), in_flight=1, calls=calls, tokens=None, cost=None, seconds=calls)
+    assert "  together, if they share no call: 12 calls" in projection_text(both)
+    alone = Projection(agents=(one,), in_flight=1, calls=calls, tokens=None, cost=None, seconds=calls)
+    assert "together" not in projection_text(alone)
