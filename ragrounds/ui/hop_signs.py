@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ragrounds.evals.store.hops import Fate, Hop
+from ragrounds.evals.store.hops import FATES, Fate, Hop
 
-FATE_SIGNS: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○"}
-_ORDER: tuple[Fate, ...] = ("seen", "cut", "not seen")
+FATE_SIGNS: dict[Fate, str] = {"seen": "●", "cut": "◐", "not seen": "○", "not known": "?"}
 _SHOWN_QUERY = 400
 """Characters of a query that are kept."""
 
@@ -29,8 +28,8 @@ class HopSigns(Struct, frozen=True, kw_only=True):
 
     @property
     def signs(self) -> str:
-        """The hop in signs: ``★3●`` gold at rank 3 and seen, ``◐`` cut, ``○`` in no prompt, ``·`` no gold, ``↻``
-        repeated, ``!`` failed."""
+        """The hop in signs: ``★3●`` gold at rank 3 and seen, ``◐`` cut, ``○`` in no prompt, ``?`` not known,
+        ``·`` no gold, ``↻`` repeated, ``!`` failed."""
         if self.failed:
             return "!"
         again = "↻" if self.repeats is not None else ""
@@ -52,7 +51,7 @@ def hop_signs(hop: Hop) -> HopSigns:
         query=hop.query[:_SHOWN_QUERY],
         found=len(hop.found),
         gold_rank=gold[0].rank if gold else None,
-        fate=min((one.fate for one in gold), key=_ORDER.index, default="not seen"),
+        fate=min((one.fate for one in gold), key=FATES.index, default="not seen"),
         new=hop.new,
         repeats=hop.repeats,
         failed=bool(hop.error),

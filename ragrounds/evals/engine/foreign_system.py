@@ -20,6 +20,7 @@ from ragrounds.evals.engine.recording.callbacks import HANDLER, CallbackRecorder
 from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorder
 from ragrounds.evals.engine.recording.watch import installed, keep_watching
 from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
+from ragrounds.evals.store.hops import SYSTEMS_OWN
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.records import Answer, Called, Passage, Reply
 
@@ -88,7 +89,7 @@ class AttemptObservation:
             msgspec.structs.replace(passage, retriever=tool, rank=passage.rank or rank)
             for rank, passage in enumerate(passages, 1)
         )
-        request = SearchRequest(corpus="the system's own", query=query, k=len(kept))
+        request = SearchRequest(corpus=SYSTEMS_OWN, query=query, k=len(kept))
         key = hashlib.sha256(msgspec.msgpack.encode(("seen", tool, request, kept))).hexdigest()
         begun = self._context.begin_call(tool, query, "search")
         at, start = begun.at - seconds, time.perf_counter() - seconds

@@ -14,7 +14,7 @@ from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Entered, Gold, Noted
 
-VERSION = 1
+VERSION = 2
 """Raised by one with every change of what is derived; rows of an earlier one are made again."""
 
 
@@ -35,10 +35,12 @@ def facts_row(
     found = [one for hop in hops for one in hop.found if one.gold]
     ranks = [one.rank for one in found]
     names = {name for one in found for name in (one.passage.document, one.passage.id)}
-    seen = {name for one in found if one.fate != "not seen" for name in (one.passage.document, one.passage.id)}
+    seen = {name for one in found if one.fate in ("seen", "cut") for name in (one.passage.document, one.passage.id)}
     # Where prompts are not recorded, what stood in them is not known.
     recorded = not attempt.unrecorded and (attempt.status != "completed" or any(call.asked for call in traced))
     shown = len(golden & seen)
+    unclear = {name for one in found if one.fate == "not known" for name in (one.passage.document, one.passage.id)}
+    recorded = recorded and not golden & unclear - seen
     whole = {name for one in found if one.fate == "seen" for name in (one.passage.document, one.passage.id)}
     kinds = sorted({event.what for event in attempt.events if isinstance(event, Noted)})
     failed = [call for call in traced if call.call.error]

@@ -3,6 +3,9 @@
 A hop is a search that gave a result or failed, in the order of the calls. Whether a passage was seen is derived from
 the prompts that were recorded after it: a passage is in a prompt where its text stands in a message, whole or, cut to
 the model's window, its beginning. Gold is by document or passage id.
+
+What a system of somebody's own has read is told at its end, where nothing has heard the search itself. Its place among
+the calls is not known then: every prompt of the attempt is looked into, and a passage that is in none is *not known*.
 """
 
 from __future__ import annotations
@@ -17,8 +20,12 @@ from msgspec import Struct
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Gold, Passage
 
-Fate = Literal["seen", "cut", "not seen"]
-"""What became of a passage: whole in a later prompt, its beginning in one, in none."""
+Fate = Literal["seen", "cut", "not seen", "not known"]
+"""What became of a passage: whole in a later prompt, its beginning in one, in none; or that cannot be told."""
+FATES: tuple[Fate, ...] = ("seen", "cut", "not seen", "not known")
+"""All of them, the best first."""
+SYSTEMS_OWN = "the system's own"
+"""The corpus of a search inside a foreign system's process."""
 
 
 class FoundPassage(Struct, frozen=True, kw_only=True):
@@ -51,6 +58,8 @@ class Hop(Struct, frozen=True, kw_only=True):
     """The earlier hop that asked the same, case and white space apart; ``None``: none did."""
     found: tuple[FoundPassage, ...]
     error: str
+    untimed: bool = False
+    """A system told of it at its end: which calls came after it is not known."""
 
     @property
     def gold_ranks(self) -> tuple[int, ...]:
@@ -75,18 +84,21 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
     Args:
         calls: in their order.
         gold: of the question.
-        only_gold: look into the prompts for gold passages alone: the fate of every other one is left at ``not seen``.
+        only_gold: look into the prompts for gold passages alone: the fate of every other one says nothing.
     """
     prompts = [(place, _Prompt(call)) for place, call in enumerate(calls) if call.asked is not None]
+    replied = any(call.call.kind == "model" and not call.call.error for call in calls)
     golden, known, asked = set(gold.documents), set[str](), dict[str, int]()
     hops: list[Hop] = []
     for place, call in enumerate(calls):
         if call.call.kind != "search":
             continue
         number, query = len(hops) + 1, call.searched.query if call.searched else ""
-        later = [(at, prompt) for at, prompt in prompts if at > place]
+        untimed = _is_untimed(call, calls[place + 1 :])
+        later = [(at, prompt) for at, prompt in prompts if untimed or at > place]
+        otherwise: Fate = "not known" if untimed or (replied and not prompts) else "not seen"
         found = tuple(
-            _found(passage, rank, is_gold(passage, golden), passage.id not in known, later, only_gold)
+            _found(passage, rank, is_gold(passage, golden), passage.id not in known, later, only_gold, otherwise)
             for rank, passage in enumerate(call.passages, 1)
         )
         known.update(passage.id for passage in call.passages)
@@ -100,10 +112,17 @@ def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) ->
                 repeats=asked.get(plain) if plain else None,
                 found=found,
                 error=call.call.error,
+                untimed=untimed,
             )
         )
         asked.setdefault(plain, number)
     return tuple(hops)
+
+
+def _is_untimed(call: TracedCall, after: Sequence[TracedCall]) -> bool:
+    """Whether a system told of a search at its end: in no node, and behind every model call."""
+    own = call.searched is not None and call.searched.corpus == SYSTEMS_OWN
+    return own and not call.call.node and not any(one.call.kind == "model" for one in after)
 
 
 def is_gold(passage: Passage, golden: set[str]) -> bool:
@@ -117,7 +136,13 @@ def plain_query(query: str) -> str:
 
 
 def _found(
-    passage: Passage, rank: int, gold: bool, new: bool, later: Sequence[tuple[int, _Prompt]], only_gold: bool
+    passage: Passage,
+    rank: int,
+    gold: bool,
+    new: bool,
+    later: Sequence[tuple[int, _Prompt]],
+    only_gold: bool,
+    otherwise: Fate,
 ) -> FoundPassage:
     whole: list[int] = []
     cut: list[int] = []
@@ -131,7 +156,7 @@ def _found(
         rank=rank,
         gold=gold,
         new=new,
-        fate="seen" if whole else "cut" if cut else "not seen",
+        fate="seen" if whole else "cut" if cut else otherwise,
         prompts=tuple(sorted((*whole, *cut))),
         cut_in=tuple(cut),
     )

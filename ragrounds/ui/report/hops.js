@@ -1,5 +1,6 @@
 // The searches of attempts from left to right: what each asked, at which ranks it found gold, what became of that.
-const FATES = { seen: "seen by the model", cut: "only its beginning seen", "not seen": "in no prompt" };
+const FATES = { seen: "seen by the model", cut: "only its beginning seen", "not seen": "in no prompt",
+  "not known": "not known whether seen" };
 const RANKS = 32;  // ranks that a strip shows
 
 function hopTable(attempts) {

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import SearchRequest
 from ragrounds.evals.store.causes import cause_of
 from ragrounds.evals.store.codec import DamagedRecord
-from ragrounds.evals.store.hops import Hop
+from ragrounds.evals.store.hops import FATES, Hop
 from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.records import Attempt, Call, Step
@@ -106,7 +106,7 @@ def _what_happened(loaded: LoadedAttempt, attempt: Attempt) -> Iterator[TextBloc
         yield TextBlock("\nhops", "heading")
     for hop in hops[:_HOPS]:
         row = call_row(f"{hop.number}.", hop.traced, hop)
-        seen = [(sum(one.fate == fate for one in hop.found), fate) for fate in ("seen", "cut", "not seen")]
+        seen = [(sum(one.fate == fate for one in hop.found), fate) for fate in FATES]
         fates = "; " + ", ".join(f"{count} {fate}" for count, fate in seen if count) if hop.found else ""
         style = "trouble" if hop.error else "gold" if hop.gold_ranks else "plain"
         yield TextBlock(row.plain + fates, style, elsewhere=True)

@@ -226,7 +226,7 @@ def _of(hop: Hop, read: HopsOfAttempt) -> str:
 def fate_words(one: FoundPassage, made: Sequence[TracedCall]) -> str:
     """What became of a passage, in words: which later prompts held it."""
     if not one.prompts:
-        return "in no later prompt"
+        return "not known whether seen" if one.fate == "not known" else "in no later prompt"
     names: dict[str, None] = {}
     for place in one.prompts:
         call = made[place].call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragrounds.evals.store.hops import Hop
+from ragrounds.evals.store.hops import FATES, Hop
 from ragrounds.records import Score
 from ragrounds.ui.text import number_of, one_line, percent
 from ragrounds.ui.trace.layout import TextBlock
@@ -14,7 +14,6 @@ _GOLD = 5
 """Gold documents that are named."""
 _TITLE = 80
 """Columns of a document's title."""
-_ORDER = ("seen", "cut", "not seen")
 
 
 def gold_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
@@ -33,7 +32,7 @@ def _gold_line(loaded: LoadedAttempt, name: str) -> TextBlock:
         return TextBlock(f"gold: {one_line(name, _TITLE)}, not found", "trouble" if loaded.hops else "dim")
     first, best = found[0]
     title = next((one_line(one.passage.title, _TITLE) for _, one in found if one.passage.title.strip()), "")
-    fate = min((one.fate for _, one in found), key=_ORDER.index)
+    fate = min((one.fate for _, one in found), key=FATES.index)
     said = f", {fate}" if _is_followed(loaded, first) else ""
     shown = title or one_line(name, _TITLE)
     return TextBlock(f"gold: {shown}, found at {best.rank} by search {first.number}{said}", "gold")
@@ -41,7 +40,7 @@ def _gold_line(loaded: LoadedAttempt, name: str) -> TextBlock:
 
 def _is_followed(loaded: LoadedAttempt, hop: Hop) -> bool:
     """Whether a prompt after a search is recorded: only that says what was seen."""
-    return any(one.asked is not None for one in loaded.traced[hop.call + 1 :])
+    return hop.untimed or any(one.asked is not None for one in loaded.traced[hop.call + 1 :])
 
 
 def score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:

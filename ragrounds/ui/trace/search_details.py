@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.store.hops import FoundPassage, Hop
+from ragrounds.evals.store.hops import FATES, FoundPassage, Hop
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.layout import TextBlock, shown
@@ -42,7 +42,7 @@ def _summary(hop: Hop, golden: set[str]) -> TextBlock:
         ranks = " ".join(str(rank) for rank in hop.gold_ranks)
         of = f"{len(reached)} of {number_of(len(golden), 'gold document')}"
         parts.append(f"gold at {ranks} ({of})" if ranks else f"no gold ({of})")
-    fates = [(sum(one.fate == fate for one in found), fate) for fate in ("seen", "cut", "not seen")]
+    fates = [(sum(one.fate == fate for one in found), fate) for fate in FATES]
     parts.append(", ".join(f"{count} {fate}" for count, fate in fates if count))
     text = f"\n{number_of(len(found), 'passage')}: {'; '.join(part for part in parts if part)}"
     return TextBlock(text, "heading")
@@ -72,6 +72,8 @@ def _fate(loaded: LoadedAttempt, one: FoundPassage) -> tuple[str, str]:
     cut = _names(loaded, one.cut_in)
     if whole:
         return f"seen by {whole}" + (f", cut for {cut}" if cut else ""), "right"
+    if one.fate == "not known":
+        return "not known whether seen", "dim"
     return (f"cut for {cut}", "trouble") if cut else ("not seen", "trouble" if one.gold else "dim")
 
 
@@ -82,8 +84,9 @@ def _names(loaded: LoadedAttempt, places: Sequence[int]) -> str:
 
 
 def prompts_of(loaded: LoadedAttempt, hop: Hop) -> list[int]:
-    """The places of the recorded model calls after a search."""
-    return [place for place, one in enumerate(loaded.traced) if place > hop.call and one.asked is not None]
+    """The places of the recorded model calls after a search; of all, where the system told of it at its end."""
+    first = 0 if hop.untimed else hop.call + 1
+    return [place for place, one in enumerate(loaded.traced) if place >= first and one.asked is not None]
 
 
 def _readers(loaded: LoadedAttempt, hop: Hop, later: Sequence[int]) -> Iterator[TextBlock]:
@@ -92,7 +95,9 @@ def _readers(loaded: LoadedAttempt, hop: Hop, later: Sequence[int]) -> Iterator[
     if not readers:
         if hop.found:
             why = "no later prompt held any of them" if later else "no prompt after it is recorded"
-            yield TextBlock(f"\n{why}", "trouble" if later else "dim")
+            if hop.untimed:
+                why = "no recorded prompt holds any of them; which calls came after the search is not known"
+            yield TextBlock(f"\n{why}", "trouble" if later and not hop.untimed else "dim")
         return
     yield TextBlock("\nthe prompt that saw it" if len(readers) == 1 else "\nthe prompts that saw it", "heading")
     for place in readers:
