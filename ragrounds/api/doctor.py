@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXTRAS = {
     "chinese": "jieba",
     "dense": "chromadb",
+    "docs": "sphinx",
     "elasticsearch": "elasticsearch",
     "export": "pyarrow",
     "fast": "numba",
@@ -38,6 +39,7 @@ EXTRAS = {
     "opensearch": "opensearchpy",
     "pandas": "pandas",
     "pgvector": "pgvector",
+    "plot": "vl_convert",
     "polars": "polars",
     "postgresql": "psycopg",
     "qdrant": "qdrant_client",

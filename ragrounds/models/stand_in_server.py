@@ -157,6 +157,8 @@ async def _answered(request: web.Request, *, chat: bool) -> web.StreamResponse:
     if asked.n not in (None, 1):
         return _refused("the stand-in gives one choice: n must be 1")
     messages = asked.messages if chat else [{"role": "user", "content": asked.prompt}]
+    if not messages:
+        return _refused("messages: at least one is needed")
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     most = asked.max_tokens if asked.max_tokens is not None else asked.max_completion_tokens
     reply = reply_to(

@@ -181,10 +181,16 @@ def test_the_command_serves_until_it_is_ended(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ragrounds", "stand-in", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stderr is not None
-        url = process.stderr.readline().split("listens at ")[1].split(",")[0]
-        assert b'"choices"' in sent(url, "/chat/completions", {"model": "any", "messages": []})[1]
-        process.terminate()
-        assert process.wait(20) == 0
+        try:
+            url = process.stderr.readline().split("listens at ")[1].split(",")[0]
+            assert (
+                b'"choices"' in sent(url, "/chat/completions", {"messages": [{"role": "user", "content": "Which?"}]})[1]
+            )
+            assert sent(url, "/chat/completions", {"messages": []})[0] == 400
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
 
 
 def test_a_port_that_is_taken_is_an_error() -> None:
