@@ -114,7 +114,7 @@ def test_a_label_is_of_the_answer_and_not_of_the_id(command, home, tmp_path):
     page = command("report", "direct", "other", "--human", "labels.csv", "--no-attempts")
     assert page.returncode == 0, page.stderr
     body = (tmp_path / "report.html").read_text()
-    assert "#1: people labelled another answer to 1 of their items (og/1)" in body
+    assert "direct: people labelled another answer to 1 of their items (og/1)" in body
     assert "#2: people labelled another answer to 6 of their items" in body
 
 
