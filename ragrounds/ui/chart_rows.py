@@ -118,10 +118,7 @@ def forest_parts(forest: Forest, width: float) -> tuple[list[str], float]:
         frame += [line("reference", x, top, x, end) for top, end in spans]
     legend = [(mark(0, 8, 0), forest.filled)] if forest.filled else []
     legend += [(mark(0, 8, 0, hollow=True), forest.hollow)] if hollow and forest.hollow else []
-    if any(
-        row.best is not None and row.value is not None and axis.place(row.best) - axis.place(row.value) > _APART
-        for row in forest.rows
-    ):
+    if any(_open(axis, row) for row in forest.rows):
         legend.append((line("open", -4, 0, 20, 0), "up to here if every open attempt were right"))
     under, bottom = legend_parts(legend, bottom, width)
     said, bottom = _said([forest.spread and f"bars: {forest.spread}", forest.note], bottom, width)
@@ -156,12 +153,19 @@ def tick_text(forest: Forest, value: float, axis: PictureAxis) -> str:
     return f"{percent(value, digits)} %"
 
 
+def _open(axis: PictureAxis, row: ForestRow) -> bool:
+    """Whether what open attempts could still make of a figure is seen beside it."""
+    if row.best is None or row.value is None:
+        return False
+    return axis.place(row.best) - axis.place(row.value) > _APART
+
+
 def _forest_row(rows: _Rows, forest: Forest, row: ForestRow, figure: str, y: float) -> str:
     labels = rows.labels(y, row.name, figure)
     if row.value is None:
         return labels
     shape = ""
-    if row.best is not None:
+    if row.best is not None and _open(rows.axis, row):
         # Below the interval, which it may not leave.
         shape += line("open", rows.x(row.value), y + 7, rows.x(row.best), y + 7)
         shape += line("span", rows.x(row.best), y + 4, rows.x(row.best), y + 10)

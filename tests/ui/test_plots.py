@@ -173,6 +173,13 @@ def test_text_is_drawn_in_a_png_whatever_fonts_the_host_has() -> None:
     assert len(with_text) > 1.5 * len(without)
 
 
+@pytest.mark.parametrize(("best", "seen"), [(0.8, True), (0.5001, False)])
+def test_what_open_attempts_could_make_of_a_figure_is_drawn_where_it_can_be_seen(best: float, seen: bool) -> None:
+    row = ForestRow(name="a", value=0.5, low=0.4, high=0.9, best=best)
+    drawn = svg(Forest(title="t", x="x", rows=(row,)))
+    assert ('class="open"' in drawn, "every open attempt" in drawn) == (seen, seen)
+
+
 def test_what_is_counted_has_no_halves() -> None:
     marks = tuple(Mark(x=at, value=0.5) for at in (1, 2))
     points = Points(title="t", x="search", lines=(Series(name="a", marks=marks),), whole=True)
