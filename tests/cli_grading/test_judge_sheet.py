@@ -115,7 +115,7 @@ def test_a_label_is_of_the_answer_and_not_of_the_id(command, home, tmp_path):
     assert page.returncode == 0, page.stderr
     body = (tmp_path / "report.html").read_text()
     assert "direct: people labelled another answer to 1 of their items (og/1)" in body
-    assert "#2: people labelled another answer to 6 of their items" in body
+    assert "other: people labelled another answer to 6 of their items" in body
 
 
 def test_an_older_sheet_goes_by_its_texts_and_one_without_is_refused(command, home, tmp_path):
