@@ -16,7 +16,7 @@ def claim_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
     for claim in claims:
         yield f"{claim.decision}: {safe(claim.claim)}   ({score_words(claim.scorer)})"
         for one in claim.conditions:
-            level = f"{100 * one.level:g} % interval" if one.level else "95 % interval, not asked for,"
+            level = f"{100 * one.level:g} % interval" if one.level else ""
             if one.value is not None:
                 said = claimed_text(one.measured, one.claimed, one.value, one.low, one.high, level)
                 yield f"  {said}, n = {one.questions:,}"
@@ -55,22 +55,27 @@ def claim_table(claims: Sequence[ClaimVerdict]) -> TextTable:
 
 
 def _interval(one: ConditionVerdict) -> str:
-    if one.low is None or one.high is None:
+    if one.low is None or one.high is None or one.level is None:  # without a level the estimate decided
         return UNKNOWN
-    return f"{one.low:.4g} to {one.high:.4g}, {100 * (one.level or 0.95):g} %"
+    return f"{one.low:.4g} to {one.high:.4g}, {100 * one.level:g} %"
 
 
 def against_lines(conditions: Sequence[ConditionAgainst]) -> Iterator[str]:
     """The questions that speak against claims: what was answered, and what is right."""
     for each in conditions:
-        speaks = "speaks" if each.count == 1 else "speak"
         claimed = f"{one_line(each.measured)} {each.claimed}"
+        if not each.count:
+            yield f"No question speaks against {claimed}; {each.alike:,} without a difference"
+            continue
+        speaks = "speaks" if each.count == 1 else "speak"
         yield f"{number_of(each.count, 'question')} {speaks} against {claimed}:"
         for one in each.questions:
             right = f"right is {one_line(one.gold, 60)}; " if one.gold else ""
             yield f"  {one_line(one.question_id)}: {right}{', '.join(map(_answer, one.answers)) or 'not asked yet'}"
         if each.count > len(each.questions):
             yield f"  … and {each.count - len(each.questions):,} more"
+        if each.alike:
+            yield f"  {each.alike:,} without a difference"
 
 
 def _answer(given: GivenAnswer) -> str:

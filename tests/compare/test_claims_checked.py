@@ -5,9 +5,12 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims
+from ragrounds.evals.compare.claim_questions import questions_against
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
 from ragrounds.records import Score, Usage
+from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
+from ragrounds.ui.text import UNKNOWN
 from tests.compare.making import add_run, questions
 
 
@@ -52,12 +55,38 @@ def test_a_claim_that_does_not_hold_names_the_questions_that_break_it(store):
     for claim, wanted in (
         ("accuracy(one) > 0.9", [names[1], names[2]]),
         ("accuracy(one) >= 0.5", []),  # it holds
-        ("accuracy(one) - accuracy(two) > 0.1", [names[1], names[0], names[2]]),  # where two alone is right comes first
+        ("accuracy(one) - accuracy(two) > 0.1", [names[1]]),  # where two alone is right; the others are alike
+        ("accuracy(one) - 0.5 * accuracy(two) > 0.8", [names[1], names[2], names[0]]),  # no difference, a sum
         ("accuracy(two) < 0.1 @ 95%", [names[0], names[1]]),
         ("separated(one, two)", []),  # it has no direction
     ):
         (condition,) = check_claims(store, [one, two], [claim])[0].conditions
         assert (list(condition.against), condition.against_count) == (wanted, len(wanted)), claim
+        assert condition.alike == (2 if claim.endswith("> 0.1") else 0)
+
+
+def test_questions_alike_are_counted_and_not_named(store):
+    asked = questions(4)
+    runs = [add_run(store, "one", asked, [1, 0, 0, 1]), add_run(store, "two", asked, [1, 1, 0, 0])]
+    for claim, said in (
+        ("accuracy(one) - accuracy(two) > 0.1", ["1 question speaks against accuracy(one) - accuracy(two) > 0.1:",
+                                                 f"  {asked[1].id}: ", "  2 without a difference"]),
+        ("accuracy(one) > accuracy(one) + 0.2",
+         ["No question speaks against accuracy(one) - accuracy(one) > 0.2; 4 without a difference"]),
+    ):  # fmt: skip
+        found = questions_against(store, runs, check_claims(store, runs, [claim]))
+        lines = list(against_lines(found))
+        assert len(lines) == len(said), lines
+        assert all(line.startswith(begin) for line, begin in zip(lines, said, strict=True)), lines
+
+
+def test_an_interval_that_nobody_asked_for_is_not_printed(store):
+    run = add_run(store, "one", questions(4), [1, 1, 1, 0])
+    plain, asked = (list(claim_lines(check_claims(store, [run], [f"accuracy(one) > 0.7{at}"]))) for at in ("", "@90%"))
+    assert plain[1] == "  accuracy(one) = 0.75, claimed: > 0.7, n = 4"
+    assert asked[1].startswith("  accuracy(one) = 0.75, 90 % interval ")
+    (row,) = claim_table(check_claims(store, [run], ["accuracy(one) > 0.7"])).rows
+    assert row[3] == UNKNOWN
 
 
 def test_several_claims_are_decided_in_the_order_given(store):

@@ -93,6 +93,32 @@ def test_questions_that_the_scorer_does_not_score_are_not_asked(store):
     assert len(until.questions) == 3
 
 
+def test_a_claim_about_how_attempts_end_is_about_every_kind_of_question(store):
+    asked = [*questions(12), *(replace(one, kind="long", options={}) for one in questions(8, "x/one/long"))]
+    asked = [replace(one, benchmark="x/one") for one in asked]
+    order = [one.questions[0] for one in draw_rounds(asked, 3)]
+    made = [1.0 if one in order[:15] else ... for one in asked]  # 15 of 20 were asked when the command ended
+    bad = next(place for place, one in enumerate(asked) if one in order[:15] and one.kind == "long")
+    run = add_run(store, "one", asked, made, scorer="robust", status={bad: "capped"})
+    until = stop([run], asked, "capped(one) < 0.01 @ 95%")
+    assert until.questions == order
+    until.read(store)
+    assert until.state.conditions[0].value > 0  # the long answer that reached its cap counts
+    save_stop(store, replace(until.record(), state=replace(until.state, decision="cannot tell")))
+    verdict = check_claims(store, [run], ["capped(one) < 0.01 @ 60%"])[0].conditions[0]
+    assert (verdict.questions, verdict.value, verdict.against) == (15, pytest.approx(1 / 15), (asked[bad].id,))
+    assert check_claims(store, [run], ["accuracy(one) > 0.1 @ 60%"])[0].conditions[0].questions == sum(
+        one.kind == "choice" for one in order[:15]
+    )
+    # With a score beside it, the questions are those of the scorer; so are those of a run that was begun so.
+    both = stop([run], asked, "capped(one) < 0.01 @ 95% and accuracy(one) > 0.1 @ 95%")
+    assert {one.kind for one in both.questions} == {"choice"}
+    save_stop(store, replace(until.record(), every=False, state=replace(until.state, decision="cannot tell")))
+    until.begin(store)
+    assert {one.kind for one in until.questions} == {"choice"}
+    assert stop_records(store, run)[-1].every is False
+
+
 @pytest.mark.parametrize(
     ("measure", "status", "score", "value"),
     [

@@ -6,6 +6,7 @@ of each question's own sum; with a figure of the whole corpus in it (a micro-F1)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,9 +48,6 @@ _COSTS: Mapping[str, CostMeasure] = {
     "seconds": "seconds",
 }
 
-_ENDINGS = frozenset({"failed", "blocked", "capped", "paused"})
-"""Measures that an attempt's status alone tells, whatever its kind of question and its scorer."""
-
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
     """A claim with its decision."""
@@ -82,6 +80,8 @@ class ConditionVerdict(Struct, frozen=True, kw_only=True):
     most."""
     against_count: int = 0
     """How many there are."""
+    alike: int = 0
+    """Of a claimed difference: questions beside these without any difference, which do not carry it either."""
 
 
 AGAINST = 50
@@ -157,7 +157,7 @@ class _Assertions:
                 return _undecided(
                     condition, shown, f"{self.scorer} is no mean over questions: no interval of it holds for these runs"
                 )
-            return _followed(condition, shown, self.stopped.rounds(self.scorer, *named), columns)
+            return _followed(condition, shown, self._rounds(condition, named), columns)
         kept = [one for one in asked if all(values.get(one.id) is not None for _, values in columns)]
         if not kept:
             return _undecided(condition, shown, "no question has a score")
@@ -170,7 +170,7 @@ class _Assertions:
             reasons.append("the questions are too few, or their values too much alike, for an interval")
         low, high = shown.interval(made.low, made.high)
         decision = decide(condition, made.value, made.low, made.high)
-        against = [] if decision == "holds" else _against(condition, [one.id for one in kept], columns)
+        against, alike = ([], 0) if decision == "holds" else _against(condition, [one.id for one in kept], columns)
         return ConditionVerdict(
             decision=decision,
             measured=shown.measured,
@@ -183,14 +183,17 @@ class _Assertions:
             reason="; ".join(reasons),
             against=tuple(against[:AGAINST]),
             against_count=len(against),
+            alike=alike,
         )
+
+    def _rounds(self, condition: Condition, named: Sequence[str]) -> Sequence[QuestionRound]:
+        """The draws of runs that ended early that a condition is about."""
+        return self.stopped.rounds("" if condition.of_endings else self.scorer, *named)
 
     def _asked(self, condition: Condition) -> Sequence[Question]:
         """The questions that a condition is about: how attempts ended concerns every kind of question; a score, what
         was read of answers, and what stands beside them, the questions of the scorer."""
-        if all(term.measure in _ENDINGS for term in condition.terms):
-            return self.basis.questions
-        return self.basis.asked(self.scorer)
+        return self.basis.questions if condition.of_endings else self.basis.asked(self.scorer)
 
     def _estimate(self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]) -> Estimate | None:
         """The mean of a condition's sums over questions, with its interval; with a ratio in it the sum of ratios."""
@@ -244,16 +247,23 @@ class _Assertions:
         return shares
 
 
-def _against(condition: Condition, questions: Sequence[str], columns: Sequence[tuple[float, Values]]) -> list[str]:
-    """The questions whose own sum breaks a condition, the furthest from it first; none where it has no direction."""
+def _against(
+    condition: Condition, questions: Sequence[str], columns: Sequence[tuple[float, Values]]
+) -> tuple[list[str], int]:
+    """The questions whose own sum breaks a condition, the furthest from it first; none where it has no direction. Of a
+    difference those are counted alone that have none: they would break any margin."""
     if condition.apart:
-        return []
+        return [], 0
     up = condition.relation in (">", ">=")
     sums = {
         one: condition.constant + sum(factor * (values[one] or 0.0) for factor, values in columns) for one in questions
     }
     broken = [one for one in questions if decide(replace(condition, level=None), sums[one], None, None) == "fails"]
-    return sorted(broken, key=lambda one: sums[one] if up else -sums[one])
+    ordered = sorted(broken, key=lambda one: sums[one] if up else -sums[one])
+    if not condition.of_difference:
+        return ordered, 0
+    apart = [one for one in ordered if not math.isclose(sums[one], condition.constant, abs_tol=1e-9)]
+    return apart, len(ordered) - len(apart)
 
 
 def _of_corpus(values: Values) -> bool:
@@ -279,7 +289,7 @@ def _followed(
     (state,) = live.state.conditions
     asked = [question.id for drawn in rounds for part in drawn.parts for question in part]
     scored = [one for one in asked if all(values.get(one) is not None for _, values in columns)]
-    against = [] if state.decision == "holds" else _against(condition, scored, columns)
+    against, alike = ([], 0) if state.decision == "holds" else _against(condition, scored, columns)
     left_out = f"; {state.missing:,} have no score and are left out" if state.missing else ""
     # The state is of the condition with the runs' ids, the sum the same.
     return ConditionVerdict(
@@ -294,6 +304,7 @@ def _followed(
         reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
         against=tuple(against[:AGAINST]),
         against_count=len(against),
+        alike=alike,
     )
 
 

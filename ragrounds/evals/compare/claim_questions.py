@@ -44,6 +44,8 @@ class ConditionAgainst(Struct, frozen=True, kw_only=True):
     measured: str
     claimed: str
     count: int
+    alike: int
+    """Of a claimed difference: questions beside these that have none."""
     questions: tuple[QuestionAgainst, ...]
 
 
@@ -63,7 +65,7 @@ def questions_against(
     for verdict in verdicts:
         conditions = resolved(parse_claim(verdict.claim), runs).conditions
         for condition, judged in zip(conditions, verdict.conditions, strict=True):
-            if not judged.against:
+            if not judged.against and not judged.alike:
                 continue
             named = list(dict.fromkeys(term.run for term in condition.terms))
             given = [_answers(store, known[run], verdict.scorer, judged.against[:most]) for run in named]
@@ -81,6 +83,7 @@ def questions_against(
                     measured=judged.measured,
                     claimed=judged.claimed,
                     count=judged.against_count,
+                    alike=judged.alike,
                     questions=questions,
                 )
             )

@@ -56,8 +56,11 @@ MEASURES = (
 (`cost`: dollars uncached); shares of outcomes."""
 BOUNDED_MEASURES = ("accuracy", "score", *MEASURES[MEASURES.index("failed") :])
 """Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
+ENDINGS = frozenset({"failed", "blocked", "capped", "paused"})
+"""Measures that an attempt's status alone tells, whatever its kind of question and its scorer."""
 _OLD_MEASURES = {"spent": "cost_paid", "unparsable": "unreadable"}
 """Words of versions before, which stored claims have: read as the new ones."""
+_ROUNDING = 1e-9
 _LEVEL = 0.95
 """Of `separated`, where none is named."""
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)(?P<percent>\s*%)?|(?P<name>[A-Za-z_]+)"
@@ -87,6 +90,16 @@ class Condition(Struct, frozen=True, kw_only=True):
     """Confidence asked for; ``None``: the point estimate decides."""
     apart: bool = False
     """A `separated(a, b)`: the difference is not 0, in either direction."""
+
+    @property
+    def of_endings(self) -> bool:
+        """Whether it is only about how attempts ended: it concerns every kind of question."""
+        return all(term.measure in ENDINGS for term in self.terms)
+
+    @property
+    def of_difference(self) -> bool:
+        """Whether it is about a difference: what is alike on both sides weighs nothing."""
+        return len(self.terms) > 1 and abs(sum(term.factor for term in self.terms)) < _ROUNDING
 
 
 class Claim(Struct, frozen=True):

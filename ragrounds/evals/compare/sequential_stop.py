@@ -50,6 +50,8 @@ class StopRecord(Struct, frozen=True, kw_only=True):
     """How the claim stood when the command ended; before that: at its beginning."""
     reason: str = ""
     """Why no further question was begun; empty: the claim was decided, or the command did not end by itself."""
+    every: bool = False
+    """Whether every kind of question was drawn, not only those of the scorer: the claim is about how attempts end."""
 
 
 def save_stop(store: Store, record: StopRecord) -> None:
@@ -123,7 +125,8 @@ class ClaimStop:
         self.claim = resolved(written, runs)
         self._live = LiveClaim(self.claim, written)
         self._all, self._most = list(questions), most
-        self._ask_by(headline_of(self._all)[0].scorer)
+        endings = all(condition.of_endings for condition in self.claim.conditions)
+        self._ask_by(headline_of(self._all)[0].scorer, endings)
         check_measures(written, self.scorer)
         _check_mean(self.claim, self.scorer)
         self._measures = {term.measure for condition in self.claim.conditions for term in condition.terms}
@@ -132,10 +135,10 @@ class ClaimStop:
         self._earlier: ClaimState | None = None
         """The decision of an earlier command, which stands."""
 
-    def _ask_by(self, scorer: str) -> None:
-        """Draw the rounds of the questions that this scorer scores."""
-        self.scorer = scorer
-        asked = [one for one in self._all if scores_by_default(described(scorer), one)]
+    def _ask_by(self, scorer: str, every: bool) -> None:
+        """Draw the rounds of the questions that this scorer scores, or of every question."""
+        self.scorer, self._every = scorer, every
+        asked = [one for one in self._all if every or scores_by_default(described(scorer), one)]
         rounds = draw_rounds(asked, self.seed)
         self.rounds = rounds if self._most is None else rounds_within(rounds, self._most)
         self.last = "--max-questions is reached" if len(self.rounds) < len(rounds) else _used_up(rounds, asked)
@@ -167,8 +170,8 @@ class ClaimStop:
         if earlier is not None and earlier.state.decision != "cannot tell":
             self._earlier = earlier.state
             return
-        if earlier is not None and earlier.scorer != self.scorer:
-            self._ask_by(earlier.scorer)  # it was begun by a version with another headline
+        if earlier is not None and (earlier.scorer, earlier.every) != (self.scorer, self._every):
+            self._ask_by(earlier.scorer, earlier.every)  # it was begun by a version that drew others
         self.read(store)
         # From here on the runs' length may depend on their results, also where this process is killed.
         save_stop(store, self.record())
@@ -200,7 +203,9 @@ class ClaimStop:
     def record(self, reason: str = "") -> StopRecord:
         """How the claim stands, to be kept with its runs."""
         runs = tuple(run.id for run in self.runs)
-        return StopRecord(runs=runs, seed=self.seed, scorer=self.scorer, state=self.state, reason=reason)
+        return StopRecord(
+            runs=runs, seed=self.seed, scorer=self.scorer, state=self.state, reason=reason, every=self._every
+        )
 
     def finish(self, store: Store, ended: str) -> StopRecord:
         """Keep how the claim stands at the end of a command.
@@ -311,20 +316,32 @@ class StoppedRuns:
 
     def rounds(self, scorer: str, *runs: str) -> list[QuestionRound]:
         """The draws that these runs have all answered, up to the first that is still out. At least one of them ended
-        early."""
-        seeds = {self.by_run[run].seed for run in runs if run in self.by_run}
+        early.
+
+        Args:
+            scorer: whose questions are drawn; empty: every question, where these runs were drawn so.
+            runs: by id.
+        """
+        records = [self.by_run[run] for run in runs if run in self.by_run]
+        seeds = {record.seed for record in records}
         if len(seeds) != 1:
             return []  # each in an order of its own: there is no order that both went by
-        asked = {question.id for question in self._basis.asked(scorer)}
-        known = described(scorer)
-        usual = [] if known.needs_judge else [one for one in self._shared if scores_by_default(known, one)]
+        every = not scorer and all(record.every for record in records)
+        drawn = self._shared if every else self._scored(scorer or records[0].scorer)
         answered = {run: self._answered(run) for run in runs}
         kept: list[QuestionRound] = []
-        for one in draw_rounds(usual or [question for question in self._shared if question.id in asked], seeds.pop()):
+        for one in draw_rounds(drawn, seeds.pop()):
             if not all(question.id in answered[run] for run in runs for question in one.questions):
                 break
             kept.append(one)
         return kept
+
+    def _scored(self, scorer: str) -> list[Question]:
+        """The questions that a scorer scores."""
+        known = described(scorer)
+        usual = [] if known.needs_judge else [one for one in self._shared if scores_by_default(known, one)]
+        asked = {question.id for question in self._basis.asked(scorer)}
+        return usual or [question for question in self._shared if question.id in asked]
 
     def _answered(self, run: str) -> set[str]:
         """The questions that a run has made all its attempts at."""

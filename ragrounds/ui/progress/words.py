@@ -87,8 +87,8 @@ def claimed_text(measured: str, claimed: str, value: float, low: float | None, h
         measured: ``accuracy(a) - accuracy(b)``; empty: the left side less the right side.
         claimed: ``> 0.02``.
         value, low, high: of what was measured; without ends there is no interval.
-        which: names the interval.
+        which: names the interval; empty: none was asked for.
     """
-    ends = "no interval" if low is None or high is None else f"{which} {low:.4g} to {high:.4g}"
+    ends = ", no interval" if low is None or high is None else f", {which} {low:.4g} to {high:.4g}"
     said = f", claimed: {one_line(claimed)}" if claimed else ""
-    return f"{one_line(measured) or 'left - right'} = {value:.4g}, {ends}{said}"
+    return f"{one_line(measured) or 'left - right'} = {value:.4g}{ends if which else ''}{said}"
