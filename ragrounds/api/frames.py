@@ -209,7 +209,7 @@ JUDGEMENTS = Frame(
 )
 FIGURES = Frame(
     "figures",
-    "a run under one scorer",
+    "a run under one scorer: those that tables show come first, then the others that `pairs` has too",
     (
         _RUN,
         _AGENT,

@@ -238,7 +238,8 @@ def _figure_rows(comparison: Comparison) -> Iterator[Row]:
     totals = {row.run: row for row in comparison.rows}
     shown = [(one, not place) for table, beside in comparison.shown() for place, one in enumerate((table, *beside))]
     seen = set()
-    for table, headline in shown:
+    # Those that no table shows come last: the pairs have them too.
+    for table, headline in [*shown, *((one, False) for one in comparison.tables)]:
         if table.scorer in seen:
             continue
         seen.add(table.scorer)

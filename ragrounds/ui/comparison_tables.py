@@ -242,17 +242,30 @@ def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
         if binary:
             cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
             cells += [p_value(pair.p_holm)] if corrected else []
-            cells.append(TOO_FEW if tests.mde is None and tests.p_mcnemar is not None else percent(tests.mde, 1))
+            cells.append(TOO_FEW if _undetectable(tests) else percent(tests.mde, 1))
         cells += [p_value(tests.p_always), _count(tests.draws)] if watched else []
         rows.append((f"{labels[pair.second]} - {labels[pair.first]}", *cells))
     return TextTable(
         key="pairs",
         scorer=table.scorer,
         title=f"paired differences under {table.scorer}, {unit}",
-        about="with an always-valid p, 95 % is a confidence sequence" if watched else "",
+        about="; ".join(
+            [
+                *(["with an always-valid p, 95 % is a confidence sequence"] if watched else []),
+                *([_UNDETECTABLE] if any(_undetectable(pair.tests) for pair in table.pairs) else []),
+            ]
+        ),
         columns=(Column("2nd - 1st", right=False), *(Column(name) for name in names)),
         rows=tuple(rows),
     )
+
+
+_UNDETECTABLE = f"MDE {TOO_FEW}: so few questions tell the two apart that no difference could be shown"
+
+
+def _undetectable(tests: PairedFigure) -> bool:
+    """Whether a test was made that could show no difference, however the questions that differ went."""
+    return tests.mde is None and tests.p_mcnemar is not None
 
 
 def difference_matrix(table: ScorerTable, numbers: Mapping[str, str], names: Mapping[str, str]) -> TextTable:

@@ -27,7 +27,9 @@ def verdict_lines(
     short = {run: f"#{number}" for run, number in numbers.items()}
     for table, _ in comparison.shown(scorers):
         found = finding(table)
-        if found is not None:
+        if found is not None and len(found.equal) == found.runs - 1 > 0:
+            yield f"{table.scorer}: {equal_runs(found)}."
+        elif found is not None:
             run, alone = found.best.run, found.kind == "alone"
             yield f"{table.scorer}: {names[run] if alone else f'{short[run]} {names[run]}'} {verdict(found, short)}."
 
@@ -66,6 +68,13 @@ def equal_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
     if not found.equal:
         return ""
     return f", and so {'have' if len(found.equal) > 1 else 'has'} {listed([names[run] for run in found.equal])}"
+
+
+def equal_runs(found: ScorerFinding) -> str:
+    """What is said where all runs have the same figure, as a sentence without its end."""
+    whole = "both runs have" if found.runs == 2 else f"all {found.runs:,} runs have"
+    tested = "no test says which runs differ" if found.kind == "untested" else "no two runs differ by the tests"
+    return f"{whole} {in_scale(found.best.overall.value, found.unit)}; {tested}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import ragrounds as rr
+import ragrounds.evals.engine.plan  # it binds open_model: before a test replaces that, or it keeps the replacement
 from ragrounds.api.arena import show_arena
 from ragrounds.cli.arena import arena as arena_app
 from ragrounds.errors import UserError

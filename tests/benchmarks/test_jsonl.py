@@ -122,6 +122,35 @@ def test_a_broken_line_is_named(tmp_path, line, said):
         load(write(tmp_path, {"id": "ok", "question": "?", "answer": "a"}, line), tmp_path)
 
 
+def test_lines_without_ids_are_numbered_all_or_none(tmp_path):
+    lines = [{"question": f"{word}?", "answer": "a"} for word in ("one", "two")]
+    assert [one.id for one in load(write(tmp_path, *lines), tmp_path).questions] == ["mine/1", "mine/2"]
+    with pytest.raises(UserError, match="line 3: it has an `id`, and the lines before it have none"):
+        load(write(tmp_path, *lines, {"id": "3", "question": "three?", "answer": "a"}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "reference"),
+    [({"golden_answers": ["vitamin C", "ascorbic acid"]}, ""), ({"answer": ["vitamin C", "ascorbic acid"]}, ""),
+     ({"gold": ["vitamin C", "ascorbic acid"]}, "[answer=gold]")],
+)  # fmt: skip
+def test_a_list_of_answers_is_the_wordings_of_one_fact(tmp_path, line, reference):
+    found = load(write(tmp_path, {"question": "?", **line}).replace("jsonl:", f"jsonl{reference}:"), tmp_path)
+    (gold,) = found.golds.values()
+    assert (gold.answer, gold.facts) == ("vitamin C", (("vitamin C", "ascorbic acid"),))
+    assert found.questions[0].kind == "long"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [({"golden_answers": []}, "a long-form question needs"), ({"answer": [" "]}, "each fact needs"),
+     ({"answer": ["a"], "options": ["a", "b"]}, "the answer of a choice is one option, not a list")],
+)  # fmt: skip
+def test_a_list_of_answers_that_is_none_is_refused(tmp_path, line, said):
+    with pytest.raises(UserError, match=said):
+        load(write(tmp_path, {"question": "?", **line}), tmp_path)
+
+
 def test_a_damaged_archive(tmp_path):
     path = tmp_path / "mine.jsonl.gz"
     path.write_bytes(b"\x1f\x8b\x08\x00broken")

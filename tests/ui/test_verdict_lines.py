@@ -53,6 +53,22 @@ def test_what_no_test_tells_is_not_said(store):
     assert line == "strict: #1 a is ahead of 1 of 2 others, 90.00; not told from #2."
 
 
+def test_where_all_figures_are_alike_no_run_is_named(store):
+    runs = [add_run(store, name, ASKED, [0] * 40) for name in "abc"]
+    assert told(compare(store, runs[:2])) == ["strict: both runs have 0.00; no two runs differ by the tests."]
+    assert told(compare(store, runs)) == ["strict: all 3 runs have 0.00; no two runs differ by the tests."]
+
+
+def test_an_mde_that_there_is_not_is_explained(store):
+    runs = [add_run(store, name, ASKED, values) for name, values in (("a", HIGH), ("b", [*HIGH[:35], 0, *HIGH[36:]]))]
+    for made, said in (
+        (compare(store, runs), True),
+        (compare(store, [runs[0], add_run(store, "c", ASKED, LOW)]), False),
+    ):
+        (pairs,) = (one for one in comparison_tables(made) if one.key == "pairs")
+        assert (pairs.rows[0][-1] == "too few", "MDE too few: so few questions" in pairs.about) == (said, said)
+
+
 def test_a_run_alone_has_its_interval_and_one_without_scores_no_line(store):
     high = add_run(store, "a", ASKED, HIGH)
     made = compare(store, [high])

@@ -1,10 +1,12 @@
 """A JSON Lines file of the user's own, one question a line; the shipped sample is written in it too.
 
-Fields: ``id``, ``question``, ``answer``; for a choice ``options`` (a label → text object, or a list, which gets the
-letters A, B, …); all else is optional: ``type`` (``choice`` or ``long``, by default whichever the options say),
-``group``, ``cluster``, ``language``, ``split``, ``documents`` (ids of the gold documents), ``facts`` (for each required
-fact, its accepted wordings), ``metadata`` (texts by name). Other fields are left out, since graphs see the metadata and
-an explanation or a source would give the answer away.
+Fields: ``question``, ``answer``, and ``id`` (where no line has one, questions are numbered from 1); for a choice
+``options`` (a label → text object, or a list, which gets the letters A, B, …); all else is optional: ``type``
+(``choice`` or ``long``, by default whichever the options say), ``group``, ``cluster``, ``language``, ``split``,
+``documents`` (ids of the gold documents), ``facts`` (for each required fact, its accepted wordings), ``golden_answers``
+(FlashRAG's form: the accepted wordings of a short answer, which a list under ``answer`` is too), ``metadata`` (texts by
+name). Other fields are left out, since graphs see the metadata and an explanation or a source would give the answer
+away.
 
 A file with other names is read through a mapping: ``jsonl[question=stem,answer=answer_idx]:FILE``. Options in fields of
 their own are listed (``options="opa;opb;opc;opd"``), and an answer that is a number counts from `first`
@@ -18,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from ragrounds.errors import nearest
 from ragrounds.evals.benchmarks.benchmark import Item
@@ -31,11 +33,14 @@ _NUMBER = re.compile(r"-?[0-9]{1,9}")
 
 
 class _Line(Struct):
-    id: str | int
-    """Unique in the file."""
     question: str
-    answer: str | int = ""
-    """Of a choice the label of the right option, its text, or its number; of a long question the reference answer."""
+    id: str | int | None = None
+    """Unique in the file. Where no line has one, they are numbered from 1."""
+    answer: str | int | list[str] = ""
+    """Of a choice the label of the right option, its text, or its number; of a long question the reference answer, or
+    its accepted wordings."""
+    golden_answers: list[str] = field(default_factory=list)
+    """The same in FlashRAG's form, where `answer` is not there."""
     type: Literal["choice", "long", ""] = ""
     """By default ``choice`` where there are options, else ``long``."""
     options: dict[str, str] | list[str] = field(default_factory=dict)
@@ -99,9 +104,28 @@ def from_records(
     Raises:
         UserError: a record is broken.
     """
-    for place, value in records:
+    numbered = False
+    for number, (place, value) in enumerate(records, 1):
         line = convert(value, _Line, path, place)
-        yield _item(line, path, place, benchmark, first)
+        if number == 1:
+            numbered = line.id is None
+        if numbered and line.id is not None:
+            raise broken(path, "it has an `id`, and the lines before it have none", place)
+        if line.id is None and not numbered:
+            raise broken(path, "it has no field `id`", place)
+        line.id = number if numbered else line.id
+        yield _item(_worded(line, path, place), path, place, benchmark, first)
+
+
+def _worded(line: _Line, path: Path, place: str) -> _Line:
+    """The line with accepted wordings of its answer as the one fact that an answer must hold, the first of them as the
+    reference answer."""
+    wordings = line.answer if isinstance(line.answer, list) else [] if line.answer != "" else line.golden_answers
+    if not wordings:
+        return structs.replace(line, answer="") if isinstance(line.answer, list) else line
+    if line.type == "choice" or line.options:
+        raise broken(path, "the answer of a choice is one option, not a list", place)
+    return structs.replace(line, answer=wordings[0], facts=line.facts or [wordings])
 
 
 def labelled(options: dict[str, str] | list[str]) -> dict[str, str]:
