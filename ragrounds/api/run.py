@@ -234,6 +234,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     from ragrounds.api.progress import run_listener
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.engine.opening import opening_recorded
+    from ragrounds.ui.average_words import drawn_words
 
     agents = agent_texts(given["agents"])
     check_names({text: name for text, name in agents if name}, "--agent")
@@ -251,6 +252,10 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
         per_dataset=request.per_dataset,
         ids=request.questions,
     )
+    if request.limit and request.per_dataset is None:
+        counts = Counter(question.benchmark for question in loaded.questions)
+        if words := drawn_words(counts, request.limit):
+            listener.message(words)
     with open_store(chosen, listener.message) as store, ExitStack() as held:
         held.enter_context(opening_recorded(store, execution.journal, user_prices(chosen), listener.message))
         request = with_settings(request, execution, listener.message)  # it opens systems

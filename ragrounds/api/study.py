@@ -68,6 +68,10 @@ class StudyResult(Result, frozen=True, kw_only=True):
     stand_in: bool = False
     """Whether nothing in it is a result."""
     findings: tuple[StudyFinding, ...] = ()
+    asked: int = 0
+    """Cells that this call was to carry out: those that are not computed from others."""
+    done: int = 0
+    """Of these, those that are done."""
     made: int = 0
     """Calls that were made."""
     reused: int = 0
@@ -234,7 +238,7 @@ class _Opened:
             for name in names:
                 if name not in known:
                     raise UserError(f"The study {self.study.name!r} has no {noun} {name!r}.{nearest(name, known)}")
-        self._rows, self._columns = rows, columns
+        self.rows, self.columns = rows, columns
         self.given = {key: value for key, value in given.items() if value is not None}
         if recorded := self.given.get("imported"):
             self.given["imported"] = recorded_rows(recorded, self.study)
@@ -265,7 +269,7 @@ class _Opened:
 
     def wanted(self, cell: StudyCell) -> bool:
         """Whether this call carries it out."""
-        return (not self._rows or cell.row in self._rows) and (not self._columns or cell.column in self._columns)
+        return (not self.rows or cell.row in self.rows) and (not self.columns or cell.column in self.columns)
 
     def _over(self, cell: StudyCell) -> StudyCell:
         takes = {key: value for key, value in self.given.items() if cell.kind != "retrieve" or key != "epochs"}
@@ -325,18 +329,31 @@ class _Conduct:
                 known, kept = self._results.get((cell.row, cell.column)), self._state.cells.get(cell.key)
                 if known is None or (known.state == "to do" and kept is not None):
                     self._results[cell.row, cell.column] = _kept_result(store, cell, kept, self._lacks)
-        table = study_table(self._opened.study, self._results, self._opened.stand_in, self._opened.given)
+        table = study_table(
+            self._opened.study, self._results, self._opened.stand_in, self._opened.given,
+            only_rows=self._opened.rows, only_columns=self._opened.columns,
+        )  # fmt: skip
         return StudyResult(
             table=table,
+            asked=len(wanted),
+            done=sum(self._results[cell.row, cell.column].state == "done" for cell in wanted),
             study=self._opened.study,
             settings=self._opened.settings,
             stand_in=self._opened.stand_in,
-            findings=tuple(_findings(self._opened, self._results)),
+            findings=tuple(self._findings(wanted)),
             made=self._runner.made,
             reused=self._runner.reused,
             paid=None if self._budget.unknown else self._budget.paid,
             ended=self._budget.ended() if table.count("to do") or table.count("part") else "",
         )
+
+    def _findings(self, wanted: Sequence[StudyCell]) -> Iterator[StudyFinding]:
+        """The analyses; of a part of the cells those that these have runs for."""
+        if len(wanted) == len(self._cells):
+            yield from _findings(self._opened, self._results)
+            return
+        part = {(cell.row, cell.column): self._results[cell.row, cell.column] for cell in wanted}
+        yield from (one for one in _findings(self._opened, part) if one.result is not None)
 
     def _take(self, found: Iterator[tuple[StudyCell, CellResult]]) -> None:
         for cell, result in found:

@@ -137,7 +137,7 @@ def _print_question(runs: Sequence[str], question: str, form: str) -> None:
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
     from ragrounds.ui.claim_text import claim_table
     from ragrounds.ui.comparison_csv import as_csv
-    from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
+    from ragrounds.ui.comparison_tables import comparison_notes, comparison_tables, cost_tables
     from ragrounds.ui.tables import latex, markdown, results_console
 
     comparison = found.comparison
@@ -147,12 +147,12 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         print_json({**msgspec.structs.asdict(comparison), **({"claims": found.claims} if found.claims else {})})
     elif form == "--csv":
         typer.echo(as_csv(comparison, scorers), nl=False)
-        for note in comparison.notes:  # a table of rows has no place for them
+        for note in comparison_notes(comparison, scorers):  # a table of rows has no place for them
             say(f"Note: {note}")
     elif form:
         tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
         tables = [claim_table(found.claims), *tables] if found.claims else tables
-        tell((latex if form == "--latex" else markdown)(tables, comparison.notes), nl=False)
+        tell((latex if form == "--latex" else markdown)(tables, comparison_notes(comparison, scorers)), nl=False)
     else:
         from ragrounds.api.priced_today import priced_runs
 

@@ -77,8 +77,8 @@ def run_study(
     form: FormatOptions,
     plot: PlotOptions,
     file: StudyFile = "",
-    row: Annotated[list[str] | None, typer.Option(help="Carry out this row alone (repeatable).")] = None,
-    column: Annotated[list[str] | None, typer.Option(help="Carry out this column alone (repeatable).")] = None,
+    row: Annotated[list[str] | None, typer.Option(help="This row alone (repeatable).")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="This column alone (repeatable).")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every study that is shipped, one after the other.")] = False,
     stand_in: StandIn = False,
     concurrency: options.Concurrency = None,
@@ -179,8 +179,9 @@ def list_command(as_json: options.AsJson = False) -> None:
 
 
 def _counts(made: StudyResult) -> str:
-    table = made.table
-    done = f"{table.count('done'):,} of {len(table.cells):,} cells are done"
+    from ragrounds.ui.text import number_of
+
+    done = f"{made.done:,} of {number_of(made.asked, 'cell')} {'is' if made.asked == 1 else 'are'} done"
     ended = f"; ended early: {made.ended}, the same command resumes" if made.ended else ""
     return f"{done}{ended}. {made.made:,} calls made, {made.reused:,} answered from the journal."
 

@@ -16,6 +16,7 @@ from ragrounds.ui.comparison_verdict import (
     equal_words,
     figure_words,
     listed,
+    none_words,
     verdict,
 )
 from ragrounds.ui.text import number_of, one_line, p_value, percent, safe
@@ -121,7 +122,7 @@ def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
                 f"systems apart {level}; but attempts that failed or are not made yet count as not correct."
             )
         case _:
-            why = {"none": "no two runs differ by the tests", "best untold": "no test tells it from any other"}
+            why = {"none": none_words(found), "best untold": "no test tells it from any other"}
             return (
                 f"{under}, nothing can be concluded {level} about which system is best. {name} has the best figure, "
                 f"{value}; {why.get(found.kind, 'no test says which runs differ')}"

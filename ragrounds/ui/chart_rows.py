@@ -47,6 +47,7 @@ class _Rows:
         self.left, self.right = self.names + 8, width - self.figures - 4
         self.row = _TALL if self.narrow else _ROW
         self.short = short_names(names, width - 4 if self.narrow else self.names - 12)
+        self._over: list[tuple[float, float, float]] = []
 
     def x(self, value: float) -> float:
         """Where a value stands."""
@@ -56,12 +57,25 @@ class _Rows:
         """A row's name and figure, about the middle `y` of its strip."""
         behind = text(self.width - self.figures + 6, y + 4, shortened(figure, self.figures - 8))
         said = self.short[name]
+        if self.narrow:
+            self._over.append((y - 30, y - 6, text_width(said) + 5))
         named = text(0, y - 12, said, "over") if self.narrow else text(self.names - 4, y + 4, said, anchor="end")
         return (titled(name, named) if said != safe(name) else named) + behind
 
     def middle(self, top: float) -> float:
         """The middle of the strip of a row that begins here."""
         return top + (self.row - 11 if self.narrow else self.row / 2)
+
+    def upright(self, kind: str, value: float, spans: Sequence[tuple[float, float]]) -> list[str]:
+        """A line at a value through these spans, which stops above names that stand where it would pass."""
+        x, parts = self.x(value), []
+        for top, end in spans:
+            for above, below, right in self._over:
+                if x < right and top < below and above < end:
+                    parts += [line(kind, x, top, x, above)] if above > top else []
+                    top = below
+            parts += [line(kind, x, top, x, end)] if end > top else []
+        return parts
 
     def frame(self, spans: Sequence[tuple[float, float]], ticks: Sequence[str], words: str) -> tuple[list[str], float]:
         """The grid, the ticks below it, and what the axis counts; and where all that ends.
@@ -75,7 +89,7 @@ class _Rows:
         parts, free = [], -100.0
         for tick, said in zip(self.axis.ticks, ticks, strict=True):
             x = self.x(tick)
-            parts += [line("grid", x, top, x, end) for top, end in spans]
+            parts += self.upright("grid", tick, spans)
             half = text_width(said) / 2
             if x - half >= free:
                 middle = min(max(x, half), self.width - half)
@@ -114,8 +128,7 @@ def forest_parts(forest: Forest, width: float) -> tuple[list[str], float]:
         spans[-1] = (spans[-1][0], y + 2)
     frame, bottom = rows.frame(spans, [tick_text(forest, tick, axis) for tick in axis.ticks], forest.x)
     if forest.reference is not None:
-        x = rows.x(forest.reference)
-        frame += [line("reference", x, top, x, end) for top, end in spans]
+        frame += rows.upright("reference", forest.reference, spans)
     legend = [(mark(0, 8, 0), forest.filled)] if forest.filled else []
     legend += [(mark(0, 8, 0, hollow=True), forest.hollow)] if hollow and forest.hollow else []
     if any(_open(axis, row) for row in forest.rows):

@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import Forest, ForestRow, Picture, Points, StackPart, StackRow, Stacks
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
-from ragrounds.evals.compare.conclusions import conclusions, untested
+from ragrounds.evals.compare.conclusions import by_interval, conclusions, untested
 from ragrounds.evals.compare.figures import Figure, RunPair
 from ragrounds.evals.scorers import figure_word
 from ragrounds.records import OUTCOMES, AnswerStatus, Status
@@ -92,8 +92,7 @@ def difference_forest(comparison: Comparison, scorer: str = "", names: Names = N
         )
         for pair in chosen
     ]
-    tested = not untested(table)
-    corrected = "corrected test" if len(table.pairs) > 1 else "test"
+    filled, hollow = _legend(table)
     unit = "percentage points" if table.unit == "percent" else table.unit
     better = "right of 0: the run named scores higher" + (", which is worse" if table.direction == "lower" else "")
     return Forest(
@@ -103,10 +102,20 @@ def difference_forest(comparison: Comparison, scorer: str = "", names: Names = N
         unit=table.unit,
         signed=True,
         reference=0.0,
-        filled=f"the {corrected} tells the two apart" if tested else "",
-        hollow=f"the {corrected} does not" if tested else "no test: the interval alone does not say that they differ",
+        filled=filled,
+        hollow=hollow,
         note=_left_out(len(chosen), len(pairs), "pairs, those that the tests tell apart and the widest apart first"),
     )
+
+
+def _legend(table: ScorerTable) -> tuple[str, str]:
+    """What full and hollow marks of differences mean: what decides that two runs differ."""
+    if untested(table):
+        return "", "no test: the interval alone does not say that they differ"
+    if by_interval(table):
+        return "the interval leaves 0 out, and alone decides: no test fits these scores", "the interval holds 0"
+    corrected = "corrected test" if len(table.pairs) > 1 else "test"
+    return f"the {corrected} tells the two apart", f"the {corrected} does not"
 
 
 def status_stacks(comparison: Comparison, names: Names = None) -> Stacks:

@@ -16,7 +16,9 @@ from ragrounds.evals.compare.conclusions import conclusions
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
+from ragrounds.ui.average_words import average_lines
 from ragrounds.ui.comparison_verdict import verdict_lines
+from ragrounds.ui.corpus_versions import corpora_apart
 from ragrounds.ui.frontier import frontier_tables, left_out
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import (
@@ -88,6 +90,9 @@ def print_comparison(
     console = console or results_console()
     for line in verdict_lines(comparison, scorers, numbered(comparison), agent_names(comparison)):
         console.print(Text(line))
+    labels = {run: f"#{number}" for run, number in numbered(comparison).items()}
+    for line in average_lines(comparison, scorers, labels):
+        console.print(Text(line, style="yellow"))
     told: set[str] = set()
     for table in comparison_tables(comparison, scorers, matrix=True):
         print_table(table, console, told)
@@ -95,6 +100,12 @@ def print_comparison(
         _print_frontiers(comparison, scorers, console, told)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
+
+
+def comparison_notes(comparison: Comparison, scorers: Sequence[str] = ()) -> list[str]:
+    """What stands below the tables where nothing stands above them: how averages mislead, then the notes."""
+    labels = {run: f"#{number}" for run, number in numbered(comparison).items()}
+    return [*average_lines(comparison, scorers, labels), *comparison.notes]
 
 
 def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console, told: set[str]) -> None:
@@ -379,8 +390,9 @@ def _count(value: int | None) -> str:
 
 
 def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str, str]:
-    """Run id → its name, else its agent's text. Runs that are called alike are told apart by their agents or models, as
-    ``direct (openai:NAME)``; where that is not enough, by their ids. Safe to show.
+    """Run id → its name, else its agent's text. Runs that are called alike are told apart by their agents, else by
+    models, corpora and retrievers, as ``direct (openai:NAME)``, ``vanilla_rag (lib@75185c)``; where that is not enough,
+    by their ids. Safe to show.
 
     Args:
         comparison: of these runs.
@@ -402,15 +414,29 @@ def _apart(rows: Sequence[RunTotals]) -> list[str]:
     agents = [row.agent for row in rows]
     if len(set(agents)) == len(rows):
         return agents
-    short, whole = _models(rows, _short), _models(rows, str)
+    searched = corpora_apart([row.corpus for row in rows])
+    short, whole = (
+        _joined(_models(rows, read), searched, _differing([read(row.retriever) for row in rows]))
+        for read in (_short, str)
+    )
     for found in (short, whole):
         if len(set(found)) == len(rows):
             return found
-    return [", ".join(part for part in (model, row.run) if part) for model, row in zip(short, rows, strict=True)]
+    return [", ".join(part for part in (said, row.run) if part) for said, row in zip(short, rows, strict=True)]
 
 
-def _short(model: str) -> str:
-    return model.partition("[")[0]
+def _short(spec: str) -> str:
+    return spec.partition("[")[0]
+
+
+def _joined(*parts: Sequence[str]) -> list[str]:
+    """Of each run its parts that say something."""
+    return [", ".join(filter(None, each)) for each in zip(*parts, strict=True)]
+
+
+def _differing(values: Sequence[str]) -> list[str]:
+    """The values where they are not all alike, else nothing."""
+    return list(values) if len(set(values)) > 1 else [""] * len(values)
 
 
 def _models(rows: Sequence[RunTotals], read: Callable[[str], str]) -> list[str]:

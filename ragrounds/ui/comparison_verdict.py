@@ -49,7 +49,7 @@ def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
         case "untested":
             return f"has the best figure, {value}; no test says which runs differ"
         case "none":
-            return f"has the best figure, {value}; no two runs differ by the tests"
+            return f"has the best figure, {value}; {none_words(found)}"
         case "best untold":
             return f"has the best figure, {value}; no test tells it from any other"
         case "open":
@@ -61,6 +61,13 @@ def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
             others = len(found.ahead) + len(found.untold)
             rest = listed([names[run] for run in found.untold])
             return f"is ahead of {len(found.ahead)} of {others} others, {value}; not told from {rest}"
+
+
+def none_words(found: ScorerFinding) -> str:
+    """That no two runs differ, and by what."""
+    if found.interval:
+        return "the interval of the difference, which alone decides, holds 0"
+    return "no two runs differ by the tests"
 
 
 def equal_words(found: ScorerFinding, names: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.comparison_verdict import alone_words
+from ragrounds.ui.corpus_versions import corpora_apart
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
 
@@ -35,6 +36,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
     scored = f"{next(iter(scorers))} {'%' if unit == 'percent' else unit}" if len(scorers) == 1 else "score"
     several = len(scorers) > 1
     failed = any(one.failed for one in runs)
+    searched = _searched(runs)
     return TextTable(
         key="runs",
         title="",
@@ -42,6 +44,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
         columns=(
             Column("run", right=False, whole=True),
             Column("agent", right=False, spare=5),
+            *([Column("corpus", right=False)] if searched else []),
             Column("benchmark", right=False, least=9, spare=1),
             Column("model", right=False, spare=4),
             Column(safe(scored)),
@@ -56,6 +59,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
             (
                 safe(one.run.id),
                 safe(one.name or one.run.agent),
+                *([searched.get(one.run.id, "")] if searched else []),
                 safe(one.run.benchmark),
                 safe(", ".join(one.models)),
                 in_scale(one.score, one.unit) + (f" {safe(one.scorer)}" if several and one.scorer else ""),
@@ -69,6 +73,21 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
             for one in runs
         ),
     )
+
+
+def _searched(runs: Sequence[RunOverview]) -> dict[str, str]:
+    """Of runs that are alike but for the corpora that they searched: run id → which."""
+    alike: dict[tuple[object, ...], list[Run]] = {}
+    for one in runs:
+        alike.setdefault((one.name or one.run.agent, one.run.benchmark, one.models), []).append(one.run)
+    return {
+        run.id: safe(apart)
+        for members in alike.values()
+        for run, apart in zip(
+            members, corpora_apart([str(run.identity.get("corpus") or "") for run in members]), strict=True
+        )
+        if apart
+    }
 
 
 def told_apart(runs: Sequence[RunOverview]) -> Iterator[str]:

@@ -26,7 +26,8 @@ _NAME = 24
 
 
 class StudyProgress:
-    """One screen that redraws on a terminal; elsewhere a line for each cell that is as far as it comes."""
+    """One screen that redraws on a terminal; elsewhere a line for each cell that is as far as it comes; cells that
+    lack the same have one line, and are counted at the end."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = SafeConsole(file=stream or sys.stderr)
@@ -36,12 +37,16 @@ class StudyProgress:
         self._results: dict[tuple[str, str], CellResult] = {}
         self._cells, self._now, self._attempts, self._paid = 0, "", (0, 0), ""
         self._said: set[str] = set()
+        self._reasons: dict[str, int] = {}
 
     def __enter__(self) -> StudyProgress:
         self.screen.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
+        for why, more in self._reasons.items():
+            if more:
+                self.say(f"{number_of(more, 'more cell')}: {why}")
         self.screen.__exit__(*error)
 
     def say(self, text: str) -> None:
@@ -79,7 +84,13 @@ class StudyProgress:
             scale = 100 if figure is not None and figure.unit == "percent" else 1
             value = "" if figure is None or figure.value is None else f" {scale * figure.value:.2f}"
             why = f": {one_line(result.why, 300)}" if result.why else ""
-            self.say(f"{len(self._results):,}/{self._cells:,} {cell.name}:{value} {WORDS[result.state]}{why}")
+            reason = f"{WORDS[result.state]}{why}"
+            if why and not value and reason in self._reasons:
+                self._reasons[reason] += 1
+                return
+            if why and not value:
+                self._reasons[reason] = 0
+            self.say(f"{len(self._results):,}/{self._cells:,} {cell.name}:{value} {reason}")
 
     def line(self) -> str:
         """Where it stands, in a line."""

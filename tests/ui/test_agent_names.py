@@ -15,13 +15,20 @@ from tests.compare.making import add_run, questions
 
 
 def named(*wanted, longest=None):
-    """What runs of these agents, models by role, are called."""
+    """What runs of these agents, models by role, and where they are given corpora and retrievers, are called."""
     more = {"origin": "replayed", "questions": 1, "epochs": 1, "statuses": {}, "usage": None, "calls": 0}
     rows = tuple(
         RunTotals(
-            run=f"run-{number}", agent=agent, models=models, cost_paid=None, cost_uncached=None, seconds=None, **more
+            run=f"run-{number}",
+            agent=agent,
+            models=models,
+            cost_paid=None,
+            cost_uncached=None,
+            seconds=None,
+            **more,
+            **dict(zip(("corpus", "retriever"), searched, strict=False)),
         )
-        for number, (agent, models) in enumerate(wanted)
+        for number, (agent, models, *searched) in enumerate(wanted)
     )
     comparison = Comparison(benchmark="x", questions=1, epochs=1, rows=rows, tables=())
     found = agent_names(comparison, longest)
@@ -48,6 +55,30 @@ def test_of_several_models_those_that_differ():
     one, other = {"model": "a:m", "reader": "a:x"}, {"model": "a:m", "reader": "a:y"}
     assert named(("direct", one), ("direct", other)) == ["direct (reader: a:x)", "direct (reader: a:y)"]
     assert named(("direct", {"model": "a:m"}), ("direct", one)) == ["direct (reader: -)", "direct (reader: a:x)"]
+
+
+def test_versions_of_a_corpus_tell_runs_apart_in_a_few_characters():
+    model = {"model": "a:m"}
+    old, new = "lib@75185c27e437", "lib@16b57fe12e29"
+    assert named(("rag", model, old), ("rag", model, new)) == ["rag (lib@75185c)", "rag (lib@16b57f)"]
+    assert named(("rag", model, f"x@aaaaaaaaaaaa+{old}"), ("rag", model, f"x@aaaaaaaaaaaa+{new}")) == [
+        "rag (lib@75185c)",
+        "rag (lib@16b57f)",
+    ]
+    near = "lib@75185c99e437"
+    assert named(("rag", model, old), ("rag", model, near)) == ["rag (lib@75185c27)", "rag (lib@75185c99)"]
+    other = {"model": "a:n"}
+    assert named(("rag", model, old), ("rag", other, new)) == ["rag (a:m, lib@75185c)", "rag (a:n, lib@16b57f)"]
+    assert named(("rag", model, ""), ("rag", model, old)) == ["rag (no corpus)", "rag (lib@75185c)"]
+
+
+def test_retrievers_tell_runs_apart():
+    model, lib = {"model": "a:m"}, "lib@75185c27e437"
+    assert named(("rag", model, lib, "bm25[b=0.4]"), ("rag", model, lib, "dense")) == ["rag (bm25)", "rag (dense)"]
+    assert named(("rag", model, lib, "bm25[b=0.4]"), ("rag", model, lib, "bm25[b=0.7]")) == [
+        "rag (bm25[b=0.4])",
+        "rag (bm25[b=0.7])",
+    ]
 
 
 def test_settings_of_a_model_where_its_name_is_not_enough():

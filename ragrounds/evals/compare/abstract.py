@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
-from ragrounds.evals.compare.conclusions import LEVEL, Conclusion, conclusions, untested
+from ragrounds.evals.compare.conclusions import LEVEL, Conclusion, by_interval, conclusions, untested
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
@@ -45,6 +45,8 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     """Differences that the tests carry as things are, and that open attempts could turn round."""
     untold: tuple[str, ...]
     """Runs that the best is not told from, in the order of the comparison."""
+    interval: bool = False
+    """Whether the interval of the one pair decides, as no test fits the scores."""
     tests: int
     """Pairs of the table: what the correction is over."""
     mde: float | None = None
@@ -146,6 +148,7 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
         ahead=ahead,
         open=turnable,
         untold=untold,
+        interval=by_interval(table),
         tests=len(table.pairs),
         mde=_mde(table, best.run, untold, lines),
     )

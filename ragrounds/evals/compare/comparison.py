@@ -50,6 +50,9 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     agent: str
     origin: str
     models: dict[str, str]
+    corpus: str = ""
+    """The versions of what it searched, joined by ``+``; empty: it searched nothing, or this is not known."""
+    retriever: str = ""
     questions: int
     epochs: int
     statuses: dict[str, int]
@@ -247,6 +250,8 @@ def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy, replaced: Se
         agent=run.agent,
         origin=run.origin,
         models=dict(run.identity.get("models", {})),
+        corpus=str(run.identity.get("corpus") or ""),
+        retriever=str(run.identity.get("retriever") or ""),
         questions=len(basis.questions),
         epochs=basis.epochs,
         statuses=dict(statuses),

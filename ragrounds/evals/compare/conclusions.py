@@ -67,6 +67,11 @@ def untested(table: ScorerTable) -> bool:
     return bool(table.pairs) and not _tested(table.pairs)
 
 
+def by_interval(table: ScorerTable) -> bool:
+    """Whether the interval of the one pair decides, as there is no test: scores are not right or wrong."""
+    return any(test == "interval" for _, test, _ in _tested(table.pairs))
+
+
 def _tested(pairs: Sequence[RunPair]) -> list[tuple[RunPair, PairTest, float | None]]:
     """The pairs with a test, and their corrected p value."""
     watched = [pair for pair in pairs if pair.tests.p_always is not None]

@@ -136,18 +136,33 @@ STAND_IN = "Stand-in, not a result: small made-up sets, and a server that is no 
 
 
 def study_table(
-    study: Study, results: Mapping[Place, CellResult], stand_in: bool = False, said: Mapping[str, object] | None = None
+    study: Study,
+    results: Mapping[Place, CellResult],
+    stand_in: bool = False,
+    said: Mapping[str, object] | None = None,
+    *,
+    only_rows: Collection[str] = (),
+    only_columns: Collection[str] = (),
 ) -> StudyTable:
-    """The table of a study from its cells' results; what has none is still to do. `said` is what a call said of all
-    cells, which readers are told: the figures are of that, and not of what the study's file says."""
+    """The table of a study from its cells' results; what has none is still to do.
+
+    Args:
+        study: whose.
+        results: of its cells.
+        stand_in: whether nothing in it is a result.
+        said: what a call said of all cells, which readers are told: the figures are of that, and not of what the
+            study's file says.
+        only_rows, only_columns: names of those to show; none: all. What is said of all of them is then left out.
+    """
     overrides = ", ".join(f"{name} = {value}" for name, value in (said or {}).items() if name in _TOLD)
     made = _Cells(study, results)
-    shown = [column for column in study.columns if not column.hidden]
+    shown = [one for one in study.columns if not one.hidden and (not only_columns or one.name in only_columns)]
     rows = [
         TableRow(name=row.name, group=row.group, cells=tuple(made.cell(row, column) for column in shown))
         for row in study.rows
-        if not row.hidden
+        if not row.hidden and (not only_rows or row.name in only_rows)
     ]
+    correlations = () if only_rows or only_columns else study.correlations
     return StudyTable(
         study=study.name,
         title=study.title,
@@ -160,7 +175,7 @@ def study_table(
         notes=(
             *(_stand_in_notes(study) if stand_in else ()),
             *([f"In place of what the study says, all cells have {overrides}."] if overrides else ()),
-            *(_correlation_note(one, study, rows) for one in study.correlations),
+            *(_correlation_note(one, study, rows) for one in correlations),
             *([study.note] if study.note else ()),
         ),
         stand_in=stand_in,

@@ -14,6 +14,7 @@ from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.abstract_text import conclusion_sentence, lack_lines
+from ragrounds.ui.average_words import average_heading, average_lines
 from ragrounds.ui.comparison_tables import agent_names, interval
 from ragrounds.ui.leaderboard.board import (
     DATA,
@@ -27,13 +28,15 @@ from ragrounds.ui.leaderboard.board import (
     strategy,
     withheld_words,
 )
-from ragrounds.ui.report.html_tables import breakable, html_table, text
+from ragrounds.ui.report.html_tables import breakable, html_table, prose, text
 from ragrounds.ui.report.page import head
 from ragrounds.ui.report.scripts import asset, page_script
 from ragrounds.ui.study_tables import study_tables
 from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of
 from ragrounds.ui.theme import theme_style
 
+_HYPHEN = "\u2011"
+"""At which no line ends."""
 _BAR = 100.0
 """Width of an interval's picture, in its own units."""
 
@@ -71,11 +74,11 @@ def _lead(board: Board) -> str:
         else ""
     )
     return (
-        f'<p>{", ".join(counts)}; published {day(board.made)}. <a href="{DATA}">All figures as JSON</a>.</p>'
+        f'<p>{", ".join(counts)}; published {prose(day(board.made))}. <a href="{DATA}">All figures as JSON</a>.</p>'
         f"{incomplete}<p>Runs are ranked against each other only where they answered the same questions. A place is a "
-        "range: the places that the corrected tests leave open. Intervals are of 95 %, each of one run alone: they do "
-        "not say which runs differ. <em>Paid</em> is what a run really cost, <em>uncached</em> what it costs without "
-        "any cache.</p>\n"
+        "range: the places that the corrected tests leave open. Intervals are of 95&nbsp;%, each of one run alone: "
+        "they do not say which runs differ. <em>Paid</em> is what a run really cost, <em>uncached</em> what it "
+        "costs without any cache.</p>\n"
     )
 
 
@@ -131,16 +134,17 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     warned = f'<p class="warning"><strong class="bad">Incomplete:</strong> {text(" ".join(lacks))}</p>'
     missing = warned if lacks else ""
     told = " ".join(conclusion_sentence(found, names) for found in ranking.abstract.findings)
+    misleading = "".join(f'<p class="apart">{prose(line)}</p>' for line in average_lines(ranking.comparison, (), names))
     said = [f"Not in one ranking with the others of {ranking.benchmark}: {why}." for why in ranking.apart]
     said += [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     said += [words] if (words := withheld_words(ranking.licences, one.free, board.mode)) else []
-    notes = "".join(f'<p class="apart">{text(line)}</p>' for line in said)
+    notes = "".join(f'<p class="apart">{prose(line)}</p>' for line in said)
     links = [("Comparison", one.page), *attempt_links(one.attempts)]
     shown = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
     return (
         f'<section class="ranking" id="{escape(ranking.key)}" data-benchmark="{escape(ranking.benchmark)}">'
         f"<h2>{text(ranking.benchmark)} <small>{text(_asked(ranking))} · hash {ranking.questions[:8]}</small></h2>"
-        f"{missing}<p>{text(told)}</p>{notes}<p>{shown}</p>{_table(one, names)}</section>\n"
+        f"{missing}<p>{prose(told)}</p>{misleading}{notes}<p>{shown}</p>{_table(one, names)}</section>\n"
     )
 
 
@@ -156,7 +160,9 @@ def _table(one: BoardRanking, names: Mapping[str, str]) -> str:
     shown = comparison.shown()
     heads = ['<th scope="col">place</th>' if ranking.places else "", '<th scope="col">agent</th>']
     for headline, beside in shown:
-        heads.append(f'<th scope="col" class="right" data-scorer="{escape(headline.scorer)}">{_titled(headline)}</th>')
+        of = f" <small>{text(said)}</small>" if (said := average_heading(headline)) else ""
+        titled = f"{_titled(headline)}{of}"
+        heads.append(f'<th scope="col" class="right" data-scorer="{escape(headline.scorer)}">{titled}</th>')
         heads.append('<th scope="col">95 %</th>')
         for other in beside:
             heads.append(f'<th scope="col" class="right m" data-scorer="{escape(other.scorer)}">{_titled(other)}</th>')
@@ -207,7 +213,9 @@ class _Rows:
         called = breakable(self._names[run.id])
         called = f'<a href="{escape(link)}">{called}</a>' if link else called
         warned = f' <small class="bad">incomplete: {text(missing)}</small>' if missing else ""
-        brief = text(f"{models} · {date} · {paid} paid, {uncached} uncached")  # in place of columns, on telephones
+        brief = text(
+            f"{models} · {date.replace('-', _HYPHEN)} · {paid} paid, {uncached} uncached"
+        )  # in place of columns, on telephones
         cells = [self._place(run.id)] if self._one.ranking.places else []
         cells.append(f'<th scope="row" data-p="{brief}">{called}{warned}</th>')
         for headline, beside in self._shown:

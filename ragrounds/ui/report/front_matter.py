@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ragrounds.evals.compare.abstract import Abstract
 from ragrounds.ui.abstract_text import abstract_sentences, lack_lines, missing_commands
 from ragrounds.ui.report.citation import Citation
-from ragrounds.ui.report.html_tables import text
+from ragrounds.ui.report.html_tables import prose, text
 from ragrounds.ui.text import number_of
 
 _LINES = 12
@@ -41,9 +41,20 @@ def missing_aside(lines: Sequence[str], commands: Sequence[str]) -> str:
     )
 
 
-def abstract_section(abstract: Abstract, names: Mapping[str, str], notes: Sequence[str]) -> str:
-    """Who answered what, when, with which models, and what can be concluded."""
-    said = "".join(f"<p>{text(sentence)}</p>" for sentence in abstract_sentences(abstract, names))
+def abstract_section(
+    abstract: Abstract, names: Mapping[str, str], notes: Sequence[str], averages: Iterable[str] = ()
+) -> str:
+    """Who answered what, when, with which models, and what can be concluded.
+
+    Args:
+        abstract: of a comparison.
+        names: run id → what the run is called, safe to show.
+        notes: on its runs, which stand elsewhere.
+        averages: how its averages over datasets mislead, a line each.
+    """
+    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in abstract_sentences(abstract, names))
+    misleading = "".join(f"<p>{prose(line)}</p>" for line in averages)
+    said += f'<div class="warning">{misleading}</div>' if misleading else ""
     more = number_of(len(notes), "note")
     also = f'<p class="dim">{more} on these runs: see <a href="#limitations">Limitations</a>.</p>' if notes else ""
     return f'<div class="lead">{said}</div>{also}'

@@ -12,10 +12,17 @@ from ragrounds.ui.text import safe
 _BREAKS = re.compile(r"[\[,_=:/.](?=[^\s\d])")
 """Signs inside of names behind which a line may end; figures are never broken."""
 
+_DATES = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+
 
 def text(value: object) -> str:
     """Any text as HTML text: nothing in it is markup, controls and direction marks are written out."""
     return escape(safe(str(value)))
+
+
+def prose(value: object) -> str:
+    """A sentence as HTML text that breaks neither before a % nor inside of a date."""
+    return _DATES.sub(r'<span class="nb">\g<0></span>', text(value)).replace(" %", "\u00a0%")
 
 
 def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:

@@ -18,13 +18,14 @@ from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.abstract_text import days
+from ragrounds.ui.average_words import average_lines
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.attempt_part import attempt_part
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.front_matter import abstract_section, citation_section, incomplete_section
-from ragrounds.ui.report.html_tables import tables_and_remarks, text
+from ragrounds.ui.report.html_tables import prose, tables_and_remarks, text
 from ragrounds.ui.report.judges import arena_parts, verdict_parts
 from ragrounds.ui.report.methods import UsedParts, methods
 from ragrounds.ui.report.results import LABEL, figure, results_section
@@ -76,7 +77,7 @@ def report_page(
     behaviour = figure(profile) if several else ""
     behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
-        "Abstract": abstract_section(found, labels, notes),
+        "Abstract": abstract_section(found, labels, notes, average_lines(comparison, scorers, labels)),
         "Results": results_section(comparison, scorers),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
@@ -103,7 +104,7 @@ def report_page(
 
 def _methods(store: Store, comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> str:
     used = {run.id: UsedParts(prompts=rendered_prompts(store, run), judges=tuple(store.judges(run))) for run in runs}
-    return "".join(f"<p>{text(part)}</p>" for part in methods(comparison, runs, scorers, used))
+    return "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, scorers, used))
 
 
 def _subtitle(found: Abstract) -> str:
@@ -148,7 +149,7 @@ def head(
     )
     to = [*links, *((part, f"#{_anchor(part)}") for part in parts)]
     listed = "".join(f'<li><a href="{text(address)}">{text(label)}</a></li>' for label, address in to)
-    below = f'<p class="subtitle">{text(subtitle)}</p>' if subtitle else ""
+    below = f'<p class="subtitle">{prose(subtitle)}</p>' if subtitle else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'

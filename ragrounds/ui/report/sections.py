@@ -12,7 +12,7 @@ from ragrounds.evals.compare.limitations import Limitation
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import analysis_table, with_names
-from ragrounds.ui.report.html_tables import html_table, text
+from ragrounds.ui.report.html_tables import html_table, prose, text
 from ragrounds.ui.report.limitations import limitation_sentences
 from ragrounds.ui.report.results import figure
 
@@ -42,8 +42,8 @@ def analyses_section(
 
 def limitations_section(found: Sequence[Limitation], notes: Sequence[str], names: Mapping[str, str]) -> str:
     """What follows from the data, and the notes of the comparison."""
-    said = "".join(f"<li>{text(sentence)}</li>" for sentence in limitation_sentences(found, names))
-    more = "".join(f"<li>{text(note)}</li>" for note in notes)
+    said = "".join(f"<li>{prose(sentence)}</li>" for sentence in limitation_sentences(found, names))
+    more = "".join(f"<li>{prose(note)}</li>" for note in notes)
     noted = f'<h3>Notes on these runs</h3><ul class="notes">{more}</ul>' if notes else ""
     return (f"<ul>{said}</ul>" if said else "") + noted
 

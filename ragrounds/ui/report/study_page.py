@@ -10,7 +10,7 @@ from ragrounds.redaction import Redactor
 from ragrounds.ui.analysis_tables import analysis_table
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.front_matter import missing_aside
-from ragrounds.ui.report.html_tables import tables_and_remarks, text
+from ragrounds.ui.report.html_tables import prose, tables_and_remarks, text
 from ragrounds.ui.report.page import head, page_style, section
 from ragrounds.ui.report.results import figure
 from ragrounds.ui.report.scripts import page_script
@@ -37,7 +37,7 @@ def study_page(
     hide, notes = Redactor(), study_notes(table)
     drawn = study_picture(table, picture)
     top = f'<p class="warning"><strong>{text(notes.pop(0))}</strong></p>' if table.stand_in else ""
-    said = "".join(f"<p>{text(sentence)}</p>" for sentence in study_sentences(table, runs))
+    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in study_sentences(table, runs))
     parts = {
         "Abstract": f'<div class="lead">{said}</div>',
         "Table": tables_and_remarks(study_tables(table)) + tables_and_remarks(notes),
