@@ -168,7 +168,7 @@ def study(
         model, base_url, alias, corpus, limit, per_dataset, epochs: for all cells, in place of what the study says.
         imported: row → recorded replies in place of asking its model (the MIRAGE authors' folder, or JSON lines); or
             texts ``ROW=PATH``.
-        rows, columns: carry out these alone; none: all.
+        rows, columns: carry out and show these alone; none: all.
         stand_in: small made-up sets and a loopback server in place of what is not here: every cell is exercised, and
             nothing that comes of it is a result. Its runs are kept apart from yours.
         concurrency, workers: attempts in flight, and processes that share them; ``None``: the settings'.

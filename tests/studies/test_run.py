@@ -136,11 +136,16 @@ def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Pat
 @pytest.mark.slow
 def test_a_row_alone_then_the_rest(file: Path, server: Scripted, tmp_path: Path) -> None:
     alone = carried_out(file, server, tmp_path, rows="A, none", columns=["first"])
-    assert alone.table.count("done") == 1
+    assert [(one.row, one.column, one.state) for one in alone.table.cells] == [("A, none", "first", "done")]
+    assert (alone.asked, alone.done) == (1, 1)
     assert server.calls == 12
     rest = carried_out(file, server, tmp_path, columns="second")
-    assert cell(rest, "A, none", "first").state == "done"  # of the earlier call
-    assert cell(rest, "A, 8", "first").state == "to do"
+    assert rest.table.columns == ("second",)
+    assert (rest.asked, rest.done) == (4, 4)
+    assert "mirage/medqa" not in str(rest)  # another column's note
+    whole = show_study(file, home=tmp_path)
+    assert cell(whole, "A, none", "first").state == "done"  # of the earlier call
+    assert cell(whole, "A, 8", "first").state == "to do"
 
 
 @pytest.mark.slow

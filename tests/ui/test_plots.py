@@ -262,3 +262,19 @@ def test_a_frontier_of_many_is_drawn_at_once() -> None:
 
 def test_the_document_is_small() -> None:
     assert len(io.BytesIO(svg(frontier(30)).encode()).getvalue()) < 30_000
+
+
+def test_in_a_narrow_forest_no_line_runs_through_a_name() -> None:
+    row = ForestRow(name="a name of some length", value=0.1, low=-0.2, high=0.3)
+    wide, narrow = (
+        ET.fromstring(svg(Forest(title="t", rows=(row, row), reference=0.0, signed=True), width=width))
+        for width in (WIDE, NARROW)
+    )
+    spans = []
+    for drawn in (wide, narrow):
+        paths = [one.get("d") for one in drawn.iter(f"{SVG}path") if one.get("class") == "reference"]
+        spans.append([tuple(map(float, re.findall(r" ([\d.]+)", path))) for path in paths])
+    names = [float(one.get("y")) for one in narrow.iter(f"{SVG}text") if "".join(one.itertext()) == row.name]
+    assert len(spans[0]) == 1
+    assert len(names) == 2
+    assert all(low > y + 3 or high < y - 10 for low, high in spans[1] for y in names)

@@ -36,6 +36,14 @@ def test_how_near_the_published_figures_are(store):
     assert page.index("Incomplete") < page.index("Abstract</h2>") < page.index("Table</h2>")
 
 
+def test_rows_of_published_figures_are_indented_and_the_first_column_stays():
+    page = study_page(table(cell("a", value=50.0, published=52.0, deviation=-2.0)), [], [], "")
+    assert page.count('<tr class="under">') == 2
+    assert '<tr class="under"><th scope="row">  published</th>' in page
+    assert "data-still" in page
+    assert "position:sticky" in page
+
+
 def test_a_stand_in_is_compared_with_nothing_and_nothing_is_said_of_no_run(store):
     made = table(cell("a", value=50.0, low=45.0, high=55.0, published=52.0, deviation=-2.0))
     run = add_run(store, "direct", questions(2), [1, 0])

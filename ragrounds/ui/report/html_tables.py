@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from ragrounds.ui.tables import Column, TextTable, latex_label
@@ -37,7 +37,7 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
         for column in table.columns
     )
     rows = "".join(
-        "<tr>"
+        f"<tr{_under(row)}>"
         + "".join(
             _cell(column, cell, place, (links or {}).get(number, "") if not place else "")
             for place, (column, cell) in enumerate(zip(table.columns, row, strict=True))
@@ -71,6 +71,11 @@ def _cell(column: Column, cell: str, place: int, href: str) -> str:
 def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:
     """Tables and remarks as HTML, in their order."""
     return "".join(html_table(part) if isinstance(part, TextTable) else f"<p>{text(part)}</p>" for part in parts)
+
+
+def _under(row: Sequence[str]) -> str:
+    """The mark of a row that says more of the one above it: its first cell is indented."""
+    return ' class="under"' if row and row[0].startswith("  ") else ""
 
 
 def _right(right: bool) -> str:

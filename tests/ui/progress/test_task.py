@@ -95,6 +95,23 @@ def test_judging_counts_what_each_judge_says() -> None:
     assert "different verdicts" in drawn_lines(console, shown.body(120, 10), 120, 10)[1]
 
 
+def test_cells_of_a_study_that_lack_the_same_have_one_line() -> None:
+    study, out = open_study("mirage-table6"), io.StringIO()
+    cells = list(study.cells())[:7]
+    with StudyProgress(out, lambda: 1.0) as shown:
+        shown.begun(study, len(cells))
+        for place, cell in enumerate(cells):
+            why = "" if place == 3 else f"there is no {'key' if place % 2 else 'vllm'}"
+            shown.cell(cell, CellResult(state="lacks" if why else "to do", why=why))
+    told = out.getvalue().splitlines()
+    assert sum("there is no vllm" in line for line in told) == 2
+    assert [line.split(" ")[0] for line in told[1:-2]] == ["1/7", "2/7", "4/7"]
+    assert told[-2:] == [
+        "3 more cells: lacks something: there is no vllm",
+        "1 more cell: lacks something: there is no key",
+    ]
+
+
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60)])
 def test_a_study_shows_as_much_of_its_table_as_there_is_room_for(width: int, height: int) -> None:
     study = open_study("mirage-table6")
