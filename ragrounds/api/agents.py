@@ -164,3 +164,10 @@ def prompt_text(name: str, language: str = "en") -> str:
     from ragrounds.prompts.loader import PromptFolder
 
     return PromptFolder().source(name, language)
+
+
+def prompt_form(name: str) -> str:
+    """What stands in place of ``$form`` in a judge's prompt: the verdict that is asked for; empty: it has none."""
+    from ragrounds.evals.judges.methods import asked_form
+
+    return asked_form(name)

@@ -423,11 +423,11 @@ def report(
     """
     from ragrounds.api.progress import counted
     from ragrounds.evals.compare.comparison import compare as compare_runs
-    from ragrounds.evals.judges.labels import answers_labels
+    from ragrounds.evals.judges.physician_labels import people_labels
     from ragrounds.ui.report.page import report_page
 
     measure, wanted, path = frontier_measure(cost), texts(scorers), Path(out)
-    human = answers_labels(Path(labels)) if labels else None
+    human = people_labels(labels) if labels else None
     chosen = chosen_settings(settings, home)
     named = _some(runs, baseline)
     with opened_runs(named, chosen) as (store, given), replaced(path, force) as file, counted(progress) as tell:

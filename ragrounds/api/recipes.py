@@ -23,6 +23,13 @@ def is_sample(loaded: Benchmark) -> bool:
     return loaded.name.partition("/")[0] == "sample"
 
 
+def holds_statements(loaded: Benchmark) -> bool:
+    """Whether a benchmark has statements for a judge, as K-QA."""
+    from ragrounds.evals.scorers.facts import for_a_judge
+
+    return any(for_a_judge(question) for question in loaded.questions)
+
+
 def recipe_of(request: RunRequest, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:
     """What the agents of a request are opened from, with the settings in place of what it leaves open."""
     from ragrounds.agents.profiles import names_agents, sampled, settled

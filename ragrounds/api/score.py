@@ -329,7 +329,7 @@ def write_label_sheet(
 
 def judge_agreement(
     run: str,
-    human: Path,
+    human: str | Path,
     *,
     kind: str = "equivalence",
     epoch: int = 0,
@@ -343,7 +343,7 @@ def judge_agreement(
         run: a judged run.
         human: a CSV file with a column of items, the digests or texts of the answers that people saw (as
             :func:`write_label_sheet` writes them), and a column of labels for each rater. A label whose answer is
-            another now is left out, and named.
+            another now is left out, and named. Or ``kqa:FOLDER``: K-QA's physicians' labels of recorded answers.
         kind: whose verdicts are compared.
         epoch: of the run.
         item: the column of items.
@@ -352,12 +352,19 @@ def judge_agreement(
     Raises:
         UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.
     """
-    from ragrounds.evals.judges.labels import agreement, answers_labels, shown_items
-    from ragrounds.evals.judges.methods import label_method, verdicts
+    from ragrounds.evals.judges.labels import (
+        agreement,
+        disputed_labels,
+        judge_agreements,
+        shown_items,
+    )
+    from ragrounds.evals.judges.methods import by_panel, label_method, verdicts
+    from ragrounds.evals.judges.physician_labels import people_labels
+    from ragrounds.evals.judges.recorded import recorded_verdicts
     from ragrounds.ui.text import one_line
 
     wanted = label_method(kind)
-    labels = answers_labels(human, item=item, raters=raters)
+    labels = people_labels(human, item=item, raters=raters)
     given = {label for row in labels.items.values() for label in row if label}
     unknown = sorted(given - set(wanted.labels))
     if unknown:
@@ -368,8 +375,15 @@ def judge_agreement(
     with opened_runs([run], settings) as (store, [found]):
         said = verdicts(store, found, wanted, epoch)
         labels, changed = labels.of(shown_items(store, found, wanted, epoch), found.id, epoch)
+        judges, panel = recorded_verdicts(store, found, wanted, epoch), by_panel(store, found, wanted)
     try:
-        agreed = structs.replace(agreement(said, labels), changed=changed)
+        agreed = structs.replace(
+            agreement(said, labels),
+            changed=changed,
+            panel=panel,
+            undecided_judges=disputed_labels(judges, said, labels) if panel else 0,
+            judges=judge_agreements(judges, labels),
+        )
         return AgreementResult(agreed, len(labels.raters))
     except ValueError:
         if changed:

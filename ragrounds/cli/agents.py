@@ -168,8 +168,10 @@ def show_prompt(
     """Print a prompt's text, with its places to fill."""
     from ragrounds.ui.text import safe
 
-    text = known.prompt_text(name, language)
+    text, form = known.prompt_text(name, language), known.prompt_form(name)
     if as_json:
-        print_json({"name": name, "language": language, "text": text})
-    else:
-        tell(safe(text))
+        print_json({"name": name, "language": language, "text": text} | ({"form": form} if form else {}))
+        return
+    tell(safe(text))
+    if form:
+        say(f"$form is filled in as: {form}")

@@ -62,7 +62,8 @@ def judge_command(
 
     Scores stand in the store beside the others. The same command resumes, and pays only for what is new. Several runs
     are judged question by question, so that all have verdicts on the same questions where a budget or Ctrl-C ends it.
-    A judge that gives no verdict at all replaces no score.
+    A judge that gives no verdict at all replaces no score; one is given up, to save its calls, where none of its first
+    20 replies can be read. To --fail-after a judgement failed whose reply cannot be read, too.
 
     Examples:
 
@@ -77,6 +78,9 @@ def judge_command(
     from ragrounds.api.score import judge as judge_runs
     from ragrounds.ui.tables import results_console
 
+    if judge and len(judge) % 2 == 0:
+        many = "Two judges" if len(judge) == 2 else f"{len(judge)} judges"
+        say(f"{many} may have no majority where they differ: such scores will be missing. One more --judge decides.")
     result = judge_runs(
         runs,
         kind,
@@ -101,7 +105,7 @@ def judge_command(
 
 def _say_end(result: JudgeResult) -> None:
     """Say what it took and why it ended, and exit by it."""
-    from ragrounds.ui.judge_tables import bill_lines
+    from ragrounds.ui.judge_tables import bill_lines, unreadable_lines
     from ragrounds.ui.text import safe
 
     judged = result.judged
@@ -109,13 +113,16 @@ def _say_end(result: JudgeResult) -> None:
         say(line)
     if judged.mute:
         say(f"No verdict at all came from {safe(', '.join(judged.mute))}: no score was written, earlier ones stand.")
+    for line in unreadable_lines(judged):
+        say(line)
     if judged.interrupted:
         say("Interrupted. What was paid for is kept; the same command resumes from there.")
         raise typer.Exit(130)
     if judged.ended:
         several = len(judged.runs) > 1 and not judged.mute
         alike = "All runs have verdicts on the same questions; the" if several else "The"
-        say(f"Ended early: {judged.ended}. {alike} same command resumes.")
+        goes_on = f" {alike} same command resumes." if not judged.silent else ""
+        say(f"Ended early: {safe(judged.ended)}.{goes_on}")
     failed = any(graded.failed for graded in judged.runs)
     if failed:
         say("Some calls gave no reply; the same command asks for what is missing.")
@@ -167,7 +174,8 @@ def sheet_command(
 def agreement_command(
     run: Annotated[str, typer.Argument(help="A run, as in every command; with --fleiss a file of labels.")],
     human: Annotated[
-        Path | None, typer.Option("--human", help="CSV: a column `item`, and one column of labels a rater.")
+        Path | None,
+        typer.Option("--human", help="CSV: a column `item`, and one column of labels a rater; or kqa:FOLDER."),
     ] = None,
     fleiss: Annotated[
         bool, typer.Option("--fleiss", help="How far the raters of any sheet agree among themselves; no run is needed.")
@@ -186,6 +194,8 @@ def agreement_command(
 ) -> None:
     """Set the verdicts in the store against people's: Cohen's kappa, accuracy with its interval, confusion. No model is
     asked.
+
+    Of a panel it is the majority's verdicts, and each judge's own follow, by its replies in the journal.
 
     A label whose answer is another now is left out and named. An item is a question's id; for statements `#1`, `#2`, …
     follow it, in the benchmark's order, must-have first.

@@ -31,7 +31,11 @@ def verdict_lines(
             yield f"{table.scorer}: {equal_runs(found)}."
         elif found is not None:
             run, alone = found.best.run, found.kind == "alone"
-            yield f"{table.scorer}: {names[run] if alone else f'{short[run]} {names[run]}'} {verdict(found, short)}."
+            unscored = "" if alone else unscored_words(found.best, "of its questions ")
+            who = names[run] if alone else f"{short[run]} {names[run]}"
+            yield f"{table.scorer}: {who} {verdict(found, short)}{unscored}."
+        elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
+            yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
 
 
 def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
@@ -94,8 +98,20 @@ def alone_words(line: RunFigures, unit: str) -> str:
     """A run's figure with its interval, and of how many questions, in words."""
     asked = number_of(line.overall.n, "question")
     if line.overall.low is None:
-        return f"{figure_words(line, unit).partition(' (')[0]} of {asked}, {TOO_FEW} for an interval"
-    return f"{figure_words(line, unit)}, {asked}"
+        few = f"{figure_words(line, unit).partition(' (')[0]} of {asked}, {TOO_FEW} for an interval"
+        return few + unscored_words(line, "more ")
+    return f"{figure_words(line, unit)}, {asked}{unscored_words(line, 'more ')}"
+
+
+def unscored_words(line: RunFigures, of: str) -> str:
+    """How many questions are in no mean, for their score is missing; nothing where there are none.
+
+    Args:
+        line: of a run.
+        of: written after their number, with a space.
+    """
+    missing = line.overall.missing
+    return f"; {missing:,} {of}{'has' if missing == 1 else 'have'} no score" if missing else ""
 
 
 def figure_words(line: RunFigures, unit: str) -> str:

@@ -11,8 +11,10 @@ from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.evals.judges.panel import PanelJudgedRun
 from ragrounds.evals.judges.raters import RaterAgreement
+from ragrounds.evals.judges.runs import JudgedRuns
+from ragrounds.evals.stats import Agreement
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import dollars, number_of, percent, safe, tokens
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, number_of, one_line, percent, safe, tokens
 
 
 def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
@@ -53,6 +55,22 @@ def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
         yield f"Note: {who} is also the model that wrote these answers; it may favour itself."
 
 
+_SHOWN = 120
+"""Letters of a reply that could not be read."""
+
+
+def unreadable_lines(judged: JudgedRuns) -> Iterator[str]:
+    """What judges whose replies could not be read were asked for, and what one said."""
+    for one in judged.unreadable:
+        said = repr(one_line(one.text, _SHOWN)) if one.text.strip() else "nothing"
+        yield f"{safe(one.judge)} was asked to end with {one.asked}. It said: {said}"
+    if judged.silent:
+        yield (
+            "These replies are in the journal, and the same command reads them again. If the judge has been mended "
+            "since, --journal fresh asks it anew; --fail-after never asks on whatever it says."
+        )
+
+
 _ENOUGH = 6
 """Verdicts from which on it is said that all of one judge are alike: of two answers that is nothing to speak of."""
 
@@ -73,9 +91,11 @@ def print_agreement(found: LabelAgreement, raters: int) -> None:
     console, confusion = results_console(), found.judge.confusion
     for line in _agreement_lines(found, raters):
         console.print(Text(line), soft_wrap=True)
+    if len(found.judges) > 1:
+        print_table(_each_judge(found), console)
     table = TextTable(
         key="confusion",
-        title="what people said (lines) and what the judge said (columns)",
+        title=f"what people said (lines) and what {'the majority' if found.panel else 'the judge'} said (columns)",
         columns=(Column("people", right=False), *(Column(safe(name)) for name in confusion)),
         rows=tuple((safe(name), *(f"{row[other]:,}" for other in confusion)) for name, row in confusion.items()),
     )
@@ -85,7 +105,11 @@ def print_agreement(found: LabelAgreement, raters: int) -> None:
 def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
     judge, accuracy = found.judge, found.judge.accuracy
     chance = f"; chance taken off, Cohen's kappa {_number(judge.kappa)}" if judge.kappa is not None else ""
-    yield f"The judge says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{chance}."
+    who = "The majority of the judges" if found.panel else "The judge"
+    split = ""
+    if found.undecided_judges:
+        split = f" ({found.undecided_judges:,} more, on which the judges have no majority, are left out)"
+    yield f"{who} says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{split}{chance}."
     yield f"items with both labels: {judge.n:,}"
     yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
     known = judge.kappa_low is not None
@@ -101,7 +125,8 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
             f"Krippendorff's alpha {_number(found.human_alpha)}"
         )
     left = {
-        "the judge gave no verdict": judge.missing,
+        "the judges have no majority": found.undecided_judges,
+        "the judge gave no verdict": judge.missing - found.undecided_judges,
         "not judged": found.unmatched,
         "people without a majority": found.undecided,
     }
@@ -111,6 +136,23 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
     if found.weighted:
         yield "Items on which judges disagree are more frequent in the sheet than in the run; figures account for it."
     yield from (f"left out, {why}: {count:,}" for why, count in left.items() if count)
+
+
+def _each_judge(found: LabelAgreement) -> TextTable:
+    def cells(one: Agreement | None) -> tuple[str, ...]:
+        if one is None:
+            return ("0", UNKNOWN, UNKNOWN, UNKNOWN)
+        known = one.kappa_low is not None
+        ends = f"{_number(one.kappa_low)} to {_number(one.kappa_high)}" if known else TOO_FEW
+        return (f"{one.n:,}", percent(one.accuracy.value, 1), _number(one.kappa), ends)
+
+    return TextTable(
+        key="each judge",
+        title="each judge by itself, on all items that it gave a verdict on",
+        about="Cohen's kappa with people: 1 perfect, 0 as by chance",
+        columns=(Column("judge", right=False), *map(Column, ("items", "same %", "kappa", "95 %"))),
+        rows=tuple((safe(one.judge), *cells(one.agreement)) for one in found.judges),
+    )
 
 
 def _number(value: float | None) -> str:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.codes import judge_code
+from ragrounds.evals.judges.silence import NOT_ASKED, HeardJournal, Silence
 from ragrounds.evals.judges.verdict import TRIES, Judgement, ask
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
@@ -58,6 +59,8 @@ class LabelJudge(Struct, frozen=True):
 
     method: LabelMethod
     tries: int = TRIES
+    silence: Silence | None = None
+    """Hears every reply; a judge that it has given up is asked no more."""
 
     @property
     def scorers(self) -> tuple[str, ...]:
@@ -80,7 +83,13 @@ class LabelJudge(Struct, frozen=True):
         verdicts: list[Verdict] = []
         for asked in self.method.questions(attempt, question, gold):
             messages = prompts.render(asked.prompt, question.language, **asked.texts, form=asked.form.example)
-            made = await ask(judge, journal, messages, asked.form, tries=self.tries)
+            if self.silence is not None and self.silence.given_up(judge.spec):
+                made = Judgement(values={}, reasons=dict.fromkeys(asked.form.axes, NOT_ASKED), calls=())
+            else:
+                heard = HeardJournal(journal)
+                made = await ask(judge, heard, messages, asked.form, tries=self.tries)
+                if self.silence is not None:
+                    self.silence.hear(judge.spec, asked.form, made, heard.text)
             judgements.append(made)
             verdicts += [
                 Verdict(

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.judges.methods import verdicts
-from ragrounds.evals.judges.recorded import recorded_verdicts
+from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import (
     Agreement,
@@ -110,10 +110,24 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
         return fleiss_kappa(list(self.items.values())) if whole else None
 
 
+class JudgeAgreement(Struct, frozen=True, kw_only=True):
+    """One judge, by its own replies, against the majority of people."""
+
+    judge: str
+    agreement: Agreement | None
+    """On all items that have its verdict and people's majority; ``None``: no item has both."""
+
+
 class LabelAgreement(Struct, frozen=True, kw_only=True):
-    """A judge against the majority of people."""
+    """A judge, or the majority of a panel, against the majority of people."""
 
     judge: Agreement
+    panel: bool = False
+    """The verdicts are those of a majority of several judges."""
+    undecided_judges: int = 0
+    """Of `judge.missing`, items on which the judges of the panel have no majority."""
+    judges: tuple[JudgeAgreement, ...] = ()
+    """Every judge whose replies the journal holds, by itself."""
     unmatched: int
     """Items labelled by people that the judge has no verdict on; they are in no figure."""
     undecided: int
@@ -218,6 +232,34 @@ def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> LabelA
     )
 
 
+def judge_agreements(recorded: Sequence[RecordedVerdicts], labels: HumanLabels) -> tuple[JudgeAgreement, ...]:
+    """Each judge's own verdicts against the majority of people."""
+
+    def alone(said: RecordedVerdicts) -> Agreement | None:
+        try:
+            return agreement(said.verdicts, labels).judge
+        except ValueError:  # no item has both
+            return None
+
+    return tuple(JudgeAgreement(judge=said.judge, agreement=alone(said)) for said in recorded)
+
+
+def disputed_labels(
+    recorded: Sequence[RecordedVerdicts], verdicts: Mapping[str, str | None], labels: HumanLabels
+) -> int:
+    """How many items with a majority of people have no verdict in `verdicts`, for the judges differ on them."""
+    return len(_differing(recorded) & {item for item in labels.gold if item in verdicts and verdicts[item] is None})
+
+
+def _differing(recorded: Sequence[RecordedVerdicts]) -> set[str]:
+    found: dict[str, set[str]] = {}
+    for said in recorded:
+        for item, verdict in said.verdicts.items():
+            if verdict:
+                found.setdefault(item, set()).add(verdict)
+    return {item for item, verdicts in found.items() if len(verdicts) > 1}
+
+
 ALLOWED = " | "
 
 
@@ -250,12 +292,7 @@ def shown_items(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> 
 
 def disputed(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> set[str]:
     """The items on which judges whose replies are recorded gave different verdicts."""
-    found: dict[str, set[str]] = {}
-    for said in recorded_verdicts(store, run, method, epoch):
-        for item, verdict in said.verdicts.items():
-            if verdict:
-                found.setdefault(item, set()).add(verdict)
-    return {item for item, verdicts in found.items() if len(verdicts) > 1}
+    return _differing(recorded_verdicts(store, run, method, epoch))
 
 
 def label_sheet(

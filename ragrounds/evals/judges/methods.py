@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge
+from ragrounds.evals.judges.codes import judge_code
 from ragrounds.evals.judges.ragas import RagasJudge, installed_ragas
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
 from ragrounds.evals.scorers.ragas import RagasMethod
@@ -15,7 +16,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages, searches_by
 from ragrounds.models.prices import Price
 from ragrounds.plugins import discover
-from ragrounds.records import Attempt, Passage, Run
+from ragrounds.records import Attempt, Gold, Passage, Question, Run
 from ragrounds.tools.cards import NamedEmbedder
 
 
@@ -91,6 +92,18 @@ def open_method(method: JudgeMethod, means: JudgeMeans) -> AttemptJudge:
     return RagasJudge(passages=passages, metrics=method.metrics, embedder=means.embedder, prices=means.prices)
 
 
+def asked_form(prompt: str) -> str:
+    """The verdict that a prompt asks a judge for, as its last line holds it; empty: it is no prompt of judges' kinds
+    that are labels."""
+    gold = Gold(question_id="", answer="-", facts=(("-",),))
+    question = Question(id="", benchmark="", text="-", kind="long")
+    attempt = Attempt(run="", question_id="", epoch=0, status="completed", text="-")
+    for method in judge_methods().values():
+        if isinstance(method, LabelMethod) and prompt in method.prompts:
+            return next((one.form.example for one in method.questions(attempt, question, gold)), "")
+    return ""
+
+
 def judgeable(store: Store, run: Run, method: JudgeMethod, epochs: Collection[int] = ()) -> Callable[[Attempt], bool]:
     """Which attempts of a run can be judged in this way, in these epochs or in all.
 
@@ -106,6 +119,12 @@ def judgeable(store: Store, run: Run, method: JudgeMethod, epochs: Collection[in
         known = ", ".join(name for name in judge_methods() if name != method.name)
         raise UserError(f"No question of {run.id} has {method.needs}. Other kinds of judging: {known}.")
     return lambda attempt: attempt.question_id in fitting and (not epochs or attempt.epoch in epochs)
+
+
+def by_panel(store: Store, run: Run, method: LabelMethod) -> bool:
+    """Whether the scores in the store are those of a majority of judges, by this version's code."""
+    voted = judge_code(method, panel=True)
+    return any(score.code == voted for score in store.scores(run, method.scorers[-1].name))
 
 
 def verdicts(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> dict[str, str | None]:

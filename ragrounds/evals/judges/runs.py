@@ -23,6 +23,7 @@ from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import AdmitAll, AttemptJudge, JudgedAnswer, JudgeTask, LabelJudge, judge_tasks
 from ragrounds.evals.judges.bill import JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
 from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
+from ragrounds.evals.judges.silence import Silence, UnreadableReply, none_readable
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
@@ -44,6 +45,10 @@ class JudgedRuns(Struct, frozen=True, kw_only=True):
     """Why not all questions were judged: which limit was reached, or `INTERRUPTED`; empty: all were."""
     mute: tuple[str, ...]
     """Judges that were asked and gave no verdict at all: because of them no score was written."""
+    unreadable: tuple[UnreadableReply, ...] = ()
+    """Of every judge, the first reply that holds no verdict."""
+    silent: bool = False
+    """A judge was given up, for none of its first replies could be read; asked again, it is given up again."""
 
     @property
     def interrupted(self) -> bool:
@@ -67,13 +72,16 @@ async def judge_runs(
 ) -> JudgedRuns:
     """Judge the attempts of these runs that are `wanted`, by one judge or the majority of several, and write the
     scores. Judging again replaces them and pays only for what is new. A judge without any verdict replaces nothing; of
-    one whose judgements fail as `fail_after` says, no further question is begun.
+    one whose judgements fail as `fail_after` says, or none of whose first replies can be read, no further question is
+    begun.
 
     Raises:
         UserError: runs on different questions, or one of them twice; judges that cannot be a panel.
         ragrounds.errors.StopRun: a judge cannot be asked at all, or Ctrl-C was pressed twice; nothing is written but
             the calls.
     """
+    silence = Silence(patient=fail_after == NEVER_FAILING)
+    by = replace(by, silence=silence) if isinstance(by, LabelJudge) else by
     panel = as_panel(by, judges) if len(judges) > 1 else None
     _check_runs(runs)
     questions, golds = store.questions(runs[0])
@@ -100,6 +108,7 @@ async def judge_runs(
     admission = _BudgetAdmission(
         BudgetStop(budget),
         FailureCount(fail_after, "judgements"),
+        silence if isinstance(by, LabelJudge) else None,
         {run.id: paying[number] for number, run in enumerate(runs)},
         ends,
     )
@@ -131,7 +140,13 @@ async def judge_runs(
             kept.append(store_panel_run(*made_by_all, earlier=earlier, replace=replaces))
     if isinstance(by, LabelJudge):
         kept = [_with_constants(one) for one in kept]
-    return JudgedRuns(runs=tuple(kept), ended=admission.ended if any(one.left for one in kept) else "", mute=mute)
+    return JudgedRuns(
+        runs=tuple(kept),
+        ended=(admission.ended if any(one.left for one in kept) else "") or silence.reached(),
+        mute=mute,
+        unreadable=silence.first(),
+        silent=bool(silence.reached()),
+    )
 
 
 def _with_constants(judged: JudgedRun | PanelJudgedRun) -> JudgedRun | PanelJudgedRun:
@@ -167,6 +182,8 @@ async def _judged(
     """The judged answers to the questions that are admitted, and those that the journal can answer alone."""
     found = await judge_tasks(by, list(tasks.values()), prompts, at_once=at_once, admission=admission, done=done)
     judged = {key: answer for key, answer in zip(tasks, found, strict=True) if answer is not None}
+    if admission.silent:  # no score will be written: nothing is gained by what the journal holds
+        return judged
     shut: dict[str, dict[Key, JudgeTask]] = defaultdict(dict)
     for key, task in tasks.items():
         if not admission.admits(task):
@@ -193,10 +210,12 @@ class _BudgetAdmission:
         self,
         spending: BudgetStop,
         failures: FailureCount,
+        silence: Silence | None,
         paying: Mapping[str, PayingJournal],
         ends: Sequence[BaseException],
     ) -> None:
         self._spending, self._failures, self._paying, self._ends = spending, failures, paying, ends
+        self._silence = silence
         self._open: dict[str, bool] = {}
         self.ended = ""
 
@@ -204,16 +223,25 @@ class _BudgetAdmission:
         """Whether the task's question was begun before the end."""
         question = task.question.id
         if question not in self._open:
-            stopped = self._failures.reached or self._spending.reached()
+            stopped = self._given_up() or self._failures.reached or self._spending.reached()
             self.ended = self.ended or (INTERRUPTED if self._ends else stopped)
             self._open[question] = not self.ended
         return self._open[question]
 
+    @property
+    def silent(self) -> bool:
+        """Whether a judge was given up."""
+        return bool(self._given_up())
+
+    def _given_up(self) -> str:
+        return self._silence.reached() if self._silence is not None else ""
+
     def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
-        """Count what it took against the budget, and whether a call of it failed."""
+        """Count what it took against the budget, and whether a call of it failed or no verdict could be read."""
         if answer.calls or answer.failed:
-            reason = next((call.error for call in answer.calls if call.error), "")
-            self._failures.count(task.judge.spec, task.judge.spec, answer.failed, reason)
+            unread = none_readable(answer.verdicts) if self._silence is not None else ""
+            reason = next((call.error for call in answer.calls if call.error), unread)
+            self._failures.count(task.judge.spec, task.judge.spec, answer.failed or bool(unread), reason)
         self._spending.count(*paid_now(answer.calls, self._paying[task.attempt.run].earlier))
 
 

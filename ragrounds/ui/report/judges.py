@@ -71,14 +71,19 @@ def verdict_parts(
                 for said in sides
                 for axis, items in axes.items()
             ]
-            judges = sides[1:]
+            judges = [said for said in sides[1:] if any(said.verdicts.values())]
+            remarks += [
+                f"{name}: {one_line(said.judge, 60)} gave no verdict at all; it is in no agreement."
+                for said in sides[1:]
+                if said not in judges
+            ]
             for one, other in combinations(judges, 2):
                 agreed += _pair(name, one, other)
             if len(judges) > 2:
                 remarks += _together(name, judges)
             if human is not None and _words(human) <= set(kind.labels):
                 own, changed = human.of(shown_items(store, run, kind), run.id, 0)
-                for said in sides:
+                for said in (sides[0], *judges):
                     agreed += _people(name, said, own)
                 if changed:
                     remarks.append(_changed(name, changed))
