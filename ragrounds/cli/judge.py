@@ -62,8 +62,8 @@ def judge_command(
 
     Scores stand in the store beside the others. The same command resumes, and pays only for what is new. Several runs
     are judged question by question, so that all have verdicts on the same questions where a budget or Ctrl-C ends it.
-    A judge that gives no verdict at all replaces no score; one is given up, to save its calls, where none of its first
-    20 replies can be read. To --fail-after a judgement failed whose reply cannot be read, too.
+    A judge that gives no verdict at all replaces no score; it is given up where none of its first 20 replies can be
+    read. To --fail-after an unreadable judgement is a failed one.
 
     Examples:
 
@@ -78,9 +78,7 @@ def judge_command(
     from ragrounds.api.score import judge as judge_runs
     from ragrounds.ui.tables import results_console
 
-    if judge and len(judge) % 2 == 0:
-        many = "Two judges" if len(judge) == 2 else f"{len(judge)} judges"
-        say(f"{many} may have no majority where they differ: such scores will be missing. One more --judge decides.")
+    _say_even(len(judge or ()))
     result = judge_runs(
         runs,
         kind,
@@ -101,6 +99,13 @@ def judge_command(
     else:
         result.draw(results_console())
     _say_end(result)
+
+
+def _say_even(judges: int) -> None:
+    """Say before any call that an even number of judges may come to nothing."""
+    if judges and judges % 2 == 0:
+        many = "Two judges" if judges == 2 else f"{judges} judges"
+        say(f"{many} may have no majority where they differ: such scores will be missing. One more --judge decides.")
 
 
 def _say_end(result: JudgeResult) -> None:
