@@ -60,10 +60,9 @@ def judge_command(
 ) -> None:
     """Grade stored runs' long answers by a judge or a panel of judges. Answers are never generated again.
 
-    Scores stand in the store beside the others. The same command resumes, and pays only for what is new. Several runs
-    are judged question by question, so that all have verdicts on the same questions where a budget or Ctrl-C ends it.
-    A judge that gives no verdict at all replaces no score; it is given up where none of its first 20 replies can be
-    read. To --fail-after an unreadable judgement is a failed one.
+    The same command resumes, and pays only for what is new. Several runs are judged question by question, so that all
+    have verdicts on the same questions where a budget or Ctrl-C ends it. A judge without any verdict replaces no score;
+    it is given up where none of its first 20 replies can be read. To --fail-after an unreadable judgement has failed.
 
     Examples:
 

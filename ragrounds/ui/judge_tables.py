@@ -140,6 +140,7 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
 
 def _each_judge(found: LabelAgreement) -> TextTable:
     def cells(one: Agreement | None) -> tuple[str, ...]:
+        """How one judge agrees."""
         if one is None:
             return ("0", UNKNOWN, UNKNOWN, UNKNOWN)
         known = one.kappa_low is not None

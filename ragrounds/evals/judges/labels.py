@@ -236,6 +236,7 @@ def judge_agreements(recorded: Sequence[RecordedVerdicts], labels: HumanLabels) 
     """Each judge's own verdicts against the majority of people."""
 
     def alone(said: RecordedVerdicts) -> Agreement | None:
+        """One judge's; ``None``: no item has both."""
         try:
             return agreement(said.verdicts, labels).judge
         except ValueError:  # no item has both
