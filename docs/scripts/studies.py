@@ -82,10 +82,13 @@ def _as_printed(made: StudyResult, store: Store) -> str:
     """What the replies that are missing from the published files leave open."""
     lines = ["| row | dataset | questions | right by the replies | right as printed | difference | replies missing |"]
     lines += ["|---|---|---:|---:|---:|---:|---:|"]
+    errors = []
     for row in REPLIES:
         for column, run, printed in _cells(made, row):
             kept = store.run(run)
             missing = sum(not one.text for one in store.attempts(kept))
+            recorded = [one.text for one in store.attempts(kept) if one.status == "failed" and one.text]
+            errors += [f"{row}, {column}: {len(recorded)}"] if recorded else []
             right = round(sum(score.value or 0 for score in store.scores(kept, "mirage")))
             wanted = round((printed or 0) / 100 * kept.count)
             counts = f"{kept.count:,} | {right:,} | {wanted:,} | {wanted - right} | {missing}"
@@ -93,7 +96,12 @@ def _as_printed(made: StudyResult, store: Store) -> str:
     return (
         "## Replies that are missing\n\nEvery printed digit comes out where the files hold every reply. Some files of "
         "the setting without retrieval are empty lists; these questions count as wrong here, and some of them were "
-        "right when the paper was printed: never more than are missing.\n\n" + "\n".join(lines)
+        "right when the paper was printed: never more than are missing.\n\n"
+        + "\n".join(lines)
+        + "\n\nWhere the study's table speaks of attempts that an error ended and no reply is missing, the files hold "
+        f"the text of an error in place of a reply ({'; '.join(errors)}). Such a text is no answer; it was read when "
+        "the paper was printed too, so the figure is the same. `ragrounds runs retry` is for runs of one's own: a "
+        "recorded reply cannot be asked for again."
     )
 
 

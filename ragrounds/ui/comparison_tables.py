@@ -271,7 +271,7 @@ def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
     )
 
 
-_UNDETECTABLE = f"MDE {TOO_FEW}: so few questions tell the two apart that no difference could be shown"
+_UNDETECTABLE = f"MDE {TOO_FEW}: too few questions differ to show any difference reliably"
 
 
 def _undetectable(tests: PairedFigure) -> bool:

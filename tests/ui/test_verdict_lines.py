@@ -66,7 +66,7 @@ def test_an_mde_that_there_is_not_is_explained(store):
         (compare(store, [runs[0], add_run(store, "c", ASKED, LOW)]), False),
     ):
         (pairs,) = (one for one in comparison_tables(made) if one.key == "pairs")
-        assert (pairs.rows[0][-1] == "too few", "MDE too few: so few questions" in pairs.about) == (said, said)
+        assert (pairs.rows[0][-1] == "too few", "MDE too few: too few questions" in pairs.about) == (said, said)
 
 
 def test_a_run_alone_has_its_interval_and_one_without_scores_no_line(store):
