@@ -113,7 +113,9 @@ def _legend(table: ScorerTable) -> tuple[str, str]:
     if untested(table):
         return "", "no test: the interval alone does not say that they differ"
     if by_interval(table):
-        return "the interval leaves 0 out, and alone decides: no test fits these scores", "the interval holds 0"
+        if table.pairs[0].tests.low is None:
+            return "", "no test fits these scores, and for an interval there are too few questions"
+        return "the interval leaves 0 out, and alone decides: no test fits these scores", "it does not"
     corrected = "corrected test" if len(table.pairs) > 1 else "test"
     return f"the {corrected} tells the two apart", f"the {corrected} does not"
 

@@ -9,6 +9,7 @@ from ragrounds.evals.compare.abstract import finding
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.conclusions import conclusions, untested
 from ragrounds.ui.abstract_text import conclusion_sentence
+from ragrounds.ui.comparison_pictures import difference_forest
 from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables, numbered
 from ragrounds.ui.frontier import frontier_picture
 from tests.compare.making import add_run, questions
@@ -129,6 +130,20 @@ def test_scores_without_a_test_are_concluded_from_by_one_interval_alone(store):
     assert "two is ahead of the other at the 5 % level: 56.25 % (95 %: 53.8 to 58.8), +27.50 points (95 %: " in summary(
         comparison, ["rouge-l"]
     )
+    drawn = difference_forest(comparison, "rouge-l")
+    assert drawn.filled.startswith("the interval leaves 0 out, and alone decides")
+    assert drawn.hollow == "it does not"
+    few = [add_run(store, f"few {n}", questions(5), [0.5, 0.4 * n, 0, 0, 0], scorer="rouge-l") for n in (0, 1)]
+    drawn = difference_forest(compare(store, few), "rouge-l")
+    assert (drawn.filled, "too few questions" in drawn.hollow) == ("", True)
+    near = [
+        add_run(
+            store, f"near {n}", questions(60), [0.3 + 0.01 * ((k * (7 + n)) % 40) for k in range(60)], scorer="rouge-l"
+        )
+        for n in (0, 4)
+    ]
+    said = summary(compare(store, near), ["rouge-l"])
+    assert "the interval of the difference, which alone decides, holds 0" in said
     several = compare(store, rouge(store, ["three"]), scorers=["rouge-l"])
     assert conclusions(several.tables[0]) == ()
     assert untested(several.tables[0])

@@ -267,7 +267,7 @@ def test_the_document_is_small() -> None:
 def test_in_a_narrow_forest_no_line_runs_through_a_name() -> None:
     row = ForestRow(name="a name of some length", value=0.1, low=-0.2, high=0.3)
     wide, narrow = (
-        ET.fromstring(svg(Forest(title="t", rows=(row, row), reference=0.0, signed=True), width=width))
+        ET.fromstring(svg(Forest(title="t", x="points", rows=(row, row), reference=0.0, signed=True), width=width))
         for width in (WIDE, NARROW)
     )
     spans = []
