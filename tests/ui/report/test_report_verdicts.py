@@ -19,6 +19,7 @@ from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
+from ragrounds.ui.comparison_verdict import verdict_lines
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
 from tests.cli_grading.test_judge_command import STATEMENTS, stage, with_answers
@@ -173,3 +174,18 @@ def test_no_model_is_asked_and_other_epochs_do_not_count(home):
     assert said.verdicts == {
         "og/0": "equivalent", "og/1": "equivalent", "og/2": "mismatch", "og/4": "equivalent", "og/5": "mismatch",
     }  # fmt: skip
+
+
+def test_a_judge_without_any_verdict_is_named_and_in_no_agreement(home):
+    stage(home, "direct", ANSWERS)
+    judged(home, Scripted(lambda prompt, occurrence: "Hm.", name="test:mute"))
+    judged(home, says("strict"), says("mild"))
+    body, rows = shown(home)
+    assert "direct: test:mute gave no verdict at all; it is in no agreement." in unescape(body)
+    assert "judges together" not in body
+    pairs = [row[1:3] for row in rows if row[2] != "grade"]
+    assert [set(pair) for pair in pairs] == [{"test:<b>strict</b>", "test:<b>mild</b>"}]
+    # The first line of a comparison says how many questions have no score.
+    with Store(home) as store:
+        lines = list(verdict_lines(compare(store, [store.run("direct")]), ["equivalent"], {}, {"direct-1": "direct"}))
+    assert lines == ["equivalent: direct has 60.00 % (95 %: 22.9 to 88.4), 5 questions; 1 more has no score."]
