@@ -64,6 +64,8 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
     """Which caps attempts have reached, as `failures`."""
     skipped: tuple[str, ...] = ()
     """Agents that were left out: their models' windows do not hold the whole documents that they would show."""
+    complete: bool = False
+    """Whether all attempts were there already: nothing was asked, and nothing was replayed."""
 
 
 def run(
@@ -316,6 +318,7 @@ class _Replay:
             failures=_reasons(store, runs, "failed") if failed else (),
             capped=_reasons(store, runs, "capped") if capped else (),
             skipped=self._skipped,
+            complete=not ended and not self._counts.done and not self._counts.left,
         )
 
     def plan(self, held: ExitStack) -> None:

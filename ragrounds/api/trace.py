@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ragrounds.evals.store.traces import Trace
     from ragrounds.records import Run
     from ragrounds.settings import Settings
-    from ragrounds.ui.trace.attempt_list import ScoreDifference
+    from ragrounds.ui.trace.difference_rows import AnswerDifference
 
 
 _AT_ONCE = 100
@@ -69,7 +69,8 @@ class RunDifferences(Struct, frozen=True):
 
     first: Run
     second: Run
-    questions: tuple[ScoreDifference, ...]
+    questions: tuple[AnswerDifference, ...]
+    """With both answers and, where one is not right, the likely cause."""
 
 
 def live_attempts(*, home: str | Path | None = None, settings: Settings | None = None) -> tuple[LiveAttempt, ...]:
@@ -242,7 +243,7 @@ def run_differences(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> RunDifferences:
-    """The questions on which two runs differ, by the first of the scorers that an attempt has.
+    """The questions on which two runs differ, by the first of the scorers that an attempt has, with both answers.
 
     Args:
         runs: two of them; none: those on the newest questions, where these are two.
@@ -252,11 +253,17 @@ def run_differences(
         UserError: an unknown run, or not two of them.
     """
     from ragrounds.ui.trace.attempt_list import differences
+    from ragrounds.ui.trace.difference_rows import answer_differences
 
     with opened_pages(AttemptQuery(runs=runs, scorers=scorers), None, chosen_settings(settings, home)) as pages:
-        if len(pages.runs) != 2:
-            raise UserError(f"--differing compares two runs; {len(pages.runs)} were named. See `ragrounds runs ls`.")
-        return RunDifferences(*pages.runs, tuple(differences(pages, 0, 1)))
+        first, second = _two_runs(pages)
+        return RunDifferences(first, second, tuple(answer_differences(pages, differences(pages, 0, 1))))
+
+
+def _two_runs(pages: Pages) -> tuple[Run, Run]:
+    if len(pages.runs) != 2:
+        raise UserError(f"--differing compares two runs; {len(pages.runs)} were named. See `ragrounds runs ls`.")
+    return pages.runs[0], pages.runs[1]
 
 
 def find_attempt(
@@ -314,7 +321,8 @@ def view(
         attempt: begin with this one, ``RUN/QUESTION``.
         epoch: of that attempt.
         light: light colours; else those that were chosen last.
-        start: the view that opens: ``attempts``, ``hops``, ``grid`` or ``compare``.
+        start: the view that opens: ``attempts``, ``hops``, ``grid``, ``compare``, or ``differing``: two runs side
+            by side, with the questions on which they differ.
         progress: is told what is made before the viewer opens.
 
     Raises:
@@ -325,6 +333,9 @@ def view(
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with opened_pages(asked, attempt, chosen) as pages:
         where, sort, row = complete_index(pages, listed_where(asked, pages), progress), listed_sort(asked), 0
+        if start == "differing":
+            _two_runs(pages)
+            row = next((place for _, _, place, _, _ in pages.differing(0, 1)), 0)
         if attempt is not None:
             run, question = _place(pages.store, attempt)
             found = trace(pages.store, run, question, epoch)

@@ -63,13 +63,13 @@ def trace_command(
             help="Runs: an id, the beginning of one, or an agent's text. [default: those on the newest questions]"
         ),
     ] = None,
-    attempt: Annotated[str | None, typer.Option(help="One attempt, RUN/QUESTION: vanilla_rag/sample/c01.")] = None,
+    attempt: Annotated[str | None, typer.Option(help="One attempt, RUN/QUESTION: direct/sample/c01.")] = None,
     epoch: options.Epoch = 0,
     format: Annotated[
         str | None, typer.Option(help="Print instead of opening the viewer: text, json or markdown; lists also csv.")
     ] = None,
     differing: Annotated[
-        bool, typer.Option("--differing", help="Of two runs: the questions they differ on (printed).")
+        bool, typer.Option("--differing", help="Of two runs: the questions they differ on, with both answers.")
     ] = False,
     light: Annotated[bool, typer.Option("--light", help="Light colours.")] = False,
     note: Annotated[
@@ -87,13 +87,13 @@ def trace_command(
 
     Examples:
 
-      ragrounds trace
-
       ragrounds trace direct 'vanilla_rag[top_k=8]' --mark wrong --sort cost
 
       ragrounds trace --where 'wrong and hops>3 and gold not seen' --hops --format text
 
       ragrounds trace --where '"upper limb" or query:edem*' --sort hops
+
+      ragrounds trace direct 'vanilla_rag[top_k=8]' --differing
 
       ragrounds trace --grid --sort group --format csv
 
@@ -108,10 +108,10 @@ def trace_command(
         one_of("--format", format, FORMATS if attempt is not None or differing else LIST_FORMATS)
     if note is not None or set_mark is not None:
         _annotate(attempt, epoch, note, set_mark)
-    elif differing:
+    elif differing and (format or not _on_terminal()):
         _print_differing(runs or [], which.scorer or [], format or "text")
     elif format is None:
-        _view(which, runs or [], attempt, epoch, light)
+        _view(which, runs or [], attempt, epoch, light, differing)
     elif attempt is not None:
         _print_attempt(attempt, epoch, format)
     else:
@@ -146,12 +146,16 @@ def _annotate(attempt: str | None, epoch: int, note: str | None, mark: str | Non
     tell(f"{attempt}: {notes_cell([left]) if left else 'neither a mark nor a note of yours'}")
 
 
-def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int, light: bool) -> None:
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int, light: bool, differing: bool) -> None:
     from msgspec.structs import replace
 
     from ragrounds.api.trace import view
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not _on_terminal():
         raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
     told: set[str] = set()
 
@@ -164,7 +168,7 @@ def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int,
     query = _query(which, runs)
     if which.grid:  # the grid has orders of its own
         query = replace(query, sort="asked")
-    start = "grid" if which.grid else "hops" if which.hops else "attempts"
+    start = "differing" if differing else "grid" if which.grid else "hops" if which.hops else "attempts"
     view(query, attempt=attempt, epoch=epoch, light=light, start=start, progress=progress)
 
 
@@ -183,13 +187,17 @@ def _print_attempt(attempt: str, epoch: int, format: str) -> None:
 
 def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
     from ragrounds.api.trace import run_differences
-    from ragrounds.ui.trace import headless
+    from ragrounds.ui.console import SafeConsole
+    from ragrounds.ui.trace import difference_rows
 
     found = run_differences(runs, scorers)
+    pair = (found.first, found.second, found.questions)
     if format == "json":
-        print_json(headless.difference_json(found.first, found.second, found.questions))
+        print_json(difference_rows.difference_json(*pair))
+    elif format == "markdown":
+        _print_table(difference_rows.difference_rows(*pair), format)
     else:
-        _print_table(headless.difference_rows(found.first, found.second, found.questions), format)
+        tell(difference_rows.difference_text(*pair, SafeConsole().width))
 
 
 def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
@@ -241,7 +249,7 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
     from ragrounds.api.trace import list_hops
     from ragrounds.ui.console import SafeConsole
     from ragrounds.ui.trace import hop_tables
-    from ragrounds.ui.trace.attempt_list import short_names
+    from ragrounds.ui.trace.agent_names import short_names
 
     with counting() as progress:
         found = list_hops(query, progress=progress)

@@ -29,5 +29,5 @@ def test_the_beginning_of_ids_of_one_agent_means_its_newest_run(tmp_path: Path) 
     first, second = (rr.run("sample", BOTH[1], limit=n, home=tmp_path, progress=False).runs[0].id for n in (1, 2))
     assert rr.load("vanilla_rag", home=tmp_path).id == second != first
     rr.run("sample", "vanilla_rag[top_k=3]", limit=1, home=tmp_path, progress=False)
-    with pytest.raises(rr.UserError, match="beginning of several runs"):
+    with pytest.raises(rr.UserError, match=r"Give one of these names: 'vanilla_rag\[top_k=3\]', "):
         rr.load("vanilla_rag-top", home=tmp_path)

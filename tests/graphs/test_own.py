@@ -225,7 +225,7 @@ async def test_the_cap_on_seconds_ends_a_waiting_graph(mine):
         ("{mine}:failing", "no such thing"),
         ("{mine}:nothing", "expected a StateGraph"),
         ("{mine}:pair", "which key holds the answer"),
-        ("{mine}", r"which one\? Expected .*:NAME. It has: State, build, failing, nothing, pair"),
+        ("{mine}", r"which one\? Expected .*:NAME. It has: build, failing, nothing, pair"),
     ],
 )
 async def test_what_cannot_be_loaded_is_told(agent, message, mine, tmp_path):

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import msgspec
 from msgspec import Struct
@@ -116,10 +116,19 @@ def _nothing(name: str, wanted: str, holder: object, module: ModuleType) -> User
     graphs += [key for key, one in held.items() if not isinstance(one, type) and hasattr(one, "compile")]
     own = [key for key, one in held.items() if callable(one) and getattr(one, "__module__", "") == module.__name__]
     known = list(dict.fromkeys([*graphs, *own]))
-    there = f"It has: {', '.join(known[:20])}." if known else "It has nothing of its own."
+    shown = [key for key in known if _may_answer(key, held[key])]
+    there = f"It has: {', '.join(shown[:20])}." if shown else "It has no graph and no function of its own."
     if not wanted:
         return UserError(f"{name}: which one? Expected {name}:NAME. {there}")
     return UserError(f"{name}: there is no {wanted!r}.{nearest(wanted, known)} {there}")
+
+
+def _may_answer(name: str, one: object) -> bool:
+    """Whether it may be a system: no module, no class (of a state), and no second name of a function, such as the
+    variable of a loop."""
+    if isinstance(one, type | ModuleType):
+        return False
+    return not isinstance(one, FunctionType) or one.__name__ in (name, "<lambda>")
 
 
 def give(made: Sequence[object]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import msgspec
@@ -48,6 +49,8 @@ T = TypeVar("T")
 _CHUNK = 500
 _PASSAGE = 4000
 """Characters up to which a text is kept in memory."""
+_NAMED = 6
+"""Runs that a message names."""
 _KEPT = 8192
 """Texts kept in memory: some 10 MB of passages."""
 
@@ -462,8 +465,12 @@ def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
     if len({run.agent for run in begun}) == 1:
         return begun[-1]  # the latest, as for the agent's whole text
     if begun:
+        # An agent's text means its newest run, unless it is the beginning of another's id.
+        names = list(dict.fromkeys(quote(run.agent) for run in reversed(begun)))
+        more = f" (of {len(names)}: `ragrounds runs ls` has all)" if len(names) > _NAMED else ""
         raise UserError(
-            f"{reference!r} is the beginning of several runs: {', '.join(run.id for run in begun)}. Give more of one."
+            f"{reference!r} is the beginning of several runs. Give one of these names: "
+            f"{', '.join(names[:_NAMED])}{more}."
         )
     known = [run.id for run in runs] + [run.agent for run in runs]
     raise UserError(f"There is no run {reference!r} in {place}.{nearest(reference, known)} See `ragrounds runs ls`.")

@@ -82,8 +82,8 @@ class TraceApp(App[None]):
         if self._view != "attempts":
             self.call_after_refresh(self.action_view, self._view)
 
-    def action_view(self, name: str) -> None:
-        """Show the same attempts in another view."""
+    def action_view(self, name: str, here: bool = False) -> None:
+        """Show the same attempts in another view; `here`: at this attempt, wherever the list stands."""
         place: int | None = None
         while len(self.screen_stack) > 1 and not isinstance(self.screen, BrowseScreen):
             if place is None and isinstance(self.screen, ViewActions):
@@ -93,9 +93,14 @@ class TraceApp(App[None]):
         if isinstance(browse, BrowseScreen):
             browse.open_place(place)
         if isinstance(browse, BrowseScreen) and name != "attempts":
-            opened = browse.compare_screen() if name == "compare" else self.view_screen(name)
+            opened = self._compared(browse, name, here) if name in ("compare", "differing") else self.view_screen(name)
             if opened is not None:
                 self.push_screen(opened, lambda index: browse.open_place(index, getattr(opened, "chosen_place", None)))
+
+    def _compared(self, browse: BrowseScreen, name: str, here: bool) -> CompareScreen | None:
+        """Two answers side by side: from the top of the list at the first question on which the runs differ."""
+        top = not here and self.attempt_list.row == 0 and len(self.attempt_list.pages.runs) == 2
+        return browse.compare_screen(seek=top or name == "differing", listed=name == "differing")
 
     def view_screen(self, name: str) -> Screen[int | None]:
         """A view over the list, which gives the place of the attempt that is to be opened."""

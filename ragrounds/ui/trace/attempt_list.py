@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.summaries import SORTS, AttemptSummary, Pages, SortBy, order_words
-from ragrounds.records import Run
-from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
+from ragrounds.ui.text import UNKNOWN, duration, one_line, tokens
+from ragrounds.ui.trace.agent_names import agent_cell
 from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
 
 Which = Literal["differ", "first", "second"]
@@ -26,10 +26,10 @@ _AROUND = 60
 """Rows read at a time: about a screenful."""
 _SAMPLED = 50
 """Rows whose ids are looked at for what they have in common."""
-_COMMON = 6
-"""Characters that names must have in common to be left out."""
 _OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "uncached", 8))
 """Columns of the list: from which width on, name, cells."""
+_AGENT = 5
+"""Cells of the agent's column at least: its heading."""
 _TROUBLE = {
     "failed": "! ",
     "capped": "^ ",
@@ -206,16 +206,6 @@ def outcome_sign(outcome: str) -> str:
     return _TROUBLE.get(outcome, "").strip()
 
 
-def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """Run id → the agent's name for a narrow column, without what all of them begin with; empty for one run."""
-    if len(runs) < 2:
-        return {}
-    agents = [run.agent for run in runs]
-    common = len(list(itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*agents, strict=False))))
-    cut = common if _COMMON < common < min(map(len, agents)) else 0
-    return {run.id: ("…" if cut else "") + safe(run.agent[cut:]) for run in runs}
-
-
 def attempt_cells(
     summary: AttemptSummary | None, width: int, agents: Mapping[str, str], signs: str | None = None, begin: str = ""
 ) -> Cells:
@@ -238,7 +228,7 @@ def attempt_cells(
     if signs is not None:
         cells.append((fit(signs, 2) + " ", "mark"))
     if size:
-        cells.append((fit(agents.get(summary.run.id, ""), size) + " ", "key"))
+        cells.append((agent_cell(agents, summary.run.id, size) + " ", "key"))
     epoch = f"#{summary.epoch} " if summary.run.epochs > 1 else ""
     name = one_line(summary.question.id.removeprefix(begin)[:80], 60)
     text = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1))
@@ -268,5 +258,5 @@ def _columns(width: int, agents: Mapping[str, str]) -> tuple[list[tuple[str, int
     """Columns that a list of `width` has room for, the cells of the agent's and those of the question's."""
     shown = [(name, length) for least, name, length in _OPTIONAL if width >= least]
     rest = width - 8 - sum(length + 1 for _, length in shown)
-    size = min(max(map(len, agents.values())), max(4, rest // 3)) if agents else 0
+    size = min(max(_AGENT, *map(len, agents.values())), max(_AGENT, rest // 3)) if agents else 0
     return shown, size, rest - (size + 1 if size else 0)

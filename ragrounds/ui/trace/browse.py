@@ -20,10 +20,11 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import joined, quoted
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.snippets import Snippet
-from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
+from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, AttemptSummary, SortBy
 from ragrounds.ui.text import safe
+from ragrounds.ui.trace.agent_names import short_names
 from ragrounds.ui.trace.answers import answer
-from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, heading_sort, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, heading_sort
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.compare import CompareScreen, counterpart
 from ragrounds.ui.trace.dialogs import FindBar
@@ -81,7 +82,7 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         Binding("f", "filter", "Filter", id="filter", priority=True),
         Binding("s", "sort", "Sort by …", id="sort"),
         Binding("S", "reverse", "Sort the other way", id="sort.reverse", show=False),
-        Binding("c", "app.view('compare')", "Compare two answers", id="compare"),
+        Binding("c", "app.view('compare', True)", "Compare this answer", id="compare"),
         Binding("space", "fold", "Fold, unfold", id="fold", show=False),
         Binding("left,h", "fold(True)", "Fold, or go up", id="fold.close", show=False),
         Binding("right,l", "fold(False)", "Unfold", id="fold.open", show=False),
@@ -229,7 +230,12 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         place = f"{attempt_list.row + 1 if total else 0:,} of {of}"
         scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
         flying = f"{len(self.live):,} in flight" if len(self.live) else ""
-        line.tell(place, flying, safe(attempt_list.description()), scorer, safe(current.run.agent) if current else "")
+        line.tell(place, flying, safe(attempt_list.description()), scorer, self._agent(current) if current else "")
+
+    def _agent(self, current: AttemptSummary) -> str:
+        """The agent in full, with the number that stands for it where the column has no room for names."""
+        runs = self.attempt_list.pages.runs
+        return (f"#{runs.index(current.run) + 1} " if len(runs) > 1 else "") + safe(current.run.agent)
 
     def forget(self) -> None:
         """Drop what was read of the list and of what readers wrote."""
@@ -529,15 +535,20 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
 
     # Other views
 
-    def compare_screen(self) -> CompareScreen | None:
+    def compare_screen(self, seek: bool = False, listed: bool = False) -> CompareScreen | None:
         """The compare screen at the question under the cursor; ``None``, with the reason said: there is no other
-        attempt at it."""
+        attempt at it.
+
+        Args:
+            seek: go to the first question on which the two runs differ where they do not differ on this one.
+            listed: open it with the list of the questions on which they differ.
+        """
         current = self.attempt_list.current
         other = counterpart(self.attempt_list.pages, current) if current is not None else None
         if current is None or other is None:
             self.app.notify("Comparing needs two runs or epochs: name two, ragrounds trace RUN RUN.", markup=False)
             return None
-        return CompareScreen(self.attempt_list, current.index, other)
+        return CompareScreen(self.attempt_list, current.index, other, seek=seek, listed=listed)
 
     def open_place(self, index: int | None, call: int | None = None) -> None:
         """Open the attempt at a place of the pages, and of its calls the one with this number, as another screen asks

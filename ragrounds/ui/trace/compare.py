@@ -67,6 +67,8 @@ class CompareScreen(DetailActions, Screen[int | None]):
         attempt_list: of the viewer.
         first: the left attempt's place among the pages.
         second: the right one's; ``None``: its :func:`counterpart`.
+        seek: go on to the first question on which their runs differ where they do not differ on this one.
+        listed: begin with the list of the questions on which they differ.
     """
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-middle"), (140, "-wide")]  # noqa: RUF012 (as Screen declares it)
@@ -118,8 +120,17 @@ class CompareScreen(DetailActions, Screen[int | None]):
         "": (*_OFTEN, ("zoom", "enlarge")),
     }
 
-    def __init__(self, attempt_list: AttemptList, first: int, second: int | None = None) -> None:
+    def __init__(
+        self,
+        attempt_list: AttemptList,
+        first: int,
+        second: int | None = None,
+        *,
+        seek: bool = False,
+        listed: bool = False,
+    ) -> None:
         super().__init__()
+        self._seek, self._begin_listed = seek, listed
         self.attempt_list = attempt_list
         self.pages = attempt_list.pages
         left = self.pages.read([first])[0]
@@ -149,8 +160,8 @@ class CompareScreen(DetailActions, Screen[int | None]):
 
     def on_mount(self) -> None:
         """Read both attempts, and look for the questions on which their runs differ."""
-        self.set_class(self.app.size.width >= 140, "-list")
-        self.query_one("#sides").focus()
+        self.set_class(self._begin_listed or self.app.size.width >= 140, "-list")
+        self.query_one("#questions" if self._begin_listed else "#sides").focus()
         self._again()
 
     def on_resize(self) -> None:
@@ -192,6 +203,9 @@ class CompareScreen(DetailActions, Screen[int | None]):
         rows = [row for row, one in enumerate(self.compared.shown) if one.row == self.chosen[0]]
         self.compared.row = rows[0] if rows else 0
         self._questions_changed()
+        seek, self._seek = self._seek, False
+        if seek and not rows:
+            self._take_first()
 
     # Showing
 
@@ -330,6 +344,13 @@ class CompareScreen(DetailActions, Screen[int | None]):
         self.compared.row = (here + step) % len(shown)
         self.query_one("#questions", Rows).show(len(shown), self.compared.row)
         self._take(shown[self.compared.row])
+
+    def _take_first(self) -> None:
+        """Show the first question on which they differ, where there is one."""
+        if self.compared.shown:
+            self._take(self.compared.shown[0])
+        elif self._begin_listed:
+            self.app.notify("They differ on no question.", markup=False)
 
     def _listed(self) -> bool:
         return any(one.row == self.chosen[0] for one in self.compared.shown)

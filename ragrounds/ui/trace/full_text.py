@@ -20,8 +20,9 @@ from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.filter_fields import FIELDS
 from ragrounds.evals.store.snippets import Snippet, snippets
 from ragrounds.ui.text import one_line
+from ragrounds.ui.trace.agent_names import agent_cell, short_names
 from ragrounds.ui.trace.answers import answer
-from ragrounds.ui.trace.attempt_list import AttemptList, mark, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList, mark
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, shown
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
@@ -185,10 +186,9 @@ class FullTextScreen(Screen[int | None]):
         if summary is None:
             return [("…", "dim")]
         sign, style = mark(summary)
-        agent = self.agents.get(summary.run.id, "")
-        size = min(16, max(map(len, self.agents.values()), default=0), width // 6) if agent else 0
+        size = min(16, max(map(len, self.agents.values()), default=0), width // 6)
         name = max(8, min(18, width // 5))
-        cells: Cells = [(sign, style), (fit(agent, size) + (" " if size else ""), "key")]
+        cells: Cells = [(sign, style), (agent_cell(self.agents, summary.run.id, size) + (" " if size else ""), "key")]
         cells.append((fit(one_line(summary.question.id[-60:], name), name) + " ", "plain"))
         place = self.found.get(summary.index)
         cells.append((fit(place.field if place else "", 8) + " ", "dim"))

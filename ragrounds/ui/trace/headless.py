@@ -1,4 +1,4 @@
-"""What the viewer shows, without a terminal: attempts as text, JSON or Markdown, lists, and what only one has right.
+"""What the viewer shows, without a terminal: attempts as text, JSON or Markdown, and lists.
 
 Nothing that was recorded is interpreted, neither by the terminal nor by Markdown.
 """
@@ -17,9 +17,7 @@ from rich.text import Text
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy
 from ragrounds.evals.store.traces import Trace
-from ragrounds.records import Run
 from ragrounds.ui.text import dollars, duration, one_line, safe, tokens
-from ragrounds.ui.trace.attempt_list import ScoreDifference
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock
 from ragrounds.ui.trace.tree import LoadedAttempt, Node, walk
@@ -166,28 +164,6 @@ def listed(pages: Pages, where: str, sort: SortBy, descending: bool, limit: int 
     """The rows that are wanted, in the order of `sort`, at most `limit` of them."""
     places = pages.order(where, sort, descending) if where or sort != "asked" else range(len(pages))
     return pages.read(places[:limit] if limit is not None else places)
-
-
-def difference_rows(first: Run, second: Run, found: Sequence[ScoreDifference]) -> list[list[str]]:
-    """Questions that two runs did not answer equally well, as cells of text, the headings first."""
-    rows = [["question", safe(first.agent), safe(second.agent)]]
-    for one in found:
-        rows.append(
-            [safe(one.question_id) + (f" #{one.epoch}" if one.epoch else ""), f"{one.first:g}", f"{one.second:g}"]
-        )
-    return rows
-
-
-def difference_json(first: Run, second: Run, found: Sequence[ScoreDifference]) -> dict[str, object]:
-    """Questions that two runs did not answer equally well, as values that JSON can hold."""
-    return {
-        "first": first.id,
-        "second": second.id,
-        "questions": [
-            {"question_id": one.question_id, "epoch": one.epoch, "first": one.first, "second": one.second}
-            for one in found
-        ],
-    }
 
 
 def table_text(rows: Sequence[Sequence[str]]) -> str:

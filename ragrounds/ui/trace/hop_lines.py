@@ -17,6 +17,7 @@ from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.ui.hop_signs import HopSigns, hop_signs
 from ragrounds.ui.text import number_of, one_line, safe
+from ragrounds.ui.trace.agent_names import agent_cell
 from ragrounds.ui.trace.attempt_list import mark
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 
@@ -82,7 +83,7 @@ class HopColumns(Struct, frozen=True):
 
 def hop_columns(width: int, agents: Mapping[str, str], most: int) -> HopColumns:
     """The columns of a list of `width`, whose attempts have at most so many hops."""
-    agent = min(max(map(len, agents.values())), 8 if width < 100 else 14 if width < 160 else 24) if agents else 0
+    agent = min(max(5, *map(len, agents.values())), 8 if width < 100 else 14 if width < 160 else 24) if agents else 0
     answer = 4 if width < 100 else 11 if width < 160 else 20
     beside = 2 + 1 + (agent + 1 if agent else 0) + answer + _CAUSE
     question = 9 if width < 100 else 18 if width < 160 else 34
@@ -127,7 +128,7 @@ def hop_cells(
         return [("…", "dim")]
     cells: Cells = [mark(summary)]
     if columns.agent:
-        cells.append((fit(agents.get(summary.run.id, ""), columns.agent) + " ", "key"))
+        cells.append((agent_cell(agents, summary.run.id, columns.agent) + " ", "key"))
     cells.append((fit(_name(summary, columns.question), columns.question) + " ", "plain"))
     if line is None:
         return [*cells, ("…", "dim")]

@@ -21,8 +21,9 @@ from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt, clusters
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.text import safe
+from ragrounds.ui.trace.agent_names import short_names
 from ragrounds.ui.trace.answers import answer, is_open
-from ragrounds.ui.trace.attempt_list import AttemptList, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.hop_lines import (

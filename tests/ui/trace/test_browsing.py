@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.agent_names import short_names
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
     ComparedRuns,
@@ -12,7 +13,6 @@ from ragrounds.ui.trace.attempt_list import (
     attempt_cells,
     differences,
     mark,
-    short_names,
 )
 from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.tree import LoadedAttempt

@@ -76,7 +76,11 @@ def test_what_only_one_has_right(trace: Trace) -> None:
         ("quiz/001", 0.0, 1.0),
         ("quiz/004", 1.0, 0.0),
     ]
-    assert "quiz/001  0      1" in trace("plain", "seeker", "--differing").stdout
+    printed = trace("plain", "seeker", "--differing").stdout
+    assert printed.startswith(
+        "#1 plain             alone is right on 1\n#2 seeker[rounds=3]  alone is right on 1 of 2 "
+    )
+    assert "\n001       " in printed
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,31 @@ async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int
         assert isinstance(app.screen, BrowseScreen)
 
 
+@pytest.mark.parametrize(("view", "keys", "listed"), [("differing", (), True), ("attempts", ("4",), False)])
+async def test_two_runs_open_at_their_first_difference(
+    pages: Pages, view: str, keys: tuple[str, ...], listed: bool
+) -> None:
+    app = TraceApp(pages, view=view)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await press(pilot, *keys)
+        shown = app.screen
+        assert isinstance(shown, CompareScreen)
+        assert shown.chosen == [1, 7]
+        assert shown.query_one("#questions").display is listed
+        await press(pilot, "w")
+        assert shown.chosen == [4, 10]
+
+
+async def test_c_compares_the_attempt_under_the_cursor_whether_or_not_it_differs(pages: Pages) -> None:
+    app = TraceApp(pages)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await press(pilot, "c")
+        assert isinstance(app.screen, CompareScreen)
+        assert app.screen.chosen == [0, 6]
+
+
 async def test_enter_opens_the_side_with_the_focus(hunt_pages: Pages) -> None:
     app = TraceApp(hunt_pages)
     async with app.run_test(size=(120, 40)) as pilot:

@@ -11,8 +11,9 @@ from ragrounds.evals.analyses.hop_profile import hop_profile
 from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_searches
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.agent_names import short_names
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.attempt_list import AttemptList, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.hop_lines import LEGEND, NARROW_LEGEND, HopLine, hop_cells, hop_columns, hop_heading, hop_line
 from ragrounds.ui.trace.hop_screen import HopScreen
 from tests.ui.trace import making

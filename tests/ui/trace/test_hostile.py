@@ -20,6 +20,7 @@ from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.attempt_rows import list_rows
 from ragrounds.ui.trace.browse import BrowseScreen
+from ragrounds.ui.trace.difference_rows import answer_differences, difference_rows, difference_text
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from ragrounds.ui.trace.tree import LoadedAttempt
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, passages, score, search_call, step
@@ -111,7 +112,10 @@ def test_headless_output_holds_no_codes(hostile: Pages) -> None:
         headless.tree_text(LoadedAttempt(hostile, summary).root),
         headless.table_text(rows),
         headless.table_markdown(rows),
-        headless.table_text(headless.difference_rows(*hostile.runs[:2], differences(hostile, 0, 1))),
+        difference_text(*hostile.runs[:2], answer_differences(hostile, differences(hostile, 0, 1)), 200),
+        headless.table_markdown(
+            difference_rows(*hostile.runs[:2], answer_differences(hostile, differences(hostile, 0, 1)))
+        ),
         hop_tables.hop_text(HopReader(hostile).read([summary]), 200, {}),
         headless.table_markdown(hop_tables.hop_rows(HopReader(hostile).read([summary]))),
         hop_tables.hop_csv(HopReader(hostile).read([summary])),

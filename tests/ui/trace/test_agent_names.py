@@ -1,0 +1,35 @@
+"""Names of agents in columns of few cells."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Struct
+
+from ragrounds.ui.trace.agent_names import agent_cell, short_names
+
+
+class NamedRun(Struct, frozen=True):
+    id: str
+    agent: str
+
+
+def named(*agents: str) -> list[NamedRun]:
+    return [NamedRun(f"run-{place}f{place}", agent) for place, agent in enumerate(agents, 1)]
+
+
+@pytest.mark.parametrize(
+    ("agents", "size", "cells"),
+    [
+        (("direct",), 8, ["        "]),
+        (("vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 8, ["…top_k=1", "…top_k=8"]),
+        (("vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 5, ["…_k=1", "…_k=8"]),
+        (("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]"), 8, ["direct  ", "…top_k=1", "…top_k=8"]),
+        (("vanilla_rag", "vanilla_rag[top_k=8]"), 8, ["…lla_rag", "…op_k=8]"]),
+        (("one[a=1, same=yes]", "one[a=2, same=yes]"), 5, ["#1   ", "#2   "]),
+        (("direct", "direct"), 6, ["…n-1f1", "…n-2f2"]),
+    ],
+)
+def test_what_tells_agents_apart_stays(agents: tuple[str, ...], size: int, cells: list[str]) -> None:
+    runs = named(*agents)
+    names = short_names(runs)  # type: ignore[arg-type]
+    assert [agent_cell(names, run.id, size) for run in runs] == cells
