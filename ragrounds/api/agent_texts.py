@@ -114,7 +114,11 @@ def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str
     if set_ and apart:
         tell(f"{said} is not for {', '.join(apart)}: models are asked there by its own code.")
     if request.corpus and len(own) == len(opened):
-        raise UserError(f"--corpus has no effect on {', '.join(own)}: searches are made there by its own code.")
+        raise UserError(
+            f"--corpus has no effect on {', '.join(own)}: searches are made there by its own code. Leave it out."
+        )
+    if request.corpus and own:
+        tell(f"--corpus is not for {', '.join(own)}: searches are made there by its own code.")
     return replace(request, agents=tuple(made[text] for text in request.agents), config={}, context={})
 
 

@@ -161,10 +161,12 @@ def test_the_options_of_the_command_line(app: Path, command: Command) -> None:
     done = command(*ran, "--config", "model=gpt-x")
     assert done.returncode == 0, done.stderr
     assert "langgraph.json:first-agent[config.model=gpt-x]" in done.stdout
+    mixed = command(*ran, "--agent", "vanilla_rag", "--corpus", "sample")
+    assert "--corpus is not for langgraph.json:first-agent" in " ".join(mixed.stderr.split()), mixed.stderr
     for options, message in (
         (("--model", "openai:x"), "--model has no effect on langgraph.json:first-agent"),
         (("--temperature", "0.5"), "--temperature has no effect"),
-        (("--corpus", "sample"), "--corpus has no effect"),
+        (("--corpus", "sample"), "searches are made there by its own code. Leave it out."),
         (("--retriever", "bm25[k1=1.5]"), "changes nothing"),
         (("--context", "depth=3"), "no context_schema"),
         (("--config", "model"), "expected KEY=VALUE"),

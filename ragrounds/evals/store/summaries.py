@@ -105,7 +105,7 @@ class UnknownFacts(Struct, frozen=True, kw_only=True):
     no_gold: int = 0
     """The question's gold documents are not known."""
     no_prompts: int = 0
-    """What stood in the prompts is not recorded, so that nobody knows whether gold was seen."""
+    """No recorded prompt tells whether gold was seen: what stood in it is not kept, or says nothing of the passages."""
     no_facts: int = 0
     """Made by an earlier version, or imported: their facts are still to be derived."""
 

@@ -142,7 +142,7 @@ def unknown_words(unknown: UnknownFacts) -> str:
     if unknown.no_gold:
         parts.append(f"{number_of(unknown.no_gold, 'attempt')} with no gold documents known")
     if unknown.no_prompts:
-        parts.append(f"{number_of(unknown.no_prompts, 'attempt')} whose prompts are not recorded")
+        parts.append(f"{number_of(unknown.no_prompts, 'attempt')} of which no recorded prompt tells what was seen")
     if unknown.no_facts:
         parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps are not indexed")
     return f"Not judged by this filter: {', '.join(parts)}." if parts else ""
