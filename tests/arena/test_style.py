@@ -39,6 +39,7 @@ def test_a_preference_for_length_is_taken_out_of_the_ratings():
     assert len(found.effects) == 1  # what does not vary is left out
 
 
+@pytest.mark.slow
 def test_it_agrees_with_statsmodels():
     sm = pytest.importorskip("statsmodels.api")
     matches = played([0.6, 0.0, -0.6], 500, questions=80)

@@ -165,7 +165,7 @@ with Store(Path(sys.argv[1])) as store:
 """
 
 
-@pytest.mark.parametrize("deletes", [1, 2, 3])
+@pytest.mark.parametrize("deletes", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))])
 async def test_killed_in_the_middle_it_has_removed_nothing(tmp_path: Path, deletes: int) -> None:
     with Store(tmp_path) as store:
         first, _ = await two_runs(store)

@@ -152,6 +152,7 @@ def test_killed_in_the_middle_on_postgresql(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["sqlite", "postgresql"])
+@pytest.mark.slow
 def test_who_opens_meanwhile_waits_and_finds_it_done(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

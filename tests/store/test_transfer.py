@@ -357,7 +357,7 @@ with Store(__import__("pathlib").Path(sys.argv[1])) as store, open_source(sys.ar
 """
 
 
-@pytest.mark.parametrize("batches", [0, 2, 6, 9, 12])
+@pytest.mark.parametrize("batches", [0, 12, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 6, 9))])
 def test_killed_in_the_middle_leaves_whole_runs_and_goes_on(
     store: Store, file: Path, tmp_path: Path, batches: int
 ) -> None:

@@ -59,6 +59,7 @@ def test_all_kinds_of_lists_are_there(searched):
     assert len(lists.windows[0]) == 3
 
 
+@pytest.mark.slow
 def test_many_equal_scores_are_thinned_out(tmp_path):
     """Ties far beyond k: what is kept meanwhile is scored and cut back, of equal ones the first stay."""
     searcher = _open(tmp_path / "ties", ["a b", "a c", "a d a", "e"] * 8_000, "bm25[analyser=plain,b=0]")

@@ -67,6 +67,7 @@ def listed(browser):
     )
 
 
+@pytest.mark.slow
 def test_the_same_words_choose_the_same_attempts(browser, written, store, two_runs):
     browser.open(written(two_runs))
     index_missing(store, two_runs)

@@ -241,6 +241,7 @@ def test_it_prints_the_sections_and_not_the_browser(browser, written, two_runs, 
     assert "What can be typed" not in text
 
 
+@pytest.mark.slow
 def test_many_attempts_are_drawn_only_where_they_are_looked_at(browser, written, store):
     asked = questions(3000)
     run = add_run(store, "one", asked, [index % 2 for index in range(3000)])
