@@ -112,7 +112,8 @@ def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str
             'the field that takes a model in its file: model_field = "config.model".'
         )
     if set_ and apart:
-        tell(f"{said} is not for {', '.join(apart)}: models are asked there by its own code.")
+        verb = "are" if len(set_) > 1 else "is"
+        tell(f"{said} {verb} not for {', '.join(apart)}: models are asked there by its own code.")
     if request.corpus and len(own) == len(opened):
         raise UserError(
             f"--corpus has no effect on {', '.join(own)}: searches are made there by its own code. Leave it out."

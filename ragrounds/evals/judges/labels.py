@@ -110,7 +110,7 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
         return fleiss_kappa(list(self.items.values())) if whole else None
 
 
-class JudgeAgreement(Struct, frozen=True, kw_only=True):
+class JudgeAgainstPeople(Struct, frozen=True, kw_only=True):
     """One judge, by its own replies, against the majority of people."""
 
     judge: str
@@ -126,7 +126,7 @@ class LabelAgreement(Struct, frozen=True, kw_only=True):
     """The verdicts are those of a majority of several judges."""
     undecided_judges: int = 0
     """Of `judge.missing`, items on which the judges of the panel have no majority."""
-    judges: tuple[JudgeAgreement, ...] = ()
+    judges: tuple[JudgeAgainstPeople, ...] = ()
     """Every judge whose replies the journal holds, by itself."""
     unmatched: int
     """Items labelled by people that the judge has no verdict on; they are in no figure."""
@@ -232,7 +232,7 @@ def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> LabelA
     )
 
 
-def judge_agreements(recorded: Sequence[RecordedVerdicts], labels: HumanLabels) -> tuple[JudgeAgreement, ...]:
+def judge_agreements(recorded: Sequence[RecordedVerdicts], labels: HumanLabels) -> tuple[JudgeAgainstPeople, ...]:
     """Each judge's own verdicts against the majority of people."""
 
     def alone(said: RecordedVerdicts) -> Agreement | None:
@@ -242,7 +242,7 @@ def judge_agreements(recorded: Sequence[RecordedVerdicts], labels: HumanLabels) 
         except ValueError:  # no item has both
             return None
 
-    return tuple(JudgeAgreement(judge=said.judge, agreement=alone(said)) for said in recorded)
+    return tuple(JudgeAgainstPeople(judge=said.judge, agreement=alone(said)) for said in recorded)
 
 
 def disputed_labels(
