@@ -71,7 +71,7 @@ class FaissForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Inverted lists that a question looks into; by default an eighth, 16 or more."""
     ef_search: int = 0
     """Candidates that a walk through the graph keeps; by default 128, and not fewer than are asked for."""
-    rerank: int = 8
+    rerank: int = 12
     """Candidates for each passage that is asked for, ordered anew by the stored vectors; 0: their order stays."""
 
     def __post_init__(self) -> None:
