@@ -91,7 +91,7 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
     """
     from ragrounds.records import Asked
 
-    with opened_runs(reference, settings) as (_, [run]):
+    with opened_runs(reference, settings, newest=True) as (_, [run]):
         pass
     if run.origin == "imported":
         raise UserError(f"The run {run.id} was imported: there is nothing to resume.")

@@ -104,7 +104,7 @@ def retry(
         raise UserError(f"{len(names):,} runs were named, and attempts of one are made again.")
     choice = RetryChoice(statuses=texts(status), faults=texts(fault), answer_statuses=texts(answer_status))
     heard = run_listener(listener, progress)
-    with opened_runs(names, chosen) as (store, [found]):
+    with opened_runs(names, chosen, newest=True) as (store, [found]):
         plan = plan_retry(store, found, choice)
         heard.message(plan_text(plan))
         if dry_run or not plan.attempts:
@@ -127,7 +127,7 @@ def retry(
     with chdir(asked.folder) if Path(asked.folder).is_dir() else nullcontext(), begun_runs(given) as replay:
         replay.make_again(plan.attempts)
         result = replay.result(finish(replay.carry_out()))
-    with opened_runs(names, chosen) as (store, [found]):
+    with opened_runs(plan.run, chosen) as (store, [found]):
         became, costs = made_again(store, found, plan)
     return RetryResult(
         settings=chosen,

@@ -199,7 +199,8 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
         rr.load("vanilla_rag[top_k=8]").to_pandas("passages")
 
     Args:
-        run: its id, the beginning of one, an agent's text (then the newest of that agent), or a result of one run.
+        run: its id, the beginning of one, an agent's text (then the newest complete one of that agent), or a result of
+            one run.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:

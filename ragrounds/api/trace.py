@@ -377,7 +377,7 @@ def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -
 
 def _runs(store: Store, references: Sequence[str], attempt: str | None) -> list[Run]:
     if references:
-        named = [store.run(name) for name in references]
+        named = store.named(references)
         named += [_place(store, attempt)[0]] if attempt is not None else []
         return list({run.id: run for run in named}.values())
     known = store.runs()

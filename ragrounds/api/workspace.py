@@ -50,14 +50,17 @@ def user_settings() -> Settings:
 
 def open_store(settings: Settings, say: Callable[[str], None] | None = None) -> Store:
     """The store that the settings name: PostgreSQL, or a SQLite file in the home folder. `say` is told where it does
-    not answer any more and is waited for; without it, standard error is."""
+    not answer any more and is waited for, and which of several runs a name was taken for; without it, standard error
+    is."""
     from ragrounds.evals.store.store import Store
 
     return Store(settings.home, settings.store, patience=settings.store_patience, say=say or _say)
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    from ragrounds.ui.text import safe
+
+    print(safe(text, 2000), file=sys.stderr, flush=True)  # noqa: T201
 
 
 class HasRuns(Protocol):
@@ -113,8 +116,11 @@ def chosen_settings(settings: Settings | None = None, home: str | Path | None = 
 
 
 @contextmanager
-def opened_runs(references: RunsGiven, settings: Settings | None = None) -> Iterator[tuple[Store, list[Run]]]:
-    """The user's store while the block lasts, and the runs that are named, in their order.
+def opened_runs(
+    references: RunsGiven, settings: Settings | None = None, *, newest: bool = False
+) -> Iterator[tuple[Store, list[Run]]]:
+    """The user's store while the block lasts, and the runs that are named, in their order; `newest`: of several that a
+    name fits the newest, complete or not.
 
     Scores that another version of a scorer made are made again, where that asks no model.
 
@@ -125,7 +131,7 @@ def opened_runs(references: RunsGiven, settings: Settings | None = None) -> Iter
 
     names = run_names(references)
     with open_store(settings or user_settings()) as store:
-        found = store.named(names)
+        found = store.named(names, newest=newest)
         for run in found:
             refresh_scores(store, run)
         yield store, found

@@ -105,7 +105,7 @@ def gather_lineup(
     Raises:
         UserError: fewer than two systems, the same run twice, questions that differ, or none of them long.
     """
-    runs = [store.run(text) for text in references]
+    runs = store.named(references)
     for run in runs:
         if sum(other.id == run.id for other in runs) > 1:
             raise UserError(f"The run {run.id} is named twice. A system cannot play against itself.")

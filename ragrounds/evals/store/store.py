@@ -38,6 +38,7 @@ from ragrounds.evals.store.database import (
     upsert,
     writing_failed,
 )
+from ragrounds.evals.store.meant_runs import made_attempts, meant_line, meant_runs
 from ragrounds.evals.store.patience import PATIENCE, Patience, Say, again, lost
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.shown_names import kept_names
@@ -62,7 +63,8 @@ class Store:
         home: the folder of the store and of what belongs to it.
         url: of a PostgreSQL store; ``None``: ``home/store.sqlite``.
         patience: seconds for which a PostgreSQL that was reached and does not answer any more is waited for.
-        say: called, in any thread, with a line when that happens.
+        say: called with a line when that happens, in any thread, and when a name that fits several runs is taken for
+            one of them.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Store:
     ) -> None:
         self.home = home
         self.engine = open_engine(home, url)
+        self._say = say
         self._patience = None if url is None else Patience(self.engine, self.place, patience, say)
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None
@@ -162,27 +165,38 @@ class Store:
         row = self._read(statement).first()
         return run_of(row.body) if row else None
 
-    def run(self, reference: str) -> Run:
-        """A run by its id, the beginning of its id, or its agent's text: then the newest of that agent that has
-        attempts, or the newest of all where none has. Last by the name that was kept for it: the newest of that name.
+    def run(self, reference: str, *, newest: bool = False) -> Run:
+        """A run by its id, the beginning of its id, its agent's text, or the name that was kept for it. Of several that
+        fit the one that :func:`ragrounds.evals.store.meant_runs.meant_runs` says, and a line says which.
+
+        Args:
+            reference: one of these.
+            newest: of several the newest is meant, complete or not.
 
         Raises:
-            UserError: none, or more than one run whose id begins like this.
+            UserError: none, or runs of several agents whose ids begin like this.
         """
-        return self.named([reference])[0]
+        return self.named([reference], newest=newest)[0]
 
-    def named(self, references: Iterable[str]) -> list[Run]:
-        """Runs as :meth:`run` finds each; all are read once.
+    def named(self, references: Iterable[str], *, newest: bool = False) -> list[Run]:
+        """Runs as :meth:`run` finds each, those of names that are given together on the same questions where there are
+        such; all are read once.
 
         Raises:
-            UserError: a reference to none, or to more than one run whose id begins like this.
+            UserError: a reference to none, or to runs of several agents whose ids begin like this.
         """
-        runs = self.runs()
+        names, runs = list(references), self.runs()
         by_id = {run.id: run for run in runs}
-        return [by_id.get(reference) or self._named(reference, runs) for reference in references]
-
-    def _named(self, reference: str, runs: Sequence[Run]) -> Run:
-        return self.fitting(reference, runs)[-1]
+        fitting = [[by_id[name]] if name in by_id else self.fitting(name, runs) for name in names]
+        if all(len(found) == 1 for found in fitting):
+            return [found[0] for found in fitting]
+        with self.engine.connect() as connection:
+            made = made_attempts(connection, [run for found in fitting for run in found])
+        meant = [found[-1] for found in fitting] if newest else meant_runs(fitting, made)
+        for name, run, found in zip(names, meant, fitting, strict=True):
+            if len(found) > 1:
+                self._say(meant_line(name, run, found, made))
+        return meant
 
     def fitting(self, reference: str, runs: Sequence[Run]) -> list[Run]:
         """The runs that a reference may mean, oldest first: one where it is an id or the beginning of one alone; all of
@@ -205,6 +219,10 @@ class Store:
             called = {run for run, name in kept_names(self.engine).items() if name == reference}
             if found := [run for run in runs if run.id in called]:
                 return found
+        if not named:
+            begun_so = [run for run in runs if run.id.startswith(reference)]
+            if len({run.agent for run in begun_so}) == 1 and reference not in {run.id for run in begun_so}:
+                return begun_so
         return [find_run(runs, reference, self.place)]
 
     def remove(self, run: Run) -> None:
