@@ -71,7 +71,11 @@ def none_words(found: ScorerFinding) -> str:
     """That no two runs differ, and by what."""
     if found.interval:
         return "the interval of the difference, which alone decides, holds 0"
-    return "no two runs differ by the tests"
+    said = "no two runs differ by the tests"
+    if not found.beside:
+        return said
+    whose = "the difference" if found.tests == 1 else number_of(found.beside, "difference")
+    return f"{said}, which decide; the interval of {whose} leaves 0 out"
 
 
 def equal_words(found: ScorerFinding, names: Mapping[str, str]) -> str:

@@ -372,3 +372,61 @@ def test_how_attempts_ended_is_counted_over_every_kind_of_question(store):
     # A score is about the questions of its scorer, and so is what it is set against.
     assert checked(store, [run], "accuracy(one) > 0.5").questions == 3
     assert checked(store, [run], "accuracy(one) - failed(one) > 0.5").questions == 3
+
+
+@pytest.mark.parametrize(
+    ("claim", "decision"),
+    [
+        ("accuracy(whole) - accuracy(killed) > 10% @ 95%", "cannot tell"),
+        ("separated(whole, killed) @ 95%", "cannot tell"),
+        ("accuracy(killed) < 50% @ 95%", "cannot tell"),
+        ("accuracy(killed) < 50%", "cannot tell"),
+        ("accuracy(killed) > 99% @ 95%", "fails"),  # whatever the open attempts come to
+        ("accuracy(killed) > 95%", "fails"),  # 2 of 4 were wrong: at best 18 of 20
+        ("accuracy(killed) >= 10%", "holds"),
+        ("failed(killed) <= 0", "cannot tell"),
+        ("failed(killed) <= 80%", "holds"),
+        ("cost(killed) < 1", "cannot tell"),  # nothing bounds it
+        ("accuracy(whole) > 50% @ 95%", "holds"),  # the other run's open attempts are not its own
+    ],
+)
+def test_open_attempts_keep_a_claim_open(store, claim, decision):
+    asked = questions(20)
+    runs = [
+        add_run(store, "whole", asked, [1] * 19 + [0]),
+        add_run(store, "killed", asked, [1, 1, 0, 0] + [...] * 16),
+    ]
+    (verdict,) = check_claims(store, runs, [claim])
+    assert verdict.decision == decision
+    said = "16 of 20 attempts of killed-run are open: they could turn this"
+    assert (said in verdict.conditions[0].reason) == (decision == "cannot tell")
+
+
+def test_runs_are_not_apart_both_ways_round(store):
+    asked = questions(200)
+    runs = [add_run(store, "whole", asked, [1] * 100 + [0] * 100), add_run(store, "begun", asked, [...] * 200)]
+    # Apart with every open attempt wrong, and with every one right, but not in between.
+    assert checked(store, runs, "separated(whole, begun) @ 95%").decision == "cannot tell"
+
+
+def test_one_failed_attempt_of_many_turns_nothing(store):
+    asked = questions(100)
+    run = add_run(store, "one", asked, [0] + [1] * 99, status={0: "failed"})
+    assert checked(store, [run], "accuracy(one) > 90% @ 95%").decision == "holds"
+    assert checked(store, [run], "failed(one) < 2%").decision == "holds"  # it failed: nothing is open about that
+    assert checked(store, [run], "cost(one) < 1").decision == "holds"
+    assert checked(store, [run], "accuracy(one) < 99.5%").decision == "cannot tell"
+
+
+def test_runs_are_apart_where_the_test_of_the_summary_says_so(store):
+    asked = questions(5)
+    runs = [add_run(store, "one", asked, [0] * 5), add_run(store, "two", asked, [1] * 5)]
+    (pair,) = compare(store, runs).tables[0].pairs
+    assert pair.tests.low > 0
+    assert pair.tests.p_mcnemar == 0.0625
+    found = checked(store, runs, "separated(one, two) @ 95%")
+    assert (found.decision, found.reason) == (
+        "cannot tell",
+        "the interval leaves 0 out, the test does not: McNemar p 0.0625",
+    )
+    assert checked(store, runs, "separated(one, two) @ 90%").decision == "holds"

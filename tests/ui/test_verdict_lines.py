@@ -104,3 +104,12 @@ def test_it_stands_above_the_tables(store):
     text = console.export_text()
     assert text.startswith("strict: #2 b is ahead of the other")
     assert text.index("is ahead") < text.index("outcomes and cost")
+
+
+def test_an_interval_that_leaves_0_out_beside_a_test_that_does_not_is_said(store):
+    asked = questions(5)
+    runs = [add_run(store, name, asked, [value] * 5) for name, value in (("a", 0), ("b", 1))]
+    assert told(compare(store, runs)) == [
+        "strict: #2 b has the best figure, 100.00; no two runs differ by the tests, which decide; the interval of the "
+        "difference leaves 0 out."
+    ]

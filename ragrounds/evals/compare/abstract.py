@@ -47,6 +47,8 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     """Runs that the best is not told from, in the order of the comparison."""
     interval: bool = False
     """Whether the interval of the one pair decides, as no test fits the scores."""
+    beside: int = 0
+    """Where no two runs differ by the tests: pairs whose interval leaves 0 out all the same."""
     tests: int
     """Pairs of the table: what the correction is over."""
     mde: float | None = None
@@ -149,6 +151,9 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
         open=turnable,
         untold=untold,
         interval=by_interval(table),
+        beside=sum(
+            one.tests.low is not None and (one.tests.low > 0 or (one.tests.high or 0.0) < 0) for one in table.pairs
+        ),
         tests=len(table.pairs),
         mde=_mde(table, best.run, untold, lines),
     )

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
+from ragrounds.evals.compare.claim_bounds import OpenShare, at_end, open_share
 from ragrounds.evals.compare.claims import (
     Claim,
     ClaimedSum,
@@ -30,7 +31,7 @@ from ragrounds.evals.compare.claims import (
     resolved,
 )
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
-from ragrounds.evals.compare.figures import design, outcomes_in, ratio_estimate
+from ragrounds.evals.compare.figures import design, outcomes_in, paired, ratio_estimate
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
@@ -47,6 +48,7 @@ _COSTS: Mapping[str, CostMeasure] = {
     "calls": "calls",
     "seconds": "seconds",
 }
+_SCORES = ("accuracy", "score")
 
 
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
@@ -161,15 +163,17 @@ class _Assertions:
         kept = [one for one in asked if all(values.get(one.id) is not None for _, values in columns)]
         if not kept:
             return _undecided(condition, shown, "no question has a score")
-        made = self._estimate(condition, kept, [values for _, values in columns])
-        if made is None:
+        judged = self._judged(condition, kept, [values for _, values in columns])
+        if judged is None:
             return _undecided(condition, shown, "there is nothing to count")
+        made, decision, reasons = judged
         missing = len(asked) - len(kept)
-        reasons = [f"{missing:,} questions have no score and are left out"] if missing else []
+        reasons += [f"{missing:,} questions have no score and are left out"] if missing else []
         if made.low is None:
             reasons.append("the questions are too few, or their values too much alike, for an interval")
+        if decision != "cannot tell" and (turned := self._turned(condition, asked, kept, columns, decision)):
+            decision, reasons = "cannot tell", [turned, *reasons]
         low, high = shown.interval(made.low, made.high)
-        decision = decide(condition, made.value, made.low, made.high)
         against, alike = ([], 0) if decision == "holds" else _against(condition, [one.id for one in kept], columns)
         return ConditionVerdict(
             decision=decision,
@@ -185,6 +189,68 @@ class _Assertions:
             against_count=len(against),
             alike=alike,
         )
+
+    def _judged(
+        self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]
+    ) -> tuple[Estimate, Decision, list[str]] | None:
+        """A condition's estimate with its decision, and why nothing can be told; ``None``: nothing to count. Of two
+        runs that are to be apart, McNemar's test must say so too, where there is one: as in a summary."""
+        made = self._estimate(condition, kept, columns)
+        if made is None:
+            return None
+        decision = decide(condition, made.value, made.low, made.high)
+        if not condition.apart or decision != "holds":
+            return made, decision, []
+        tests = paired(kept, columns[0], columns[1], self.seed, described(self.scorer), self.basis.epochs)
+        if tests.p_mcnemar is None or tests.first_only is None or tests.second_only is None:
+            return made, decision, []
+        one_side = (tests.second_only - tests.first_only) * (tests.difference or 0.0) > 0
+        if tests.p_mcnemar < 1 - (condition.level or 0.95) and one_side:
+            return made, decision, []
+        return made, "cannot tell", [f"the interval leaves 0 out, the test does not: McNemar p {tests.p_mcnemar:.4f}"]
+
+    def _turned(
+        self,
+        condition: Condition,
+        asked: Sequence[Question],
+        kept: Sequence[Question],
+        columns: Sequence[tuple[float, Values]],
+        decision: Decision,
+    ) -> str:
+        """Why attempts that are still open could turn a decision; empty: they could not."""
+        open_ = [self._open(term, asked) for term in condition.terms]
+        if not any(one.count for one in open_):
+            return ""
+        counts = {
+            term.run: f"{one.count:,} of {one.of:,} attempts of {term.run} are open"
+            for term, one in zip(condition.terms, open_, strict=True)
+            if one.count
+        }
+        said = f"{' and '.join(counts.values())}: they could turn this"
+        unbounded = any(
+            one.count and (_of_corpus(values) or not self._is_share(term))
+            for term, one, (_, values) in zip(condition.terms, open_, columns, strict=True)
+        )
+        if unbounded:
+            return said
+        signs = set()
+        for up in (False, True):
+            ends = [at_end(factor, values, one, up) for (factor, values), one in zip(columns, open_, strict=True)]
+            judged = self._judged(condition, kept, ends)
+            if judged is None or judged[1] != decision:
+                return said
+            signs.add(judged[0].value > 0)
+        return said if condition.apart and len(signs) > 1 else ""
+
+    def _open(self, term: Term, asked: Sequence[Question]) -> OpenShare:
+        scores = term.measure in _SCORES
+        return open_share(self.basis.summaries[term.run], asked, self.basis.epochs, term.measure, scores)
+
+    def _is_share(self, term: Term) -> bool:
+        """Whether a measure lies between 0 and 1."""
+        if term.measure in _SCORES:
+            return described(self.scorer).unit == "percent"
+        return term.measure not in _COSTS
 
     def _rounds(self, condition: Condition, named: Sequence[str]) -> Sequence[QuestionRound]:
         """The draws of runs that ended early that a condition is about."""
@@ -223,16 +289,13 @@ class _Assertions:
 
     def _shares(self, condition: Condition) -> bool:
         """Whether every measure lies between 0 and 1."""
-        score = described(self.scorer).unit == "percent"
-        return all(
-            score if term.measure in ("accuracy", "score") else term.measure not in _COSTS for term in condition.terms
-        )
+        return all(self._is_share(term) for term in condition.terms)
 
     def _values(self, term: Term, asked: Sequence[Question]) -> Values | None:
         """Question id → the term's measure there; ``None``: not known of this run."""
         run, epochs = self.runs[term.run], self.basis.epochs
         attempts = self.basis.summaries[run.id]
-        if term.measure in ("accuracy", "score"):
+        if term.measure in _SCORES:
             return self.basis.values(self.scorer, run, asked)[0]
         if term.measure in _COSTS:
             costs = costs_of(run, attempts, _COSTS[term.measure], epochs)
