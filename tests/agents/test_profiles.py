@@ -110,6 +110,7 @@ def test_agents_of_other_papers_are_not_sampled_alike_in_silence():
         profiles.sampled("openai:m", ["direct", "vanilla_rag[profile=medrag]"], None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_a_run_as_published_samples_as_published_and_the_command_comes_first(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")

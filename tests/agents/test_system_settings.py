@@ -88,6 +88,7 @@ def _home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGROUNDS_HOME", str(home))
 
 
+@pytest.mark.slow
 def test_an_app_runs_with_its_dependencies_and_its_environment(app: Path) -> None:
     assert texts(run("langgraph.json:first-agent")) == {"word of the library from the file none"}
     os.environ["APP_WORD"] = "from the shell"
@@ -143,6 +144,7 @@ def test_a_file_without_a_system_is_told(tmp_path: Path, text: str, message: str
         read_card(str(tmp_path / "mine.toml"))
 
 
+@pytest.mark.slow
 def test_what_is_configured_stands_in_the_agent_s_text(app: Path) -> None:
     (app / "set.toml").write_text("[configurable]\nmodel = 'gpt-y'\ntags = ['a', 'b']\n[configurable.deep]\nx = 1\n")
     first = run("langgraph.json:first-agent", config=["model=gpt-x", "steps=3"])
@@ -155,6 +157,7 @@ def test_what_is_configured_stands_in_the_agent_s_text(app: Path) -> None:
     assert run(first.runs[0].agent).runs[0].id == first.runs[0].id, "its text is all of it"
 
 
+@pytest.mark.slow
 def test_the_options_of_the_command_line(app: Path, command: Command) -> None:
     os.chdir(app)
     ran = ("run", "--limit", "2", "--display", "none", "--agent", "langgraph.json:first-agent")

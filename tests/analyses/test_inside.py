@@ -99,6 +99,7 @@ def searching(store):
     return make_run(store, events, {id: text for id, (_, text) in ATTEMPTS.items()})
 
 
+@pytest.mark.slow
 def test_searches_by_their_order(store):
     run = searching(store)
     made = analyse("searches", store, [run], AnalysisOptions())

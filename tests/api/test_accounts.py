@@ -46,6 +46,7 @@ def same(found: tuple[float, float, int], paid: Account, uncached: float) -> Non
     assert found == (pytest.approx(paid.dollars()), pytest.approx(uncached), paid.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("mode", MODES)
 def test_runs_that_share_their_calls(server: Running, mode: JournalMode) -> None:
@@ -73,6 +74,7 @@ def test_runs_that_share_their_calls(server: Running, mode: JournalMode) -> None
     assert server.account() - start - whole == more, "what a run has is not asked again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judges", [["grader"], ["grader", "grader-mild"]], ids=["judge", "panel"])
 @pytest.mark.parametrize("mode", MODES)
 def test_judges(home: Path, grader: Running, mode: JournalMode, judges: list[str]) -> None:
@@ -110,6 +112,7 @@ def test_judges(home: Path, grader: Running, mode: JournalMode, judges: list[str
     same(booked(), grader.account() - start, 2 * whole.dollars() + more.dollars())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_arenas(home: Path, grader: Running, mode: JournalMode) -> None:
     start = grader.account()
@@ -146,6 +149,7 @@ def test_arenas(home: Path, grader: Running, mode: JournalMode) -> None:
     assert found == (pytest.approx(paid.dollars()), pytest.approx(uncached), paid.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_benchmarks_that_are_built(command: Cli, tmp_path: Path, mode: JournalMode) -> None:
     fates = ["kept", "bad timeline", "once question", "none"]
@@ -176,6 +180,7 @@ def test_benchmarks_that_are_built(command: Cli, tmp_path: Path, mode: JournalMo
         same(booked(), server.account(), whole.dollars() + uncached.dollars())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_retrieval_by_servers(home: Path, tmp_path: Path, mode: JournalMode) -> None:
     folder = tmp_path / "set"

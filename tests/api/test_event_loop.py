@@ -120,6 +120,7 @@ async def timed_out(task: asyncio.Task[rr.RunResult], server: Running) -> None:
         await task
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
 async def test_a_cancelled_task_keeps_what_ended(home: Path, how: str) -> None:
     with openai_server("--latency", "0.5") as server:
@@ -216,6 +217,7 @@ def test_loops_stay_open_so_that_what_a_graph_keeps_serves_the_next_call(server:
     assert len(set(said)) == 1
 
 
+@pytest.mark.slow
 def test_models_of_langchain_serve_one_loop_after_the_other(
     server: Running, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

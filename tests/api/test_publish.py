@@ -201,6 +201,7 @@ def test_a_digest_says_which_question_and_answer_to_whoever_has_them(home: Path,
         assert f"SHA-256 {hashlib.sha256(written.encode()).hexdigest()}" in found
 
 
+@pytest.mark.slow
 def test_pages_of_attempts_are_kept_until_what_they_show_changes(filled: Path, tmp_path: Path) -> None:
     def call(**more: str) -> tuple[int, dict[str, int]]:
         made = rr.publish(tmp_path / "site", progress=False, **more)

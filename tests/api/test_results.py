@@ -58,6 +58,7 @@ def page(result: rr.Result) -> Elements:
     return elements
 
 
+@pytest.mark.slow
 def test_text_is_what_the_command_prints(command: Cli) -> None:
     made = command("run", "--agent", "direct", "--agent", "vanilla_rag[top_k=2]", "--limit", "6", "--display", "none")
 
@@ -175,6 +176,7 @@ print(run is rr.run)
 """
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_nothing_else() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr

@@ -65,6 +65,7 @@ def the_run(store: Store):
     return run
 
 
+@pytest.mark.slow
 def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
     command: Cli, home: Path, server: Scripted, options: list[str]
 ) -> None:
@@ -143,6 +144,7 @@ class Seen(rr.RunListener):
         return super().progress(progress, pilot=pilot)
 
 
+@pytest.mark.slow
 def test_what_is_paid_is_what_the_server_was_paid_for(home: Path, server: Scripted) -> None:
     """Three attempts fail and two are empty, and all that was asked for them stands in the accounts."""
     home.mkdir(parents=True, exist_ok=True)
@@ -188,6 +190,7 @@ def test_a_budget_that_ends_a_retry_leaves_the_rest_to_be_made(
     assert server.calls == LIMIT + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "option", "word"),
     [("E", "--answer-status", "unreadable"), ("I'm sorry, but I can't help with that.", "--answer-status", "refused")],
@@ -241,6 +244,7 @@ def test_good_calls_of_the_attempt_are_not_paid_again(command: Cli, home: Path) 
             assert total.failed == 0
 
 
+@pytest.mark.slow
 def test_other_agents_that_share_a_call_keep_the_first_reply(command: Cli, home: Path, server: Scripted) -> None:
     """Two runs ask the same: the retry of one changes nothing for a later run of the other."""
     options = ["--limit", str(LIMIT), "--model", "openai:m", "--base-url", server.url, "--display", "none"]

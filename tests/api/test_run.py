@@ -39,6 +39,7 @@ def test_a_run_is_a_record_and_nothing_is_printed(capfd: pytest.CaptureFixture[s
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_a_retriever_for_all_agents_is_that_of_their_text() -> None:
     """It is no other run than the agent's whose text names the retriever, and what names its own keeps it."""

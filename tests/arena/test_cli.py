@@ -91,6 +91,7 @@ def test_adaptive_ends_early(run, judges):
     assert 3 * 8 <= report["axes"][0]["matches"] <= 60
 
 
+@pytest.mark.slow
 def test_votes_from_a_file_and_from_the_keyboard(run, judges, tmp_path):
     run(*PLAY)
     votes = tmp_path / "votes.csv"
@@ -150,6 +151,7 @@ def test_answers_that_changed_are_told(run, judges, home):
         run("show")
 
 
+@pytest.mark.slow
 def test_another_model_that_judges_is_noted(command, home):
     stage(home, 4).close()
     play = ("arena", "play", "strong", "weak", "--schedule", "full", "--tries", "1", "--resamples", "100", "--json")

@@ -244,6 +244,7 @@ def test_synonym_triples(command: Cli, server: Running, tmp_path: Path) -> None:
     assert -1 <= json.loads(scored.stdout)["Pearson"] <= 1
 
 
+@pytest.mark.slow
 def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: Running, tmp_path: Path) -> None:
     folder = data / "beir" / "zh_meddialog_im"
     pairs = [{"term": "高血压", "synonym": "血压升高症"}, {"term": "感冒", "synonym": "伤风"}]
@@ -273,6 +274,7 @@ def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: 
     assert "请写出用来检验" in traced
 
 
+@pytest.mark.slow
 def test_experts_fill_a_sheet_and_their_agreement_is_in_the_card(command: Cli, server: Running, tmp_path: Path) -> None:
     out = tmp_path / "labelled"
     options = [*labels(server, Source("sample", "sample", {}), out, at_once=4), "--sheet-size", "30", "--limit", "60"]

@@ -143,6 +143,7 @@ def test_from_questions_to_a_benchmark_that_is_replayed(
     assert row["statuses"] == {"completed": found["queries"]}
 
 
+@pytest.mark.slow
 def test_other_bounds_ask_no_model_again(command: Cli, server: Running, tmp_path: Path) -> None:
     out = tmp_path / "mined"
     strict = command(*mining(server, Source("sample", "sample", 40, 8, 4), out), "--json")

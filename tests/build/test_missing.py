@@ -259,6 +259,7 @@ def test_missing_labels_are_found_and_counted(command: Cli, tmp_path: Path, home
     assert before["nDCG@10"] != after["nDCG@10"]
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_documents_estimates_what_all_of_them_say(command: Cli, tmp_path: Path, home: Path) -> None:
     folder = tmp_path / "tiny"
     labelled = folder_of_the_sample(folder)

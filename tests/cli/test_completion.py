@@ -45,6 +45,7 @@ def runs(command: Cli) -> None:
     assert command("run", "--limit", "3", "--display", "none").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -93,6 +94,7 @@ def test_paths_follow_a_family(tmp_path: Path, ask: Ask) -> None:
     assert ask("ragrounds run --agent ./da") == ["./data/"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "beginning", ["compare", "show", "trace --format text", "runs rm", "export jsonl", "judge run"]
 )

@@ -81,6 +81,7 @@ def test_an_arena_ends_after_so_many_failures_keeps_what_was_paid_and_goes_on(co
     assert json.loads(whole.stdout)["axes"][0]["matches"] == 60
 
 
+@pytest.mark.slow
 def test_building_ends_after_so_many_failures_and_goes_on(command, grader, home, tmp_path, down, refused):
     build = ("build", "relevance-mining", "sample", "--corpus", "sample", "--retriever", "bm25", "--limit", "30")
     build += ("--model", "openai:grader-down", "--base-url", grader.url, "--display", "none", "--concurrency", "1")

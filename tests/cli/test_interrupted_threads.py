@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.servers.any_form import any_form
 
 SLOW = """
@@ -19,6 +21,7 @@ def answer(question: str) -> str:
 """
 
 
+@pytest.mark.slow
 def test_the_second_interrupt_ends_a_run_whose_threads_wait(tmp_path, home, monkeypatch):
     (tmp_path / "slow.py").write_text(SLOW)
     with any_form() as server:

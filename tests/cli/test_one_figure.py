@@ -40,6 +40,7 @@ def run(command: Cli, benchmark: str, *more: str) -> subprocess.CompletedProcess
     return command("run", "--benchmark", benchmark, "--agent", "direct", "--model", "baseline:extractive", *more)
 
 
+@pytest.mark.slow
 def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path: Path, home: Path) -> None:
     done = run(command, unequal, "--display", "json", "--json")
     assert done.returncode == 0, done.stderr
@@ -202,6 +203,7 @@ def counted(kind: str = "") -> tuple[int, int, int]:
     return seen["right"], seen["wrong"], seen["missed"]
 
 
+@pytest.mark.slow
 def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
     command: Cli, corpus: str, scripted: Scripted, tmp_path: Path
 ) -> None:
@@ -260,6 +262,7 @@ def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
     assert f">{shown}<" in found._repr_html_()
 
 
+@pytest.mark.slow
 def test_an_agent_that_always_finds_nothing_has_0(command: Cli, corpus: str, scripted: Scripted) -> None:
     # Texts without anything to find gave it full marks: every fifth document here.
     extract(command, corpus, scripted, "--display", "none")

@@ -54,6 +54,7 @@ HOLDS = (
 )
 
 
+@pytest.mark.slow
 def test_a_server_is_asked_once_and_then_never(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-3qW8planted7Zk1Lm9Xv2Bn5"
     pytester.makepyfile(
@@ -98,6 +99,7 @@ def test_a_server_is_asked_once_and_then_never(pytester: pytest.Pytester, monkey
     assert journals(pytester) == written
 
 
+@pytest.mark.slow
 def test_what_is_asked_differently_is_named_and_not_sent(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MARKED.format(claims=HOLDS, more=""))
     run(pytester, RECORD).assert_outcomes(passed=1)
@@ -140,6 +142,7 @@ def test_a_failure_shows_the_claim_the_questions_and_the_table(pytester: pytest.
     assert "| accuracy(vanilla\\_rag) &gt; 99% @ 95% | fails | " in summary
 
 
+@pytest.mark.slow
 def test_a_claim_that_cannot_be_told(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

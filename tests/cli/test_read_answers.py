@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Cli
 
 ALWAYS_RIGHT = '''
@@ -47,6 +49,7 @@ PHRASES = (
 )
 
 
+@pytest.mark.slow
 def test_a_graph_that_is_always_right_is_right_whatever_its_words(command: Cli, tmp_path: Path) -> None:
     agents = []
     for number, phrase in enumerate(PHRASES):

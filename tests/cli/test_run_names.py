@@ -34,6 +34,7 @@ def test_an_agents_name_means_its_newest_run_that_has_attempts(command: Cli) -> 
     assert made in command("compare", "direct", "--json").stdout
 
 
+@pytest.mark.slow
 def test_a_run_is_removed_by_its_id_alone(command: Cli) -> None:
     for more in ((), ("--new",)):
         assert command("run", "--agent", "direct", "--limit", "2", "--display", "none", *more).returncode == 0

@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
@@ -31,6 +32,7 @@ def lose(home: Path, *tables: sa.Table) -> None:
             connection.execute(sa.delete(table))
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_said_and_made(home: Path, command: Cli) -> None:
     made(home)
     done = command("runs", "index")
@@ -47,6 +49,7 @@ def test_what_is_missing_is_said_and_made(home: Path, command: Cli) -> None:
     assert "runs index" not in command("doctor", "--store").stdout
 
 
+@pytest.mark.slow
 def test_gc_makes_an_index_again_of_which_most_is_forgotten(home: Path, command: Cli) -> None:
     made(home)
     command("runs", "rm", "direct")

@@ -42,6 +42,7 @@ def asked(tmp_path, monkeypatch):
     return ask
 
 
+@pytest.mark.slow
 def test_run_then_show_in_every_format(asked, tmp_path) -> None:
     file = str(tmp_path / "mine.toml")
     ran = asked("run", file, "--display", "none")

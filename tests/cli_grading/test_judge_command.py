@@ -110,6 +110,7 @@ def test_an_unparsable_verdict_is_asked_for_again_and_then_missing(judge, home):
     assert (late["graded"]["calls"], late["graded"]["missing"], late["graded"]["cost_paid"]) == (10, 0, None)
 
 
+@pytest.mark.slow
 def test_a_judge_without_any_verdict_takes_no_score_away(judge, home):
     stage(home, "direct", ANSWERS)
     judge("direct", "--kind", "equivalence", "--judge", "openai:grader")

@@ -139,6 +139,7 @@ def test_one_of_two_nodes_is_killed_and_all_questions_are_answered_once(
     assert len(stats["answered_twice"]) <= 4, "no more than the lost node had in flight is asked again"
 
 
+@pytest.mark.slow
 def test_without_ray_or_without_a_cluster_there_is_one_clear_line(cli: Cli) -> None:
     told = cli("run", "--engine", "ray", RAY_ADDRESS="127.0.0.1:1", RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0")
     assert told.returncode == 2

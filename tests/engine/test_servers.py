@@ -126,6 +126,7 @@ def test_another_server_at_an_address_stops_the_command(command: Cli, home: Path
     assert run_ids(home) == runs
 
 
+@pytest.mark.slow
 def test_another_server_at_an_address_is_kept_apart(command: Cli, home: Path) -> None:
     began(command, port := str(free_port()))
     with serving("--port", port, root="/weights/b") as server:

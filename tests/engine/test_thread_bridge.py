@@ -37,6 +37,7 @@ async def test_a_loop_that_is_held_up_is_told_of_and_the_call_is_not_made(monkey
     assert await asyncio.to_thread(bridge.wait, one()) == 1, "it is open again"
 
 
+@pytest.mark.slow
 async def test_the_attempt_s_end_ends_what_its_threads_wait_for_and_takes_nothing_more() -> None:
     bridge, cancelled = ThreadBridge(), []
 

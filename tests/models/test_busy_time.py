@@ -84,6 +84,7 @@ def use(path: Path, begin: Any, seconds: float, out: Any) -> None:
     out.put(charge.seconds)
 
 
+@pytest.mark.slow
 def test_processes_share_the_time_of_one_server(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     begin, out = context.Barrier(3), context.Queue()

@@ -31,6 +31,7 @@ def made(n=300, noise=0.8, seed=1):
     return wanted, wanted + random.normal(0, 5 * noise, n), wanted + random.normal(0, noise, n)
 
 
+@pytest.mark.slow
 def test_the_interval_is_scipys_bootstrap():
     wanted, bad, _ = made()
     found, _ = correlations({"m": bad.tolist()}, wanted.tolist(), [str(n) for n in range(300)])

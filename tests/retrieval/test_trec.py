@@ -12,6 +12,7 @@ _id = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_s
 _score = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
+@pytest.mark.slow
 @given(run=st.dictionaries(_id, st.dictionaries(_id, _score, min_size=1), min_size=1))
 def test_a_run_that_was_written_is_read_with_its_order(run, tmp_path_factory):
     path = tmp_path_factory.mktemp("r") / "x.run"

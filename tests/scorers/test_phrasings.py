@@ -48,6 +48,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_no_text_holds_the_reader_up(piece):
     text = (piece * (1_000_000 // len(piece)))[:1_000_000]

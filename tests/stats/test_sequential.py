@@ -131,6 +131,7 @@ def simulated(simulations, questions, differing, difference, seed):
     return np.maximum.accumulate(capital, axis=1) >= math.log(20)
 
 
+@pytest.mark.slow
 def test_looking_after_every_question_rarely_separates_equals():
     # Where a test for a fixed number is looked at after every question, about a third is "separated" by 1,000.
     assert simulated(400, 1_000, 0.25, 0.0, seed=7)[:, -1].mean() <= 0.05

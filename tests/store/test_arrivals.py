@@ -71,6 +71,7 @@ def waiting(path: Path) -> int:
     return len(list(_read(path)))
 
 
+@pytest.mark.slow
 async def test_who_asks_the_same_meanwhile_waits_for_it(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         written(tmp_path, store.place)
@@ -120,6 +121,7 @@ def left(home: Path, place: str = "store", recorded: frozenset[str] = frozenset(
     return {key for key in (f"{number:064x}" for number in range(3)) if arrivals.take(key)}
 
 
+@pytest.mark.slow
 def test_what_the_store_holds_by_now_is_left_out_and_a_file_without_rest_goes(tmp_path: Path) -> None:
     written(tmp_path)
     keys = [f"{number:064x}" for number in range(3)]
@@ -129,6 +131,7 @@ def test_what_the_store_holds_by_now_is_left_out_and_a_file_without_rest_goes(tm
     assert files(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_record_that_was_cut_ends_the_file(tmp_path: Path) -> None:
     written(tmp_path)
     (path,) = files(tmp_path)

@@ -282,6 +282,7 @@ def test_orders(quiz: Pages) -> None:
     assert chosen(quiz, "made", "hops")[:8] == "s0 s4 s1"
 
 
+@pytest.mark.slow
 def test_the_next_that_fits_in_any_order(quiz: Pages) -> None:
     order = quiz.order("", "hops")
     for where in ("wrong", "gold found", "agent:seeker right", "failed"):
@@ -305,6 +306,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
         yield Pages(store, store.runs())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "expected"),
     [

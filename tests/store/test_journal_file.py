@@ -23,6 +23,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[rr.RunResult, Pa
     return result, folder / "calls.jsonl"
 
 
+@pytest.mark.slow
 def test_a_replay_from_the_file_gives_the_same_runs_and_the_same_file(
     recorded: tuple[rr.RunResult, Path], tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert text.count("[key]") == 4
 
 
+@pytest.mark.slow
 def test_the_command_writes_and_reads(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     assert command("run", "--agent", "direct", "--limit", "3", "--display", "none").returncode == 0
     done = command("journal", "write", "direct", "--out", "calls.jsonl")

@@ -51,6 +51,7 @@ def test_a_second_start_is_refused_in_one_line_until_the_first_has_ended(store: 
     assert held(store) == []
 
 
+@pytest.mark.slow
 def test_a_dead_owner_on_this_machine_is_taken_over_at_once(store: Store) -> None:
     script = (
         "import os, sys; from pathlib import Path; from ragrounds.evals.store.leases import Lease; "

@@ -67,6 +67,7 @@ def test_a_store_of_version_1_opens_with_all_it_holds(tmp_path: Path) -> None:
         check(again)
 
 
+@pytest.mark.slow
 def test_the_same_on_postgresql(url: str, tmp_path: Path) -> None:
     version_1_postgresql(url, tmp_path / "scratch")
     with Store(tmp_path, url) as old:
@@ -126,6 +127,7 @@ def slow_opening(home: Path, url: str = "", seconds: float = 60.0) -> subprocess
     return process
 
 
+@pytest.mark.slow
 def test_a_migration_killed_in_the_middle_leaves_the_version_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +144,7 @@ def test_a_migration_killed_in_the_middle_leaves_the_version_before(
         check(store)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_on_postgresql(url: str, tmp_path: Path) -> None:
     version_1_postgresql(url, tmp_path / "scratch")
     process = slow_opening(tmp_path, url)

@@ -38,6 +38,7 @@ def url(postgres: Restartable) -> str:
     return database(postgres.url)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["fast", "immediate"])
 async def test_a_run_outlives_a_restart_and_asks_nothing_twice(
     postgres: Restartable, url: str, tmp_path: Path, how: str

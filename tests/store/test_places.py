@@ -155,6 +155,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_an_agent_written_as_the_docs_do_is_exported_in_every_format(command: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(GRAPH)
     done = command("run", "--agent", "./mine.py:build", "--limit", "2", "--display", "none")

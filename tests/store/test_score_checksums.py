@@ -75,6 +75,7 @@ def test_every_value_is_read_as_it_was_written(tmp_path: Path, value: float | No
         assert read.value == value
 
 
+@pytest.mark.slow
 def test_scoring_again_mends_what_was_damaged(command: Cli, home: Path) -> None:
     assert command("run", "--agent", "direct", "--limit", "3", "--display", "none").returncode == 0
     before = command("compare", "direct", "--json").stdout

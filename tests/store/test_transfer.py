@@ -374,6 +374,7 @@ def test_killed_in_the_middle_leaves_whole_runs_and_goes_on(
 # The commands
 
 
+@pytest.mark.slow
 def test_the_commands_bring_a_run_with_equal_tables_and_no_call(
     command: Cli, home: Path, tmp_path: Path, server: Running
 ) -> None:

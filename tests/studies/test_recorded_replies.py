@@ -76,7 +76,7 @@ def test_replies_are_cells_and_are_shown_again(tmp_path: Path) -> None:
         assert cell.value == pytest.approx(100 * 4 / 6)
     assert (result.made, result.reused) == (0, 0)
     other = written(tmp_path, [*replies(letters), *[{**one, "setting": "rag"} for one in replies(letters)]])
-    (cell, _) = study(file, imported={"k = 1": other}, rows="k = 1", home=home, progress=False).table.cells
+    (cell,) = study(file, imported={"k = 1": other}, rows="k = 1", home=home, progress=False).table.cells
     assert (cell.state, "cot of m, rag of m" in cell.why) == ("lacks", True)
 
 

@@ -214,6 +214,7 @@ def test_what_has_no_effect_is_told(mine, name, set_, message):
         open_system(open_agent(f"{agent}[{set_}]").card)
 
 
+@pytest.mark.slow
 def test_an_engine_is_replayed_with_the_server_down_and_a_miss_is_named(mine, home, command):
     agent, server = mine("engine")
     options = ["run", "--agent", agent, "--limit", "2", "--display", "none"]

@@ -92,6 +92,7 @@ def test_any_text_can_be_analysed(text):
         assert all(isinstance(term, str) and term for term in analyser(name)(text))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_stems_agree_with_porters_later_code_on_a_real_vocabulary(data):
     porter = pytest.importorskip("nltk.stem.porter")

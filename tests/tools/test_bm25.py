@@ -223,6 +223,7 @@ def test_bm25s_gives_the_same_scores(data, tmp_path):
         np.testing.assert_allclose([ours.get(n, 0.0) for n in range(len(rows))], scores, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_scifact_agrees_with_anserini(data, tmp_path):
     """Anserini's flat index: nDCG@10 0.6789, R@100 0.9253, R@1000 0.9767."""

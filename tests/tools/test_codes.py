@@ -132,6 +132,7 @@ def test_a_retriever_in_a_file_goes_by_that_file(tmp_path, edit):
     assert retriever.spec_code(spec) != before
 
 
+@pytest.mark.slow
 def test_a_searcher_that_nobody_uses_is_let_go(tmp_path):
     opened = [open_searcher(f"bm25[k1={number}.5]", "sample", tmp_path) for number in range(3)]
     known = {id(searcher) for searcher in opened}

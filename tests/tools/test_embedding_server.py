@@ -51,6 +51,7 @@ async def test_tokens_that_cannot_be_true_are_unknown(kind: str) -> None:
     assert (vectors.shape, tokens) == ((3, 3), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "said", "asked"),
     [

@@ -399,6 +399,7 @@ def lives(engines: list[str], first: Rows, steps: list, chunker: str) -> None:
         assert len(opened_specs(kept.folder)) == len(engines)
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(DOCUMENTS, st.lists(STEP, min_size=1, max_size=4), st.sampled_from(["none", CUT]))
 def test_any_sequence_of_changes_is_a_fresh_build(first, steps, chunker):

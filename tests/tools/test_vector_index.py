@@ -56,6 +56,7 @@ def test_flat_search_is_exact_over_what_is_stored(metric, kept, monkeypatch):
     assert len(store.nearest(queries[0], 9_999)) == len(vectors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["sq8", "hnsw", "ivfpq,nlist=32,m=8,nprobe=12", "ivfpq,nlist=32,m=16,bits=4,nprobe=12,rerank=16"]
 )

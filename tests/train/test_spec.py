@@ -87,6 +87,7 @@ def test_a_file_that_is_none(tmp_path):
         read_training(tmp_path / "broken.toml")
 
 
+@pytest.mark.slow
 def test_help_names_the_commands(command):
     done = command("train", "--help")
     assert done.returncode == 0

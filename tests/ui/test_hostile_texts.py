@@ -75,6 +75,7 @@ def agent(tmp_path: Path) -> str:
     return json.dumps(f"./{name}:build")
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_texts_wherever_they_are_shown(command: Cli, agent: str, tmp_path: Path) -> None:
     made = command(
         *("run", "--agent", agent, "--agent", "direct", "--model", "baseline:extractive"),
