@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragrounds.evals.compare.abstract import ScorerFinding, finding
-from ragrounds.evals.compare.comparison import Comparison, RunFigures
+from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.conclusions import Conclusion
 from ragrounds.ui.text import TOO_FEW, figure_text, in_scale, number_of, percent, points
 
@@ -28,14 +28,21 @@ def verdict_lines(
     for table, _ in comparison.shown(scorers):
         found = finding(table)
         if found is not None and len(found.equal) == found.runs - 1 > 0:
-            yield f"{table.scorer}: {equal_runs(found)}."
+            yield f"{table.scorer}: {equal_runs(found)}{_unmade(table, short)}."
         elif found is not None:
             run, alone = found.best.run, found.kind == "alone"
             unscored = "" if alone else unscored_words(found.best, "of its questions ")
             who = names[run] if alone else f"{short[run]} {names[run]}"
-            yield f"{table.scorer}: {who} {verdict(found, short)}{unscored}."
+            yield f"{table.scorer}: {who} {verdict(found, short)}{unscored}{_unmade(table, {} if alone else short)}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
+
+
+def _unmade(table: ScorerTable, names: Mapping[str, str]) -> str:
+    """Which runs are not finished, behind what is said of the best; empty: all are."""
+    made = [(line, line.outcomes.get("not_run", 0), sum(line.outcomes.values())) for line in table.lines]
+    said = [f"{names[line.run] + ': ' if names else ''}{count:,} of {asked:,}" for line, count, asked in made if count]
+    return f"; not made yet, and counted as not correct: {listed(said)}" if said else ""
 
 
 def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:

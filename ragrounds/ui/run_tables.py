@@ -62,7 +62,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
                 *([searched.get(one.run.id, "")] if searched else []),
                 safe(one.run.benchmark),
                 safe(", ".join(one.models)),
-                in_scale(one.score, one.unit) + (f" {safe(one.scorer)}" if several and one.scorer else ""),
+                _score(one) + (f" {safe(one.scorer)}" if several and one.scorer else ""),
                 _done(one),
                 f"{one.failed:,}",
                 dollars(one.cost_paid),
@@ -96,11 +96,16 @@ def told_apart(runs: Sequence[RunOverview]) -> Iterator[str]:
     for one in runs:
         asked = f"{number_of(one.run.count, 'question')} of {safe(one.run.benchmark)}"
         epochs = f" × {one.run.epochs}" if one.run.epochs > 1 else ""
-        scored = f", {safe(one.scorer)} {in_scale(one.score, one.unit)}" if one.scorer else ""
+        scored = f", {safe(one.scorer)} {_score(one)}" if one.scorer else ""
         left = f", {_done(one)} done" if one.made < one.run.count * one.run.epochs else ""
         models = f", {safe(', '.join(one.models))}" if one.models else ""
         began = age(max(0.0, now - one.run.created))
         yield f"{safe(one.run.id)} ({asked}{epochs}{models}{scored}{left}, {began}{'' if began == 'now' else ' ago'})"
+
+
+def _score(one: RunOverview) -> str:
+    so_far = " so far" if one.so_far and one.score is not None else ""
+    return f"{in_scale(one.score, one.unit)}{so_far}"
 
 
 def _done(one: RunOverview) -> str:

@@ -11,13 +11,14 @@ from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.settings import Settings
+from ragrounds.ui.comparison_verdict import verdict_lines
+from ragrounds.ui.run_tables import runs_table, told_apart
 from tests.compare.making import add_run, questions
 
 CASES = {
     "one dataset": (questions(4), [1, 0, 1, 1], {}),
     "two datasets of different sizes": (questions(3) + questions(5, "x/two"), [1, 0, 1, 0, 0, 0, 0, 1], {}),
     "epochs": (questions(3), [[1, 0], [1, 1], [0, 0]], {"epochs": 2}),
-    "attempts that were not made": (questions(4), [1, ..., 1, ...], {}),
     "a judge that failed": (questions(4), [1, None, 1, 0], {}),
     "an answer that nobody scored": (questions(4), [1, "unscored", 1, 0], {}),
     "failed and capped": (questions(4), [1, 0, 0, 1], {"status": {1: "failed", 2: "capped"}}),
@@ -40,6 +41,22 @@ def test_the_figure_is_that_of_the_comparison(store: Store, case: str) -> None:
     assert found.seconds == pytest.approx(row.seconds)
     assert found.made == len(asked) * run.epochs - row.statuses.get("not_run", 0)
     assert found.failed == row.statuses.get("failed", 0) + row.statuses.get("capped", 0)
+
+
+def test_what_is_not_made_does_not_count_as_wrong(store: Store) -> None:
+    run = add_run(store, "one", questions(10), [1, 0, 1, 1] + [...] * 6)
+    epochs = add_run(store, "two", questions(4), [[1, 0], [1, ...], [..., ...], [1, 1]], epochs=2)
+    begun = add_run(store, "three", questions(4), [[1, ...]] * 4, epochs=2)
+    whole = add_run(store, "four", questions(4), [1, 0, 1, 1])
+    found = run_overviews(store, [run, epochs, begun, whole], {})
+    assert [(one.score, one.so_far) for one in found] == [(0.75, True), (0.75, True), (None, True), (0.75, False)]
+    lines = runs_table(found, 2.0).rows
+    assert [row[4] for row in lines] == ["75.00 so far", "75.00 so far", "-", "75.00"]
+    assert "strict 75.00 so far, 4/10 done" in next(told_apart(found))
+    (said,) = verdict_lines(compare(store, [run, whole], common=True), (), {run.id: "1", whole.id: "2"}, {})
+    assert "not made" not in said
+    (said,) = verdict_lines(compare(store, [run]), (), {run.id: "1"}, {run.id: "one"})
+    assert said.endswith("10 questions; not made yet, and counted as not correct: 6 of 10.")
 
 
 def test_a_run_without_attempts_has_no_figure(store: Store) -> None:

@@ -1,8 +1,9 @@
 """What a list of runs says of each: how far it is, its headline figure, what it cost.
 
 The figure is the one that :func:`ragrounds.evals.compare.comparison.compare` has for the run alone, without the
-interval, whose bootstrap takes most of a comparison's time. Sums are made by the database; questions of a set that
-several runs answered are read once.
+interval, whose bootstrap takes most of a comparison's time. Of a run that is not finished it is that of the questions
+whose attempts have all been made: there is nothing to say yet of the others. Sums are made by the database; questions
+of a set that several runs answered are read once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import comparison_basis
 from ragrounds.evals.compare.figures import design, figure
 from ragrounds.evals.compare.question_values import is_ratio
@@ -39,6 +41,8 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     """The headline scorer; empty: nothing is scored yet."""
     score: float | None = None
     """Its figure: a share where `unit` is ``percent``; ``None``: not known."""
+    so_far: bool = False
+    """Whether attempts are still to be made, so that the figure is of the questions that are done."""
     unit: str = "percent"
     cost_paid: float | None = 0.0
     """Dollars really paid; ``None``: not known."""
@@ -91,7 +95,9 @@ class _Reader:
                 seconds += row.seconds
         paid += [one.attempt.cost_paid for one in every_replaced(self.store, run)]
         made = sum(count for status, count in statuses.items() if status != "not_run")
-        scorer, score = self._score(run, number) if made else ("", None)
+        early = bool(early_stops(self.store, [run]))
+        so_far = made < run.count * run.epochs and not early
+        scorer, score = self._score(run, number, early, so_far) if made else ("", None)
         models = run.identity.get("models")
         asked = [str(model).partition("[")[0] for model in models.values()] if isinstance(models, Mapping) else []
         return RunOverview(
@@ -101,6 +107,7 @@ class _Reader:
             models=tuple(dict.fromkeys(asked)),
             scorer=scorer,
             score=score,
+            so_far=so_far,
             unit=described(scorer).unit if scorer else "percent",
             cost_paid=_sum(paid),
             cost_uncached=_sum(uncached),
@@ -123,7 +130,7 @@ class _Reader:
             .group_by(table.c.status)
         ).all()
 
-    def _score(self, run: Run, number: int) -> tuple[str, float | None]:
+    def _score(self, run: Run, number: int, early: bool, so_far: bool) -> tuple[str, float | None]:
         questions = self._set(run)
         present = [name for name in self._scorers(number) if described(name).needs_judge or self._valued(number, name)]
         headlines = headline_of(questions, present)
@@ -131,15 +138,15 @@ class _Reader:
             return "", None
         name = headlines[0].scorer
         scorer = described(name)
-        if is_ratio(scorer) or early_stops(self.store, [run]):
-            return name, self._whole(run, name)
+        if so_far or early or is_ratio(scorer):
+            return name, self._whole(run, name, early or so_far)
         sums, scored = self._sums(number, name)
         usual = {one.id for one in questions if scores_by_default(scorer, one)} if not scorer.needs_judge else set()
         if not scorer.needs_judge and not usual:
             usual = {one.id for one in questions if scorer.suits(one)}
         asked = [one for one in questions if one.id in usual or one.id in sums]
         if scored < self._completed(number, [one.id for one in asked], len(asked) == len(questions)):
-            return name, self._whole(run, name)
+            return name, self._whole(run, name, early)
         known = [one for one in asked if (found := sums.get(one.id)) is None or found[1]]
         if not known:
             return name, None
@@ -148,10 +155,12 @@ class _Reader:
             by_stratum[stratum].append(sums.get(question.id, (0.0, True))[0] / run.epochs)
         return name, sum(sum(values) / len(values) for values in by_stratum.values()) / len(by_stratum)
 
-    def _whole(self, run: Run, name: str) -> float | None:
-        """The figure as a comparison makes it."""
-        early = early_stops(self.store, [run])
-        basis = comparison_basis(self.store, [run], [], False, answered=bool(early))
+    def _whole(self, run: Run, name: str, answered: bool) -> float | None:
+        """The figure as a comparison makes it; with `answered` of the questions that all attempts were made at."""
+        try:
+            basis = comparison_basis(self.store, [run], [], False, answered=answered)
+        except UserError:  # no question is done in all its epochs
+            return None
         asked = basis.asked(name)
         return figure(asked, basis.values(name, run, asked)[0], {}, 0, described(name), basis.epochs).value
 
