@@ -10,6 +10,7 @@ from typing import ClassVar
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.events import Event, Key
 from textual.screen import Screen
 
 from ragrounds.errors import UserError, nearest
@@ -127,6 +128,12 @@ class TraceApp(App[None]):
         """Change between light and dark."""
         self.theme = DARK if self.theme == LIGHT else LIGHT
         self.memory.take_theme(self.theme)
+
+    async def on_event(self, event: Event) -> None:
+        """A note goes with the next key: it speaks of the screen on which it came."""
+        if isinstance(event, Key):
+            self.clear_notifications()
+        await super().on_event(event)
 
     async def action_quit(self) -> None:
         """End the viewer on an empty screen: resized meanwhile, tmux would keep what stands there."""

@@ -20,6 +20,8 @@ from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.views import VIEWS
 
 _ALWAYS = ("help",)
+_NAMED = 110
+"""Columns from which on every view has its name, whatever else is to be told."""
 _APART = 2
 """Cells between two keys."""
 
@@ -76,10 +78,11 @@ class TopLine(_Line):
         self.refresh()
 
     def render(self) -> Text:
-        """The views and as many parts as there is room for; where not all fit, the other views are numbers alone."""
+        """The views and as many parts as there is room for; where a narrow line has no room for all, the other views
+        are numbers alone."""
         width = self.size.width
         named = sum(len(key) + len(name) + 3 for key, name in VIEWS if name in self.views)
-        short = named + sum(cell_len(part) + 3 for part in self._parts) > width
+        short = width < _NAMED and named + sum(cell_len(part) + 3 for part in self._parts) > width
         line, self._places = Text(" ", no_wrap=True, overflow="crop"), []
         for key, name in VIEWS:
             if name not in self.views:

@@ -131,6 +131,8 @@ class CompareScreen(DetailActions, Screen[int | None]):
     ) -> None:
         super().__init__()
         self._seek, self._begin_listed = seek, listed
+        self._finding, self._waiting = False, 0
+        """Whether the questions on which they differ are still read, and how many steps in them were asked for."""
         self.attempt_list = attempt_list
         self.pages = attempt_list.pages
         left = self.pages.read([first])[0]
@@ -177,6 +179,7 @@ class CompareScreen(DetailActions, Screen[int | None]):
         runs = [self._run_of(place) for place in self.chosen]
         if (self.compared.first, self.compared.second) != tuple(runs) or not self.compared.found:
             self.compared = ComparedRuns(self.pages, runs[0], runs[1], ())
+            self._finding, self._waiting = True, 0
             self._find(runs[0], runs[1])
 
     def _run_of(self, place: int) -> int:
@@ -196,7 +199,8 @@ class CompareScreen(DetailActions, Screen[int | None]):
         answer(self, self._found, first, second, found)
 
     def _found(self, first: int, second: int, found: list[ScoreDifference]) -> None:
-        which = self.compared.which
+        which, waiting = self.compared.which, self._waiting
+        self._finding, self._waiting = False, 0
         self.compared = ComparedRuns(self.pages, first, second, found)
         self.compared.choose(which)
         # The list opens at the question that is shown, where it is in it.
@@ -206,13 +210,16 @@ class CompareScreen(DetailActions, Screen[int | None]):
         seek, self._seek = self._seek, False
         if seek and not rows:
             self._take_first()
+        if waiting:
+            self.action_next_difference(waiting)
 
     # Showing
 
     def _questions_changed(self) -> None:
         shown = self.compared.shown
         rows = self.query_one("#questions", Rows)
-        rows.border_title = f"{number_of(len(shown), 'question')}: {_TITLES[self.compared.which]}"
+        count = "still reading" if self._finding else number_of(len(shown), "question")
+        rows.border_title = f"{count}: {_TITLES[self.compared.which]}"
         self.texts.arrange(array("Q", (one.row for one in shown)), "", "asked")
         rows.show(len(shown), self.compared.row)
         self._show_position()
@@ -266,6 +273,8 @@ class CompareScreen(DetailActions, Screen[int | None]):
             return
         names, differing = self._names(), sum(line.difference != "same" for line in self.lines)
         parts = [f"{names[0]} | {names[1]}", f"{differing} of {number_of(len(self.lines), 'line')} differ"]
+        if self._finding and (self._waiting or self._seek):
+            parts.insert(1, "still reading on which questions they differ …")
         first, second = (read.summary for read in self.pair)
         if first.run.questions != second.run.questions:
             parts.append("their runs were asked different questions")
@@ -335,7 +344,12 @@ class CompareScreen(DetailActions, Screen[int | None]):
     # Keys
 
     def action_next_difference(self, step: int) -> None:
-        """Go to the next question on which the runs differ (for `step` -1 the one before), round the end."""
+        """Go to the next question on which the runs differ (for `step` -1 the one before), round the end; while
+        they are still read, as soon as they are."""
+        if self._finding:
+            self._waiting += step
+            self._show_position()
+            return
         shown = self.compared.shown
         if not shown:
             self.app.notify("They differ on no question.", markup=False)

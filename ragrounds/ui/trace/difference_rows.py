@@ -50,20 +50,10 @@ def answer_differences(pages: Pages, found: Sequence[ScoreDifference]) -> list[A
 
 
 def difference_text(first: Run, second: Run, found: Sequence[AnswerDifference], width: int) -> str:
-    """Both runs with how often each alone is right, then a line a question in `width` columns."""
+    """Both runs with how often each is ahead, then a line a question in `width` columns."""
     if not found:
         return f"{safe(first.agent)} and {safe(second.agent)} differ on no question."
-    alone = [
-        sum(one.first >= 1 > one.second for one in found),
-        sum(one.second >= 1 > one.first for one in found),
-    ]
-    names = _names(first, second)
-    size = max(map(cell_len, names))
-    lines = [
-        f"#{number} {fit(name, size)}  alone is right on {count:,}"
-        for number, name, count in zip((1, 2), names, alone, strict=True)
-    ]
-    lines[-1] += f" of {number_of(len(found), 'question')} on which they differ"
+    lines = _counts(_names(first, second), found)
     begin = commonprefix([one.question_id for one in found])  # noqa: RUF071 (by letters)
     rows = [_cells(one, begin[: begin.rfind("/") + 1], width >= _WIDE) for one in found]
     heads = ["question", "gold", "#1", "#2"]
@@ -104,6 +94,29 @@ def difference_json(first: Run, second: Run, found: Sequence[AnswerDifference]) 
             for one in found
         ],
     }
+
+
+def _counts(names: Sequence[str], found: Sequence[AnswerDifference]) -> list[str]:
+    """How often each is ahead. Questions with options count apart: a long answer has part of a score, so that full
+    marks against a part are no right answer against a wrong one."""
+    choice = [one for one in found if one.attempts[0].question.options]
+    long = [one for one in found if not one.attempts[0].question.options]
+    right = [
+        sum(one.first >= 1 > one.second for one in choice),
+        sum(one.second >= 1 > one.first for one in choice),
+    ]
+    higher = [sum(one.first > one.second for one in long), sum(one.second > one.first for one in long)]
+    size, number = max(map(cell_len, names)), number_of(len(found), "question")
+    lines = []
+    for place, name in enumerate(names):
+        parts = [f"alone is right on {right[place]:,}"] if choice else []
+        if long:
+            parts.append(f"scores higher on {higher[place]:,}" + (" long" if choice else ""))
+        lines.append(f"#{place + 1} {fit(name, size)}  {', '.join(parts)}")
+    if not (choice and long):
+        lines[-1] += f" of {number} on which they differ"
+        return lines
+    return [*lines, f"They differ on {number}: {len(choice):,} with options, {number_of(len(long), 'long answer')}."]
 
 
 def _names(first: Run, second: Run) -> list[str]:

@@ -26,6 +26,8 @@ _QUESTION = 22
 """Columns that the question keeps at least."""
 _FIGURE = 7
 """Columns of the figure by which the grid is sorted."""
+_PARAMETER = 12
+"""Letters up to which the one parameter of an agent stands in its heading where no other agent has its graph."""
 HEATS = 5
 """Steps of colour from a score of 0 to one of 1."""
 
@@ -62,13 +64,14 @@ def grid_widths(width: int, agents: int, longest: int) -> GridWidths:
     return GridWidths(max(0, width - figure - cell * shown), figure, cell, shown)
 
 
-def column_names(runs: Sequence[Run], names: Mapping[str, str]) -> list[str]:
+def column_names(runs: Sequence[Run], names: Mapping[str, str], parameter: bool = False) -> list[str]:
     """A short name for every run, each another: its own name or its agent's, with only those parameters that tell it
     apart. Safe to show.
 
     Args:
         runs: the columns.
         names: run id → what it is called, where it has a name of its own.
+        parameter: an agent's only parameter stands there too where it is short, for a screen that has room.
     """
     whole = [names.get(run.id) or run.agent for run in runs]
     bases = [text.partition("[")[0] for text in whole]
@@ -78,7 +81,9 @@ def column_names(runs: Sequence[Run], names: Mapping[str, str]) -> list[str]:
     for base, own in zip(bases, parts, strict=True):
         alike = [other for name, other in zip(bases, parts, strict=True) if name == base]
         telling = [part for part in own if not all(part in other for other in alike)]
-        found.append(base if many[base] == 1 else " ".join((base, *telling)))
+        # The only agent of its graph has no other to be told apart from; one parameter has room all the same.
+        own = own if parameter and len(own) == 1 and len(own[0]) <= _PARAMETER else []
+        found.append(" ".join((base, *(own if many[base] == 1 else telling))))
     # Where several are left alike, their runs' ids tell them apart.
     again, ids = Counter(found), dict[str, list[str]]()
     for name, run in zip(found, runs, strict=True):

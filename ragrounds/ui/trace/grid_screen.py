@@ -22,7 +22,7 @@ from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.summaries import AttemptSummary
-from ragrounds.ui.text import UNKNOWN, duration, safe
+from ragrounds.ui.text import UNKNOWN, duration, number_of, safe
 from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import AttemptList, mark
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
@@ -105,7 +105,7 @@ class GridScreen(ViewActions, DetailActions, Screen[int | None]):
         super().__init__()
         self.attempt_list = attempt_list
         pages = attempt_list.pages
-        names = column_names(pages.runs, kept_names(pages.store.engine))
+        names = column_names(pages.runs, kept_names(pages.store.engine), parameter=True)
         self.view = GridView(AgentGrid(pages), names, attempt_list.order)
         self._reader = HopReader(pages)
         self._watch = ChangeWatch(pages.store.engine)
@@ -244,7 +244,7 @@ class GridScreen(ViewActions, DetailActions, Screen[int | None]):
         gold = f"gold {summary.gold.answer}" if summary.gold.answer else ""
         facts = [f"answered {summary.prediction}" if summary.prediction else "", gold]
         ran = summary.outcome != "not_run"
-        costs = [f"{summary.calls} calls", duration(summary.seconds), narrow_dollars(summary.cost_uncached)]
+        costs = [number_of(summary.calls, "call"), duration(summary.seconds), narrow_dollars(summary.cost_uncached)]
         return [
             TextBlock(f"{sign}{summary.outcome.replace('_', ' ')}, score {score}{of}", style),
             TextBlock(f"{column + 1} {view.all_names[column]}", "key"),

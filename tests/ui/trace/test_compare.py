@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -16,6 +18,7 @@ from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Call, Message, Passage, Reply
 from ragrounds.ui.trace.aligned import align, move_cells, new_words, question_blocks, side_blocks
 from ragrounds.ui.trace.app import TraceApp
+from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.compare import CompareScreen, counterpart
 from tests.ui.trace import making
@@ -205,6 +208,43 @@ async def test_two_runs_open_at_their_first_difference(
         assert shown.query_one("#questions").display is listed
         await press(pilot, "w")
         assert shown.chosen == [4, 10]
+
+
+async def test_a_key_pressed_before_the_differences_are_read_waits(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = threading.Event()
+
+    def slow(*given: Any) -> object:
+        read.wait(5)
+        return differences(*given)
+
+    monkeypatch.setattr("ragrounds.ui.trace.compare.differences", slow)
+    app = TraceApp(pages)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        await pilot.press("c", "d", "w")
+        await pilot.pause(0.3)
+        shown = app.screen
+        assert isinstance(shown, CompareScreen)
+        assert "still reading" in screen(app)
+        assert "no question" not in screen(app)
+        assert shown.chosen == [0, 6]
+        read.set()
+        await settle(pilot)
+        assert shown.chosen == [1, 7]
+        assert "still reading" not in screen(app)
+
+
+async def test_a_note_goes_with_the_next_key(pages: Pages) -> None:
+    app = TraceApp(pages)
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot)
+        app.notify("They differ on no question.", timeout=60)
+        await pilot.pause()
+        assert "They differ on no question." in screen(app)
+        await press(pilot, "down")
+        assert "They differ on no question." not in screen(app)
 
 
 async def test_c_compares_the_attempt_under_the_cursor_whether_or_not_it_differs(pages: Pages) -> None:

@@ -93,7 +93,7 @@ async def test_every_key(viewer: Open, size: tuple[int, int]) -> None:
         assert view.marked == [(4, 1)]
         await press(pilot, "x", "left")
         assert view.pair(0) == (1, 0)
-        assert "2 seeker  ×  1 plain" in screen(pilot.app)
+        assert "2 seeker rounds=3  ×  1 plain" in screen(pilot.app)
         await press(pilot, "d")
         assert (view.which, rows(pilot)) == ("differ", [4, 1])
         await press(pilot, "d", "d")
@@ -115,7 +115,7 @@ async def test_every_key(viewer: Open, size: tuple[int, int]) -> None:
         await press(pilot, "p")
         assert isinstance(pilot.app.screen, PickScreen)
         await press(pilot, "a", "a", "space", "enter")
-        assert list(view.names()) == ["seeker"]
+        assert list(view.names()) == ["seeker rounds=3"]
         await press(pilot, "p", "escape", "r", "m")
         assert len(rows(pilot)) == 8
         await press(pilot, "down", "enter")
@@ -279,6 +279,9 @@ def test_names_keep_what_tells_agents_apart() -> None:
     assert names == ["direct", "vanilla_rag top_k=4", "vanilla_rag top_k=8", "No search"]
     again = [msgspec.structs.replace(runs[0], id=id) for id in ("direct-1a2b3c", "direct-1a2f00", "direct-9")]
     assert column_names(again, {}) == ["direct 1a2b", "direct 1a2f", "direct 9"]
+    only = [msgspec.structs.replace(runs[0], id=id, agent=id) for id in ("direct", "rag[top_k=8]", "x[a=1,b=2]")]
+    assert column_names(only, {}, parameter=True) == ["direct", "rag top_k=8", "x"]
+    assert column_names(only, {}) == ["direct", "rag", "x"]
     for width in (6, 7, 9, 12, 15):
         cut = headings(names, width)
         assert len(set(cut)) == len(cut)
