@@ -244,7 +244,11 @@ class GridScreen(ViewActions, DetailActions, Screen[int | None]):
         gold = f"gold {summary.gold.answer}" if summary.gold.answer else ""
         facts = [f"answered {summary.prediction}" if summary.prediction else "", gold]
         ran = summary.outcome != "not_run"
-        costs = [number_of(summary.calls or 0, "call"), duration(summary.seconds), narrow_dollars(summary.cost_uncached)]
+        costs = [
+            number_of(summary.calls or 0, "call"),
+            duration(summary.seconds),
+            narrow_dollars(summary.cost_uncached),
+        ]
         return [
             TextBlock(f"{sign}{summary.outcome.replace('_', ' ')}, score {score}{of}", style),
             TextBlock(f"{column + 1} {view.all_names[column]}", "key"),
