@@ -292,20 +292,22 @@ def _say_claim(result: RunResult) -> None:
 
 _FEW = 4
 """Runs that are named in one line."""
+_WIDTH = 104
+"""Columns of a paragraph."""
 
 
 def _say_next(result: RunResult) -> None:
     """What the figures mean and what to try next, on standard error."""
+    from textwrap import wrap
+
     from ragrounds.api.recipes import holds_statements, is_sample
+    from ragrounds.ui.caution_words import no_model_sentences
 
     rows = result.comparison.rows
-    baseline = any(model.startswith("baseline:") for row in rows for model in row.models.values())
-    if baseline:
-        say(
-            "\nThe answers come from a built-in extractive baseline, not from a language model: it picks what the\n"
-            "passages support by word overlap. The figures show that the pipeline works and what retrieval brings to\n"
-            "such a reader. They say nothing about any language model, nor about medicine."
-        )
+    baseline = any(row.no_model == "extractive" for row in rows)
+    names = {row.run: f"#{number}" for number, row in enumerate(rows, 1)}
+    for sentence in no_model_sentences(rows, names):
+        say("\n" + "\n".join(wrap(sentence, _WIDTH)))
     say("\nNext:")
     say(f"  ragrounds show {rows[-1].run} {result.benchmark.questions[0].id}      # every step of one answer")
     if 1 < len(rows) <= _FEW:

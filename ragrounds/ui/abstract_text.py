@@ -17,6 +17,7 @@ from ragrounds.ui.comparison_verdict import (
     figure_words,
     listed,
     none_words,
+    turned_words,
     verdict,
 )
 from ragrounds.ui.text import number_of, one_line, p_value, percent, safe
@@ -95,7 +96,11 @@ def days(systems: Sequence[AbstractSystem]) -> str:
 
 
 def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
-    """What can be concluded under a scorer, or that nothing can."""
+    """What can be concluded under a scorer, or that nothing can; and where the careful reading says the opposite."""
+    return f"{_concluded(found, names).removesuffix('.')}{turned_words(found, names)}."
+
+
+def _concluded(found: ScorerFinding, names: Mapping[str, str]) -> str:
     level = f"at the {percent(found.level, 0)} % level"
     word = figure_word(found.scorer)
     under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")

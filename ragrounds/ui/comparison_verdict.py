@@ -9,6 +9,7 @@ from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTab
 from ragrounds.evals.compare.conclusions import Conclusion
 from ragrounds.ui.text import TOO_FEW, figure_text, in_scale, number_of, percent, points
 
+_PAIR = 2
 _LISTED = 5
 """Runs that are named where others are counted."""
 
@@ -26,14 +27,15 @@ def verdict_lines(
     """
     short = {run: f"#{number}" for run, number in numbers.items()}
     for table, _ in comparison.shown(scorers):
-        found = finding(table)
+        found = finding(table, comparison.tables)
         if found is not None and len(found.equal) == found.runs - 1 > 0:
             yield f"{table.scorer}: {equal_runs(found)}{_unmade(table, short)}."
         elif found is not None:
             run, alone = found.best.run, found.kind == "alone"
             unscored = "" if alone else unscored_words(found.best, "of its questions ")
             who = names[run] if alone else f"{short[run]} {names[run]}"
-            yield f"{table.scorer}: {who} {verdict(found, short)}{unscored}{_unmade(table, {} if alone else short)}."
+            rest = f"{unscored}{_unmade(table, {} if alone else short)}{turned_words(found, short)}"
+            yield f"{table.scorer}: {who} {verdict(found, short)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
 
@@ -72,6 +74,26 @@ def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
             others = len(found.ahead) + len(found.untold)
             rest = listed([names[run] for run in found.untold])
             return f"is ahead of {len(found.ahead)} of {others} others, {value}; not told from {rest}"
+
+
+def turned_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    """That the careful reading puts another run first and that answers cannot be read, after a verdict; empty: neither.
+
+    Args:
+        found: under one scorer.
+        names: run id → what a run is called.
+    """
+    turned = found.turned
+    if turned is None:
+        return ""
+    mine, other = (in_scale(line.overall.value, found.unit) for line in (turned.best, turned.other))
+    order = (
+        f"by {turned.scorer} the order is the reverse ({mine}, {other})"
+        if found.runs == _PAIR
+        else f"by {turned.scorer} {names[turned.other.run]} has the higher figure ({other}, {mine})"
+    )
+    unread = " and ".join(f"{count:,} of {of:,} answers of {names[run]}" for run, count, of in turned.unread)
+    return f". But {order}: {unread} {'is' if turned.unread[-1][1] == 1 else 'are'} unreadable"
 
 
 def none_words(found: ScorerFinding) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
 from ragrounds.evals.compare.conclusions import LEVEL, Conclusion, by_interval, conclusions, untested
+from ragrounds.evals.compare.turned_order import TurnedOrder, turned_order
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
@@ -54,6 +55,8 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     mde: float | None = None
     """Where the best is not told from all others: the smallest difference to the nearest of them that these questions
     would show with 80 % power."""
+    turned: TurnedOrder | None = None
+    """Where answers cannot be read and the careful reading puts another run first."""
 
 
 class AbstractSystem(Struct, frozen=True, kw_only=True):
@@ -120,13 +123,18 @@ def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers:
         questions=comparison.questions,
         epochs=comparison.epochs,
         systems=tuple(_system(store, run, rows[run.id]) for run in runs),
-        findings=tuple(found for table in tables if (found := finding(table)) is not None),
+        findings=tuple(found for table in tables if (found := finding(table, comparison.tables)) is not None),
         lacks=tuple(_lacks(comparison, tables)),
     )
 
 
-def finding(table: ScorerTable) -> ScorerFinding | None:
-    """What a table lets one conclude; ``None``: no run has a figure in it."""
+def finding(table: ScorerTable, tables: Sequence[ScorerTable] = ()) -> ScorerFinding | None:
+    """What a table lets one conclude; ``None``: no run has a figure in it.
+
+    Args:
+        table: of a comparison.
+        tables: all of that comparison, to set the careful reading beside it.
+    """
     known = [line for line in table.lines if line.overall.value is not None]
     if not known:
         return None
@@ -156,6 +164,7 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
         ),
         tests=len(table.pairs),
         mde=_mde(table, best.run, untold, lines),
+        turned=turned_order(table, best, tables),
     )
 
 

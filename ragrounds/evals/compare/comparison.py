@@ -26,6 +26,7 @@ from ragrounds.evals.compare.figures import (
     paired,
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
+from ragrounds.evals.compare.no_model import NoModel, no_model
 from ragrounds.evals.compare.pairs import EVERY_PAIR, Pair, PairChoice
 from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.compare.readings import reading_notes
@@ -73,6 +74,8 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     """Attempts that were made again (`ragrounds runs retry`): figures are of the newest, `cost_paid` is of all."""
     name: str = ""
     """What the run is called; empty: by its agent's text."""
+    no_model: NoModel = ""
+    """What answered in place of a language model; empty: nothing that is known."""
     judging_calls: int = 0
     """Calls of the judges of its answers: in no other figure here."""
     cost_judging: float | None = 0.0
@@ -263,6 +266,7 @@ def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy, replaced: Se
         answered_by={asked: dict(names) for asked, names in answered.items()},
         retried=sum(attempt.retry > 0 for attempt in summaries),
         unrecorded=sum(attempt.unrecorded for attempt in made),
+        no_model=no_model(run),
     )
 
 

@@ -12,13 +12,15 @@ from msgspec import Struct
 
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
+from ragrounds.evals.compare.no_model import kinds_of
 from ragrounds.evals.scorers import described
+from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, Question, Run
 
 LimitationKind = Literal[
     "few", "size", "sample", "clusters", "same text", "once", "open", "unreadable", "missing", "judged", "unpriced",
-    "unrecorded", "imported", "retried", "one model",
+    "unrecorded", "imported", "retried", "one model", "extractive", "stand-in", "default",
 ]  # fmt: skip
 
 
@@ -35,6 +37,10 @@ class Limitation(Struct, frozen=True, kw_only=True):
     low: float | None = None
     """``size``: the smallest minimum detectable effect among the pairs; ``open``: the lowest figure."""
     high: float | None = None
+    letter: str = ""
+    """``default``: the option that a scorer counts for an answer that it cannot read."""
+    rights: tuple[tuple[int, int], ...] = ()
+    """``default``: of each of `runs` how many of its right answers are that option, and how many are right."""
     bounds: tuple[tuple[float, float], ...] = ()
     """``open``: of each of `runs` its figure, and what it would be if every open attempt were right."""
 
@@ -52,12 +58,14 @@ def limitations(
     """
     tables = [table for table, _ in comparison.shown(scorers)]
     questions, _ = common_questions(store, runs, True)
+    asked = {question.id for question in questions}
     return (
         *(found for table in tables for found in _size(table)),
         *_sample(runs, comparison),
         *_repeated(questions),
         *_once(comparison),
         *(found for table in tables for found in _bounds(table, comparison)),
+        *(found for table in tables for found in _counted_as_default(store, runs, table, comparison, asked)),
         *_unread(comparison, scorers),
         *(found for table in tables for found in _missing(table)),
         *_of_rows(comparison),
@@ -102,8 +110,12 @@ def _repeated(questions: Collection[Question]) -> Iterator[Limitation]:
 def _once(comparison: Comparison) -> Iterator[Limitation]:
     if comparison.epochs == 1:
         yield Limitation(kind="once")
+    unreal = kinds_of([(row.run, row.no_model) for row in comparison.rows])
+    for kind, runs in unreal.items():
+        if kind:
+            yield Limitation(kind=kind, runs=() if len(runs) == len(comparison.rows) else runs)
     models = {model.partition("[")[0] for row in comparison.rows for model in row.models.values()}
-    if len(comparison.rows) > 1 and len(models) == 1:
+    if len(comparison.rows) > 1 and len(models) == 1 and not unreal:
         yield Limitation(kind="one model")
 
 
@@ -121,8 +133,46 @@ def _bounds(table: ScorerTable, comparison: Comparison) -> Iterator[Limitation]:
         yield Limitation(kind="open", scorer=table.scorer, runs=runs, counts=counts, of=of, bounds=bounds)
 
 
+def _counted_as_default(
+    store: Store, runs: Sequence[Run], table: ScorerTable, comparison: Comparison, asked: Collection[str]
+) -> Iterator[Limitation]:
+    """Answers that a scorer cannot read and counts as a certain option."""
+    letter = _default(table.scorer)
+    found: list[tuple[str, int, tuple[int, int]]] = []
+    unread = {line.run for line in table.lines if line.outcomes.get("unreadable")}
+    for run in (run for run in runs if letter and run.id in unread):
+        scores = [
+            one
+            for one in store.scores(run, table.scorer)
+            if one.question_id in asked and one.epoch < comparison.epochs and one.value is not None
+        ]
+        defaults = [one for one in scores if one.answer_status == "unreadable"]
+        rights = sum(one.value == 1 for one in defaults), sum(one.value == 1 for one in scores)
+        found.append((run.id, len(defaults), rights))
+    if found:
+        ids, counts, right = zip(*found, strict=True)
+        of = comparison.questions * comparison.epochs
+        yield Limitation(
+            kind="default", scorer=table.scorer, letter=letter, runs=ids, counts=counts, rights=right, of=of
+        )
+
+
+def _default(scorer: str) -> str:
+    """The option that a scorer counts for an answer that it cannot read; empty: none."""
+    known = described(scorer)
+    return known.otherwise if isinstance(known, ChoiceScorer) else ""
+
+
 def _unread(comparison: Comparison, scorers: Sequence[str]) -> Iterator[Limitation]:
-    counted = {run: counts["unreadable"] for run, counts in comparison.outcomes(scorers).items()}
+    """Answers that are not correct because they cannot be read."""
+    shown = [table.scorer for table, _ in comparison.shown(scorers)]
+    strict = [name for name in shown if not _default(name)]
+    if not strict:
+        return
+    counted = {
+        run: counts["unreadable"]
+        for run, counts in comparison.outcomes(scorers if len(strict) == len(shown) else strict).items()
+    }
     some = {run: count for run, count in counted.items() if count}
     if some:
         of = comparison.questions * comparison.epochs

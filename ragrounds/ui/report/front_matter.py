@@ -42,7 +42,7 @@ def missing_aside(lines: Sequence[str], commands: Sequence[str]) -> str:
 
 
 def abstract_section(
-    abstract: Abstract, names: Mapping[str, str], notes: Sequence[str], averages: Iterable[str] = ()
+    abstract: Abstract, names: Mapping[str, str], notes: Sequence[str], cautions: Iterable[str] = ()
 ) -> str:
     """Who answered what, when, with which models, and what can be concluded.
 
@@ -50,10 +50,10 @@ def abstract_section(
         abstract: of a comparison.
         names: run id → what the run is called, safe to show.
         notes: on its runs, which stand elsewhere.
-        averages: how its averages over datasets mislead, a line each.
+        cautions: what must be known before its figures, a line each.
     """
     said = "".join(f"<p>{prose(sentence)}</p>" for sentence in abstract_sentences(abstract, names))
-    misleading = "".join(f"<p>{prose(line)}</p>" for line in averages)
+    misleading = "".join(f"<p>{prose(line)}</p>" for line in cautions)
     said += f'<div class="warning">{misleading}</div>' if misleading else ""
     more = number_of(len(notes), "note")
     also = f'<p class="dim">{more} on these runs: see <a href="#limitations">Limitations</a>.</p>' if notes else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragrounds.evals.compare.limitations import Limitation
+from ragrounds.ui.caution_words import no_model_sentence
 from ragrounds.ui.comparison_verdict import listed
 from ragrounds.ui.text import in_scale, number_of, one_line, percent
 
@@ -54,6 +55,8 @@ def _of_size(one: Limitation, names: Mapping[str, str]) -> str:
                 "Each question was asked once: how much the answers of one system vary when it is asked again was not "
                 "measured."
             )
+        case "extractive" | "stand-in":
+            return no_model_sentence(one.kind, [names[run] for run in one.runs])
         case "one model":
             return "All systems asked one model: what holds for it need not hold for another."
         case _:
@@ -76,6 +79,17 @@ def _of_answers(one: Limitation, names: Mapping[str, str]) -> str:
             return (
                 "From some answers no choice could be read; they count as not correct, so a figure is also one of "
                 f"following the format: {_counted(one, names)} of {one.of:,} attempts each."
+            )
+        case "default":
+            said = [
+                f"{names[run]} {count:,}, and {default:,} of its {number_of(right, 'right answer')} "
+                f"{'is' if default == 1 else 'are'} that {one_line(one.letter)}"
+                for run, count, (default, right) in zip(one.runs, one.counts, one.rights, strict=True)
+            ]
+            letter = one_line(one.letter)
+            return (
+                f"From some answers {one_line(one.scorer)} can read no choice; it counts them as {letter}, which is "
+                f"right wherever {letter} is. Of {one.of:,} attempts each: {'; '.join(said)}."
             )
         case "missing":
             return (

@@ -18,7 +18,7 @@ from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.abstract_text import days
-from ragrounds.ui.average_words import average_lines
+from ragrounds.ui.caution_words import caution_lines
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.report import sections
@@ -77,7 +77,7 @@ def report_page(
     behaviour = figure(profile) if several else ""
     behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
-        "Abstract": abstract_section(found, labels, notes, average_lines(comparison, scorers, labels)),
+        "Abstract": abstract_section(found, labels, notes, caution_lines(comparison, scorers, labels)),
         "Results": results_section(comparison, scorers),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
