@@ -72,7 +72,16 @@ def test_every_kind_has_its_words(store):
 
     for kind in get_args(LimitationKind):
         one = Limitation(
-            kind=kind, scorer="strict", runs=("r",), counts=(2, 5), of=9, low=0.1, high=0.2, bounds=((0.1, 0.2),)
+            kind=kind,
+            scorer="strict",
+            runs=("r",),
+            counts=(2, 5),
+            of=9,
+            low=0.1,
+            high=0.2,
+            bounds=((0.1, 0.2),),
+            rights=((1, 2),),
+            letter="A",
         )
         one = one if kind in ("clusters", "same text") else replace(one, counts=(2,))
         assert next(iter(limitation_sentences([one], {"r": "a"}))).endswith("."), kind
