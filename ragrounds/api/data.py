@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,7 +123,7 @@ def audit(
 
     Args:
         reference: a benchmark, such as ``mirage:PATH/benchmark.json`` or ``sample``.
-        corpus: also look for the questions and their sources in this one: ``beir:FOLDER``.
+        corpus: also look for the questions and their sources in this one: ``beir:FOLDER``, or the name of an index.
 
     Raises:
         UserError: a benchmark or a corpus that is not there or cannot be read.
@@ -131,11 +131,22 @@ def audit(
     from ragrounds.evals.benchmarks import load
     from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
     from ragrounds.evals.benchmarks.catalogue import relation_priors
-    from ragrounds.tools.corpora import corpus_source, passages
+    from ragrounds.tools.corpora import corpora_of
 
     folder = chosen_settings(settings, home).home
     found = load(reference, folder)
     documents = None
     if corpus is not None:
-        documents = ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
+        documents = (one for part in corpora_of(corpus) for one in _documents(part, folder))
     return audit_benchmark(found, documents, relation_priors(reference, found, folder))
+
+
+def _documents(corpus: str, home: Path) -> Iterator[tuple[str, str]]:
+    """Document id and text of every passage of a source or an index."""
+    from ragrounds.tools.collection import open_named
+    from ragrounds.tools.corpora import corpus_source, is_source, passages
+
+    if is_source(corpus):
+        yield from ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
+    else:
+        yield from ((document, text) for _, document, _, text in open_named(corpus, home).store.each())

@@ -89,8 +89,8 @@ class Result(Struct, frozen=True, kw_only=True):
 
     @property
     def pictures(self) -> tuple[str, ...]:
-        """The names of the pictures that :meth:`plot` draws."""
-        return tuple(self.own_pictures())
+        """The names of the pictures that :meth:`plot` draws, of those that there is something to draw in."""
+        return tuple(name for name, maker in self.own_pictures().items() if _drawable(maker))
 
     def plot(self, picture: str = "", file: str | Path | None = None, *, theme: str = "light") -> Plot:
         """A picture of this result: a notebook shows it, ``print`` draws it with letters.
@@ -136,6 +136,13 @@ class Result(Struct, frozen=True, kw_only=True):
                 f"{type(self).__name__} has no frame {name!r}.{nearest(name, known)} It has {', '.join(known)}."
             )
         return known[name] if name else next(iter(known.values()))
+
+
+def _drawable(maker: PictureMaker) -> bool:
+    try:
+        return maker.make() is not None
+    except UserError:  # nothing is scored
+        return False
 
 
 class RunsResult(Result, frozen=True, kw_only=True):

@@ -366,6 +366,7 @@ class _Replay:
             listener.message(words)
         if (words := self._loaded.guard_words) and any(p.searcher and p.agent.card.guard for p in self.planned_runs):
             listener.message(words)
+        self._tell_of_absent_golds()
         lease = held.enter_context(Lease(store.engine, [run.id for run in runs], listener.message))
         for run in runs:
             refresh_scores(store, run)
@@ -387,6 +388,15 @@ class _Replay:
         self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
+
+    def _tell_of_absent_golds(self) -> None:
+        """Say once of each corpus that is searched where no question's gold document is in it."""
+        from ragrounds.tools.gold_documents import absent_words
+
+        golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
+        for corpus in dict.fromkeys(planned.searcher.corpus for planned in self.planned_runs if planned.searcher):
+            if words := absent_words(golds, corpus, self._settings.home):
+                self._listener.message(words)
 
     def _probe(self, agent: Agent, question: Question) -> Sequence[ProbedCall]:
         """The models that somebody's own system asks for a question. Nothing is sent."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragrounds.api.results import Result
+from ragrounds.api.frames import RUNS, Frame
+from ragrounds.api.results import RunsResult
 from ragrounds.api.workspace import chosen_settings, one_of, open_store
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ _WORDS: Mapping[str, Callable[[RunOverview], str]] = {
 }
 
 
-class RunList(Result, frozen=True, kw_only=True):
-    """Runs of a store in a list."""
+class RunList(RunsResult, frozen=True, kw_only=True):
+    """Runs of a store in a list; its frames are those of these runs."""
 
     runs: tuple[RunOverview, ...]
     total: int
@@ -44,6 +45,15 @@ class RunList(Result, frozen=True, kw_only=True):
     """Runs of the store."""
     place: str
     """Where the store is."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the runs in the list, in its order."""
+        return tuple(one.run.id for one in self.runs)
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The frames of the runs, the one with a row a run first."""
+        return (RUNS, *(frame for frame in super().own_frames() if frame is not RUNS))
 
     @property
     def left(self) -> str:
@@ -102,7 +112,7 @@ def list_runs(
         if sort == "age" and not reverse:
             runs = runs[:limit]
         found = _sorted(run_overviews(store, runs, names), sort, reverse)[:limit]
-        return RunList(runs=tuple(found), total=total, stored=len(stored), place=store.place)
+        return RunList(settings=chosen, runs=tuple(found), total=total, stored=len(stored), place=store.place)
 
 
 def drawn_runs(ids: Sequence[str], settings: Settings, console: Console) -> None:

@@ -128,7 +128,10 @@ def verify_benchmark(
 def audit_benchmark(
     reference: Annotated[str, typer.Argument(help="A benchmark: mirage:PATH/benchmark.json, sample, …")],
     corpus: Annotated[
-        str | None, typer.Option(help="Also look for the questions and their sources in a corpus: beir:FOLDER.")
+        str | None,
+        typer.Option(
+            help="Also look for the questions and their sources in a corpus: beir:FOLDER, or an index's NAME."
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -118,7 +118,7 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         spec=str(spec),
         continues=way,
         why=why,
-        stops=_STOP in plain.text or "eight" not in plain.text,
+        stops=_stopped(plain),
         names_stop=plain.stopped_at == _STOP,
         keeps_stop=plain.text.rstrip().endswith(_STOP),
         tools=tools is not None,
@@ -128,6 +128,16 @@ async def probe(text: str | Spec) -> ServerCapabilities:
         answered_by=plain.model,
         told=await _told(spec),
     )
+
+
+def _stopped(reply: Reply) -> bool | None:
+    """Whether a reply that was to end at `_STOP` did; ``None``: it never came as far."""
+    counted, stop, behind = reply.text.lower().partition(_STOP)
+    if behind.strip(" .,;\n"):
+        return False
+    if stop or reply.stopped_at == _STOP:
+        return True
+    return True if "six" in counted else None
 
 
 async def _told(spec: Spec) -> Mapping[str, str]:
@@ -150,7 +160,7 @@ async def _continuation(spec: Spec) -> tuple[Continuation, str]:
         return "prefix", "the model went on in the middle of its turn"
     if said[:1] == ["one"]:
         return "turns", "the server began the turn anew"
-    return "turns", f"after {_BEGUN!r} came {reply.text[:60]!r}"
+    return "turns", f"could not be told, so the safe way: after {_BEGUN!r} came {reply.text[:60]!r}"
 
 
 async def _reply(model: Model, request: Request) -> Reply | None:

@@ -5,7 +5,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from ragrounds.errors import StopRun
-from ragrounds.models.providers import probe
+from ragrounds.models.providers import _stopped, probe
+from ragrounds.records import Reply
 
 NUMBERS = "one two three four five six seven eight nine".split()
 
@@ -78,3 +79,18 @@ async def test_whether_what_calls_may_ask_is_taken(arguments):
 async def test_a_server_that_is_not_there_is_told():
     with pytest.raises(StopRun, match="cannot connect"):
         await probe('openai:m[base_url="http://127.0.0.1:9/v1",tries=1]')
+
+
+@pytest.mark.parametrize(
+    ("text", "stopped_at", "stops"),
+    [
+        ("one two three four five six", "", True),
+        ("one two three four five six seven", "", True),
+        ("one two three four five six seven.", "seven", True),
+        ("One two three four five six seven eight nine", "", False),
+        ("Reasoning. The answer is A.", "", None),  # the stop string would not have come
+        ("", "", None),
+    ],
+)
+def test_a_server_that_never_came_to_the_stop_string_shows_nothing(text, stopped_at, stops):
+    assert _stopped(Reply(text=text, stopped_at=stopped_at)) is stops

@@ -200,7 +200,10 @@ def test_what_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
     result = rr.run(agents=["direct", "vanilla_rag[top_k=2]"], limit=12, progress=False)
-    assert result.pictures == ("scores", "differences", "frontier", "datasets", "statuses", "answers", "hops")
+    assert result.pictures == ("scores", "differences", "frontier", "statuses", "answers")  # one dataset, no hops
+    with pytest.raises(UserError, match="There is no picture 'hops' to draw"):
+        result.plot("hops")
+    assert len(rr.list_runs().to_pandas()) == 2
     found = rr.compare(list(result.ids))
     plot = found.plot()
     assert isinstance(plot.picture, Forest)
