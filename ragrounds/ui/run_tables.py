@@ -36,6 +36,7 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
     scored = f"{next(iter(scorers))} {'%' if unit == 'percent' else unit}" if len(scorers) == 1 else "score"
     several = len(scorers) > 1
     failed = any(one.failed for one in runs)
+    models, benchmarks = ({one.models for one in runs}, {one.run.benchmark for one in runs})
     searched = _searched(runs)
     return TextTable(
         key="runs",
@@ -43,16 +44,16 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
         turns=False,
         columns=(
             Column("run", right=False, whole=True),
-            Column("agent", right=False, spare=5),
+            Column("agent", right=False, spare=7),
             *([Column("corpus", right=False)] if searched else []),
-            Column("benchmark", right=False, least=9, spare=1),
-            Column("model", right=False, spare=4),
+            Column("benchmark", right=False, least=9, spare=2 if len(benchmarks) > 1 else 4),
+            Column("model", right=False, spare=1 if len(models) > 1 else 6),
             Column(safe(scored)),
             Column("done"),
-            Column("failed", spare=0 if failed else 2),
-            Column("paid"),
-            Column("uncached", spare=6),
-            Column("time", spare=7),
+            Column("failed", spare=0 if failed else 5),
+            Column("paid", spare=3),
+            Column("uncached", spare=8),
+            Column("time", spare=9),
             Column("age"),
         ),
         rows=tuple(

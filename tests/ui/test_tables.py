@@ -94,6 +94,26 @@ def test_ids_stay_whole_in_the_list_of_runs(width):
             assert lines[0].split() == ["run", "benchmark", "strict", "%", "done", "failed", "paid", "age"]
 
 
+def test_models_that_differ_stay_in_the_list_of_runs():
+    runs = [
+        RunOverview(
+            run=Run(
+                id=id, agent="direct_cot", benchmark=benchmark, questions="q", count=20, epochs=1, fingerprint="f",
+                identity={"corpus": f"cases@{id[-6:]}" if place > 1 else ""}, created=1e9,
+            ),
+            statuses={"completed": 20}, models=(f"openai:med-{size}b",), scorer="strict", score=0.5, cost_paid=0.00073,
+        )
+        for place, (id, size, benchmark) in enumerate([
+            ("direct_cot-e6259c", 8, "jsonl/questions"), ("direct_cot-71f66c", 70, "jsonl/questions"),
+            ("direct_cot-aaaaaa", 8, "jsonl/questions"), ("direct_cot-bbbbbb", 8, "jsonl/questions"),
+        ])
+    ]  # fmt: skip
+    for width in (80, 100, 200):
+        shown = "\n".join(printed(runs_table(runs, 1e9 + 60), width))
+        assert ("openai:med-70b" in shown, "cases@aaaaaa" in shown) == (True, True), shown
+    assert "paid" in "\n".join(printed(runs_table(runs, 1e9 + 60), 80))
+
+
 def test_words_are_folded_before_a_table_is_given_up():
     columns = (Column("agent", right=False), Column("accuracy"), Column("only 2nd right"))
     agent = "vanilla_rag[corpus_name=textbooks]"
