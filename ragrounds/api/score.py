@@ -361,6 +361,7 @@ def judge_agreement(
     from ragrounds.evals.judges.methods import by_panel, label_method, verdicts
     from ragrounds.evals.judges.physician_labels import people_labels
     from ragrounds.evals.judges.recorded import recorded_verdicts
+    from ragrounds.evals.judges.score_judges import JudgeFinder
     from ragrounds.ui.text import one_line
 
     wanted = label_method(kind)
@@ -376,11 +377,13 @@ def judge_agreement(
         said = verdicts(store, found, wanted, epoch)
         labels, changed = labels.of(shown_items(store, found, wanted, epoch), found.id, epoch)
         judges, panel = recorded_verdicts(store, found, wanted, epoch), by_panel(store, found, wanted)
+        by = JudgeFinder(store)(found, wanted.scorers[-1].name)
     try:
         agreed = structs.replace(
             agreement(said, labels),
             changed=changed,
             panel=panel,
+            by=by,
             undecided_judges=disputed_labels(judges, said, labels) if panel else 0,
             judges=judge_agreements(judges, labels),
         )

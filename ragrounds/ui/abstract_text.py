@@ -20,6 +20,7 @@ from ragrounds.ui.comparison_verdict import (
     turned_words,
     verdict,
 )
+from ragrounds.ui.judge_words import judged_by
 from ragrounds.ui.text import number_of, one_line, p_value, percent, safe
 
 _NAMED = 8
@@ -104,6 +105,8 @@ def _concluded(found: ScorerFinding, names: Mapping[str, str]) -> str:
     level = f"at the {percent(found.level, 0)} % level"
     word = figure_word(found.scorer)
     under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")
+    judges = judged_by(found.judges, names)
+    under += f", judged by {judges}" if judges else ""
     name, value = names[found.best.run], figure_words(found.best, found.unit) + equal_words(found, names)
     match found.kind:
         case "alone":

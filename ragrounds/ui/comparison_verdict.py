@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ragrounds.evals.compare.abstract import ScorerFinding, finding
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.conclusions import Conclusion
+from ragrounds.ui.judge_words import judged_by
 from ragrounds.ui.text import TOO_FEW, figure_text, in_scale, number_of, percent, points
 
 _PAIR = 2
@@ -29,13 +30,13 @@ def verdict_lines(
     for table, _ in comparison.shown(scorers):
         found = finding(table, comparison.tables)
         if found is not None and len(found.equal) == found.runs - 1 > 0:
-            yield f"{table.scorer}: {equal_runs(found)}{_unmade(table, short)}."
+            yield f"{table.scorer}: {equal_runs(found)}{_unmade(table, short)}{_judged(found, short)}."
         elif found is not None:
             run, alone = found.best.run, found.kind == "alone"
             unscored = "" if alone else unscored_words(found.best, "of its questions ")
             who = names[run] if alone else f"{short[run]} {names[run]}"
             rest = f"{unscored}{_unmade(table, {} if alone else short)}{turned_words(found, short)}"
-            yield f"{table.scorer}: {who} {verdict(found, short)}{rest}."
+            yield f"{table.scorer}: {who} {verdict(found, short)}{rest}{_judged(found, short)}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
 
@@ -45,6 +46,11 @@ def _unmade(table: ScorerTable, names: Mapping[str, str]) -> str:
     made = [(line, line.outcomes.get("not_run", 0), sum(line.outcomes.values())) for line in table.lines]
     said = [f"{names[line.run] + ': ' if names else ''}{count:,} of {asked:,}" for line, count, asked in made if count]
     return f"; not made yet, and counted as not correct: {listed(said)}" if said else ""
+
+
+def _judged(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    said = judged_by(found.judges, names)
+    return f"; judged by {said}" if said else ""
 
 
 def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:

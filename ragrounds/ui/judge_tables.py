@@ -13,8 +13,9 @@ from ragrounds.evals.judges.panel import PanelJudgedRun
 from ragrounds.evals.judges.raters import RaterAgreement
 from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.evals.stats import Agreement
+from ragrounds.ui.judge_words import judge_phrase, kappa_ends
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, number_of, one_line, percent, safe, tokens
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, safe, tokens
 
 
 def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
@@ -106,15 +107,14 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
     judge, accuracy = found.judge, found.judge.accuracy
     chance = f"; chance taken off, Cohen's kappa {_number(judge.kappa)}" if judge.kappa is not None else ""
     who = "The majority of the judges" if found.panel else "The judge"
+    who += f" ({judge_phrase(found.by).removeprefix('the majority of ')})" if found.by is not None else ""
     split = ""
     if found.undecided_judges:
         split = f" ({found.undecided_judges:,} more, on which the judges have no majority, are left out)"
     yield f"{who} says what people say of {percent(accuracy.value)} % of {number_of(judge.n, 'item')}{split}{chance}."
     yield f"items with both labels: {judge.n:,}"
     yield f"accuracy: {percent(accuracy.value)} % (95 %: {percent(accuracy.low)} to {percent(accuracy.high)})"
-    known = judge.kappa_low is not None
-    ends = f"{_number(judge.kappa_low)} to {_number(judge.kappa_high)}" if known else "items too few for an interval"
-    interval = f" (95 %: {ends})" if judge.kappa is not None else ""
+    interval = f" ({kappa_ends(judge)})" if judge.kappa is not None else ""
     yield f"Cohen's kappa: {_number(judge.kappa)}{interval}"
     for side, label in judge.constant.items():
         who = "the judge" if side == "judge" else "the people"
@@ -157,7 +157,7 @@ def _each_judge(found: LabelAgreement) -> TextTable:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return "-" if value is None else figure_text(value, ".3f")
 
 
 def print_raters(found: RaterAgreement) -> None:

@@ -13,6 +13,7 @@ from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
 from ragrounds.evals.compare.conclusions import LEVEL, Conclusion, by_interval, conclusions, untested
 from ragrounds.evals.compare.turned_order import TurnedOrder, turned_order
+from ragrounds.evals.judges.score_judges import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
@@ -52,6 +53,8 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     """Where no two runs differ by the tests: pairs whose interval leaves 0 out all the same."""
     tests: int
     """Pairs of the table: what the correction is over."""
+    judges: tuple[tuple[ScoreJudges, tuple[str, ...]], ...] = ()
+    """Whose verdicts the scores rest on, with the runs that these judged; empty: no judge's, or it is not kept."""
     mde: float | None = None
     """Where the best is not told from all others: the smallest difference to the nearest of them that these questions
     would show with 80 % power."""
@@ -163,9 +166,19 @@ def finding(table: ScorerTable, tables: Sequence[ScorerTable] = ()) -> ScorerFin
             one.tests.low is not None and (one.tests.low > 0 or (one.tests.high or 0.0) < 0) for one in table.pairs
         ),
         tests=len(table.pairs),
+        judges=score_judges(known),
         mde=_mde(table, best.run, untold, lines),
         turned=turned_order(table, best, tables),
     )
+
+
+def score_judges(lines: Sequence[RunFigures]) -> tuple[tuple[ScoreJudges, tuple[str, ...]], ...]:
+    """Whose verdicts the scores of a table rest on, with the runs that these judged; empty: nobody's."""
+    found: dict[ScoreJudges, tuple[str, ...]] = {}
+    for line in lines:
+        if line.judges is not None:
+            found[line.judges] = (*found.get(line.judges, ()), line.run)
+    return tuple(found.items())
 
 
 def _kind(

@@ -31,6 +31,7 @@ from ragrounds.evals.compare.pairs import EVERY_PAIR, Pair, PairChoice
 from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.compare.readings import reading_notes
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
+from ragrounds.evals.judges.score_judges import JudgeFinder, ScoreJudges
 from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.words import recall_words, unknown_words
@@ -96,6 +97,8 @@ class RunFigures(Struct, frozen=True, kw_only=True):
     """Attempts by outcome: the answer status, or the status of an attempt that did not end well."""
     outcomes_by_part: dict[str, dict[str, int]] = {}
     """The same for each kind of question and dataset: ``choice mirage/pubmedqa``."""
+    judges: ScoreJudges | None = None
+    """Whose verdicts the scores rest on; ``None``: nobody's, or it is not kept."""
 
 
 class ScorerTable(Struct, frozen=True, kw_only=True):
@@ -225,7 +228,7 @@ def compare(
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
     notes += [words for run in runs if (words := live_words(store, run))]
-    tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes)
+    tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes, JudgeFinder(store))
     return Comparison(
         benchmark=runs[0].benchmark,
         questions=len(basis.questions),
@@ -322,6 +325,7 @@ class _Tables:
     choice: PairChoice
     notes: list[str]
     """Where the tables leave what a reader must know."""
+    judges: JudgeFinder
 
     def table(self, name: str) -> ScorerTable:
         """Everything under one scorer.
@@ -332,7 +336,7 @@ class _Tables:
         scorer = described(name)
         asked = self.basis.asked(name)
         scored = {run.id: self._scores(run, name, asked) for run in self.runs}
-        lines = tuple(self._line(run, scored[run.id], asked, scorer) for run in self.runs)
+        lines = tuple(self._line(run, scored[run.id], asked, scorer, self.judges(run, name)) for run in self.runs)
         values = {run: one.values for run, one in scored.items()}
         overall = {line.run: line.overall for line in lines}
         chosen = self.choice.of(overall, scorer.direction)
@@ -396,7 +400,14 @@ class _Tables:
             unsettled[question.id] = open_ / basis.epochs
         return _RunScores(values, unsettled, by_part)
 
-    def _line(self, run: Run, scored: _RunScores, asked: Sequence[Question], scorer: AnyScorer) -> RunFigures:
+    def _line(
+        self,
+        run: Run,
+        scored: _RunScores,
+        asked: Sequence[Question],
+        scorer: AnyScorer,
+        judges: ScoreJudges | None,
+    ) -> RunFigures:
         by_dataset: dict[str, list[Question]] = {}
         for question in asked:
             by_dataset.setdefault(question.benchmark, []).append(question)
@@ -413,6 +424,7 @@ class _Tables:
             overall=overall or figure(asked, scored.values, scored.unsettled, self.seed, scorer, self.basis.epochs),
             outcomes=dict(sum(scored.outcomes_by_part.values(), Counter())),
             outcomes_by_part={part: dict(counts) for part, counts in scored.outcomes_by_part.items()},
+            judges=judges,
         )
 
     def _classes(

@@ -21,6 +21,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.judges.methods import verdicts
 from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
+from ragrounds.evals.judges.score_judges import ScoreJudges
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import (
     Agreement,
@@ -124,6 +125,8 @@ class LabelAgreement(Struct, frozen=True, kw_only=True):
     judge: Agreement
     panel: bool = False
     """The verdicts are those of a majority of several judges."""
+    by: ScoreJudges | None = None
+    """Whose verdicts they are; ``None``: it is not kept."""
     undecided_judges: int = 0
     """Of `judge.missing`, items on which the judges of the panel have no majority."""
     judges: tuple[JudgeAgainstPeople, ...] = ()

@@ -7,7 +7,7 @@ verdict here.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Set
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -64,14 +64,18 @@ class RecordedVerdicts(Struct, frozen=True, kw_only=True):
     """Item → label; ``None``: it was asked, and gave none."""
 
 
-def recorded_verdicts(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> list[RecordedVerdicts]:
-    """The verdicts of every judge that the journal holds replies of, of one epoch; judges without any are left out."""
+def recorded_verdicts(
+    store: Store, run: Run, method: LabelMethod, epoch: int = 0, only: Set[str] | None = None
+) -> list[RecordedVerdicts]:
+    """The verdicts of every judge that the journal holds replies of, of one epoch; judges without any are left out.
+    `only` holds the ids of the questions that are read; ``None``: all."""
     named = store.judges(run)
     if not named:
         return []
     questions, golds = store.questions(run)
     fitting = {question.id: question for question in questions if method.fits(question, golds[question.id])}
-    attempts = [each for each in store.attempts(run) if each.epoch == epoch and each.question_id in fitting]
+    wanted = fitting.keys() if only is None else fitting.keys() & only
+    attempts = [each for each in store.attempts(run) if each.epoch == epoch and each.question_id in wanted]
     journal = StoreJournal(store, "replay")
     try:
         made = [

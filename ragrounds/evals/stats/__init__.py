@@ -1,6 +1,7 @@
 """Statistics of scores: intervals, paired differences, tests. Pure functions of numbers."""
 
 from ragrounds.evals.stats.agreement import (
+    FEWEST_FOR_KAPPA,
     Agreement,
     cohen_kappa,
     compare_with_human,
@@ -23,6 +24,7 @@ from ragrounds.evals.stats.intervals import Estimate, binomial_error, macro_erro
 from ragrounds.evals.stats.paired import McNemar, holm, mcnemar, minimum_detectable_effect
 
 __all__ = [
+    "FEWEST_FOR_KAPPA",
     "Agreement",
     "Estimate",
     "McNemar",

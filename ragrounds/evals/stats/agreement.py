@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.evals.stats.bootstrap import bootstrap_holds
+from ragrounds.evals.stats.bootstrap import FEWEST, bootstrap_holds
 from ragrounds.evals.stats.estimates import combined_mean, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 
@@ -26,6 +26,9 @@ Level = Literal["nominal", "ordinal", "interval"]
 
 
 KAPPA_RESAMPLES = 10_000
+FEWEST_FOR_KAPPA = 40
+"""Clusters from which Cohen's kappa has an interval: there it covered 91 to 95 % in six simulations (kappa 0.3 to 0.7,
+clusters of 1 and of 8 items), as with 50."""
 _AT_ONCE = 4_000_000
 """Numbers held in memory at a time."""
 _UNDEFINED = 0.05
@@ -42,8 +45,10 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """Share of equal labels with its interval."""
     kappa: float | None
     kappa_low: float | None
-    """95 % interval by a bootstrap over clusters; ``None``: too few items, or too few that differ, for one."""
+    """95 % interval by a bootstrap over clusters; ``None``: too few clusters, or too few that differ, for one."""
     kappa_high: float | None
+    clusters: int = 0
+    """Sets of items that are not independent (answers), which both have labelled; 0: not counted."""
     confusion: Mapping[str, Mapping[str, int]]
     """Person's label → judge's label → items."""
     constant: Mapping[str, str] = {}
@@ -94,6 +99,7 @@ def compare_with_human(
         shares = [part / sum(parts) for part in parts]
         return Agreement(
             n=len(both),
+            clusters=len(set(drawn)),
             missing=len(judge) - len(both),
             accuracy=combined_mean([same], [1.0], of, drawn, weights=shares),
             kappa=None if alike else cohen_kappa(given, right, [each[kind] for kind in of]),
@@ -102,9 +108,10 @@ def compare_with_human(
             confusion={one: {other: table[one, other] for other in labels} for one in labels},
             constant=alike,
         )
-    interval = kappa_interval(given, right, drawn) if not alike and _enough(same, drawn) else None
+    interval = kappa_interval(given, right, drawn) if not alike and _enough(same, drawn, FEWEST_FOR_KAPPA) else None
     return Agreement(
         n=len(both),
+        clusters=len(set(drawn)),
         missing=len(judge) - len(both),
         accuracy=stratified_mean(same, clusters=drawn),
         kappa=None if alike else cohen_kappa(given, right),
@@ -115,14 +122,14 @@ def compare_with_human(
     )
 
 
-def _enough(same: Sequence[float], clusters: Sequence[str]) -> bool:
+def _enough(same: Sequence[float], clusters: Sequence[str], fewest: int = FEWEST) -> bool:
     """Whether items are enough, and enough of them labelled differently, for a bootstrap of kappa."""
     sums: dict[str, list[float]] = {}
     for value, name in zip(same, clusters, strict=True):
         row = sums.setdefault(name, [0.0, 0.0])
         row[0] += value
         row[1] += 1
-    return bootstrap_holds([np.array(list(sums.values()))])
+    return bootstrap_holds([np.array(list(sums.values()))], fewest)
 
 
 def cohen_kappa(first: Sequence[str], second: Sequence[str], counts: Sequence[float] | None = None) -> float | None:

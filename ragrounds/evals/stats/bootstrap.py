@@ -39,14 +39,15 @@ _DRAWN_AT_ONCE = 4_000_000
 """Counts or clusters held in memory at a time."""
 
 
-def bootstrap_holds(strata: Sequence[Floats]) -> bool:
+def bootstrap_holds(strata: Sequence[Floats], fewest: int = FEWEST) -> bool:
     """Whether a bootstrap of these clusters may be shown: they are many enough, and not nearly all alike.
 
     Args:
         strata: of each an array of (sum of values, number of values), one row a cluster.
+        fewest: clusters in all.
     """
     sizes = [len(clusters) for clusters in strata]
-    if sum(sizes) < FEWEST or min(sizes) < FEWEST_OF_A_STRATUM:
+    if sum(sizes) < fewest or min(sizes) < FEWEST_OF_A_STRATUM:
         return False
     means: Counter[float] = Counter()
     for clusters in strata:

@@ -42,7 +42,11 @@ def missing_aside(lines: Sequence[str], commands: Sequence[str]) -> str:
 
 
 def abstract_section(
-    abstract: Abstract, names: Mapping[str, str], notes: Sequence[str], cautions: Iterable[str] = ()
+    abstract: Abstract,
+    names: Mapping[str, str],
+    notes: Sequence[str],
+    cautions: Iterable[str] = (),
+    people: Iterable[str] = (),
 ) -> str:
     """Who answered what, when, with which models, and what can be concluded.
 
@@ -51,8 +55,9 @@ def abstract_section(
         names: run id → what the run is called, safe to show.
         notes: on its runs, which stand elsewhere.
         cautions: what must be known before its figures, a line each.
+        people: how far the judges behind its scores agree with people, a line each.
     """
-    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in abstract_sentences(abstract, names))
+    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in (*abstract_sentences(abstract, names), *people))
     misleading = "".join(f"<p>{prose(line)}</p>" for line in cautions)
     said += f'<div class="warning">{misleading}</div>' if misleading else ""
     more = number_of(len(notes), "note")

@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
 from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of, shown_items
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
+from ragrounds.evals.judges.score_judges import JudgeFinder, ScoreJudges
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats import (
     Agreement,
@@ -28,11 +31,13 @@ from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.arena_tables import INFORMATIVE, informative_cells
+from ragrounds.ui.judge_words import judge_phrase, kappa_ends, short_judges
 from ragrounds.ui.tables import Column, TextTable
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, one_line, percent
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, one_line, percent
 
 SCORED = "as scored"
-"""The verdicts that the scores in the store rest on: the last judge's, or the majority of the last panel."""
+"""The verdicts that the scores in the store rest on: the last judge's, or the majority of the last panel. Where one
+judge is known to have given them, its own row is marked so."""
 _MUST, _NICE = "must have", "nice to have"
 
 ReportPart = TextTable | str
@@ -49,6 +54,7 @@ def verdict_parts(
     """Sheets of every kind of judging whose verdicts are labels, of each run's first epoch; people's labels count for
     the kind that has their words. `names` holds run id → what it is called."""
     known: set[str] = set()
+    find = JudgeFinder(store)
     for method, kind in judge_methods().items():
         if not isinstance(kind, LabelMethod):
             continue
@@ -63,19 +69,22 @@ def verdict_parts(
         rows: list[tuple[str, ...]] = []
         agreed: list[tuple[str, ...]] = []
         remarks: list[str] = []
+        called = short_judges(judge for _, run, _ in judged for judge in store.judges(run))
+        if whole := [f"{short} is {one_line(judge, 200)}" for judge, short in called.items() if short != judge]:
+            remarks.append(f"{'; '.join(whole)}.")
         for name, run, scored in judged:
             axes = _axes(store, run, kind)
-            sides = [RecordedVerdicts(judge=SCORED, verdicts=scored), *recorded_verdicts(store, run, kind)]
+            sides = _sides(scored, recorded_verdicts(store, run, kind), find(run, kind.scorers[-1].name), called)
             rows += [
-                (name, one_line(said.judge, 60), axis, *_shares(said.verdicts, items, kind, seed))
+                (name, said.judge, axis, *_shares(said.verdicts, items, kind, seed))
                 for said in sides
                 for axis, items in axes.items()
             ]
-            judges = [said for said in sides[1:] if any(said.verdicts.values())]
+            judges = [said for said in sides if not said.judge.startswith(SCORED) and any(said.verdicts.values())]
             remarks += [
-                f"{name}: {one_line(said.judge, 60)} gave no verdict at all; it is in no agreement."
-                for said in sides[1:]
-                if said not in judges
+                f"{name}: {said.judge} gave no verdict at all; it is in no agreement."
+                for said in sides
+                if not any(said.verdicts.values())
             ]
             for one, other in combinations(judges, 2):
                 agreed += _pair(name, one, other)
@@ -83,19 +92,20 @@ def verdict_parts(
                 remarks += _together(name, judges)
             if human is not None and _words(human) <= set(kind.labels):
                 own, changed = human.of(shown_items(store, run, kind), run.id, 0)
-                for said in (sides[0], *judges):
+                for said in sides:
                     agreed += _people(name, said, own)
                 if changed:
                     remarks.append(_changed(name, changed))
         labels = (column for label in kind.labels for column in (Column(f"{label} %"), Column("95 %")))
+        drop = 1 if len(judged) == 1 else 0  # the run's name, where there is one run
         yield TextTable(
             key="verdicts",
             title=f"{method}: verdicts, by judge and axis",
             columns=(
                 Column("run", right=False), Column("judge", right=False), Column("axis", right=False),
                 Column("verdicts"), Column("missing"), *labels,
-            ),
-            rows=tuple(rows),
+            )[drop:],
+            rows=tuple(row[drop:] for row in rows),
         )  # fmt: skip
         if agreed:
             yield TextTable(
@@ -104,12 +114,59 @@ def verdict_parts(
                 columns=(
                     Column("run", right=False), Column("one", right=False), Column("other", right=False),
                     *map(Column, ("items", "same %", "95 %", "kappa", "95 %")),
-                ),
-                rows=tuple(agreed),
+                )[drop:],
+                rows=tuple(row[drop:] for row in agreed),
             )  # fmt: skip
         yield from remarks
     if human is not None and (strange := sorted(_words(human) - known)):
         yield f"People's labels are left out: {one_line(strange[0], 60)!r} is no verdict on any of these runs."
+
+
+def _sides(
+    scored: Verdicts, recorded: Sequence[RecordedVerdicts], by: ScoreJudges | None, names: Mapping[str, str]
+) -> list[RecordedVerdicts]:
+    """Whose verdicts stand in the tables: those in the scores first, then each judge's own by its short name."""
+    own = [replace(said, judge=names.get(said.judge, one_line(said.judge, 60))) for said in recorded]
+    if by is not None and by.known and not by.panel:
+        (judge,) = by.judges
+        first = [place for place, said in enumerate(recorded) if said.judge == judge]
+        if first:
+            marked = replace(own[first[0]], judge=f"{own[first[0]].judge} ({SCORED})")
+            return [marked, *(said for place, said in enumerate(own) if place != first[0])]
+    label = f"{SCORED} (majority)" if by is not None and by.panel else SCORED
+    return [RecordedVerdicts(judge=label, verdicts=dict(scored)), *own]
+
+
+def people_lines(
+    store: Store, runs: Sequence[Run], human: HumanLabels, names: Mapping[str, str], seed: int = 0
+) -> Iterator[str]:
+    """How far the verdicts behind the scores of each run agree with people, a sentence each.
+
+    Args:
+        store: of the runs.
+        runs: of a report.
+        human: people's labels; they count for the kind of judging that has their words.
+        names: run id → what it is called.
+    """
+    find = JudgeFinder(store)
+    for kind in judge_methods().values():
+        if not isinstance(kind, LabelMethod) or not _words(human) <= set(kind.labels):
+            continue
+        for run in runs:
+            scored = _scored(store, run, kind)
+            own, _ = human.of(shown_items(store, run, kind), run.id, 0)
+            try:
+                found = agreement(scored, own).judge
+            except ValueError:  # none of its items has both labels
+                continue
+            by = find(run, kind.scorers[-1].name)
+            who = f"The verdicts of {judge_phrase(by)}" if by is not None else "The verdicts"
+            of = f" on {names[run.id]}" if len(runs) > 1 else ""
+            people = "a person's" if len(human.raters) == 1 else f"those of most of {len(human.raters)} people"
+            yield (
+                f"{who}{of} are {people} on {percent(found.accuracy.value, 1)} % of {found.n:,} items; Cohen's kappa "
+                f"is {_number(found.kappa)} ({kappa_ends(found, 2)}; 1 perfect, 0 as by chance)."
+            )
 
 
 def _scored(store: Store, run: Run, kind: LabelMethod) -> dict[str, str | None]:
@@ -160,7 +217,7 @@ def _pair(run: str, one: RecordedVerdicts, other: RecordedVerdicts) -> list[tupl
         [other.verdicts[item] for item in items],
         [answer_of(item) for item in items],
     )
-    return [(run, one_line(one.judge, 60), one_line(other.judge, 60), *_agreement(found))]
+    return [(run, one.judge, other.judge, *_agreement(found))]
 
 
 def _changed(run: str, items: Sequence[str]) -> str:
@@ -174,7 +231,7 @@ def _people(run: str, said: RecordedVerdicts, human: HumanLabels) -> list[tuple[
     except ValueError:  # none of its items has both labels
         return []
     who = "people" if len(human.raters) == 1 else f"majority of {len(human.raters)} people"
-    return [(run, one_line(said.judge, 60), who, *_agreement(found.judge))]
+    return [(run, said.judge, who, *_agreement(found.judge))]
 
 
 def _together(run: str, judges: Sequence[RecordedVerdicts]) -> list[str]:
@@ -188,7 +245,7 @@ def _together(run: str, judges: Sequence[RecordedVerdicts]) -> list[str]:
     alpha = krippendorff_alpha(some) if some and not constant else None
     return [
         *(
-            f"{run}: {one_line(judges[place].judge, 60)} said {label!r} of everything: no agreement with it is defined."
+            f"{run}: {judges[place].judge} said {label!r} of everything: no agreement with it is defined."
             for place, label in constant.items()
         ),
         f"{run}, {len(judges)} judges together: Fleiss' kappa {_number(kappa)} on {len(whole):,} items, "
@@ -198,7 +255,7 @@ def _together(run: str, judges: Sequence[RecordedVerdicts]) -> list[str]:
 
 def _agreement(found: Agreement) -> tuple[str, ...]:
     low, high = found.kappa_low, found.kappa_high
-    interval = TOO_FEW if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    interval = TOO_FEW if low is None or high is None else f"{_number(low)} to {_number(high)}"
     return (
         f"{found.n:,}", percent(found.accuracy.value, 1), _interval(found.accuracy), _number(found.kappa), interval,
     )  # fmt: skip
@@ -215,7 +272,7 @@ def _interval(estimate: Estimate) -> str:
 
 
 def _number(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.2f}"
+    return UNKNOWN if value is None else figure_text(value, ".2f")
 
 
 def arena_parts(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[ReportPart]:

@@ -7,12 +7,15 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from ragrounds.evals.compare.abstract import score_judges
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.rendered_prompts import RenderedPrompts
+from ragrounds.evals.judges.score_judges import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.frontier import UNITS
+from ragrounds.ui.judge_words import judged_by, short_judges
 
 
 class UsedParts(Struct, frozen=True, kw_only=True):
@@ -20,7 +23,7 @@ class UsedParts(Struct, frozen=True, kw_only=True):
 
     prompts: RenderedPrompts
     judges: tuple[str, ...] = ()
-    """The models whose verdicts its scores rest on."""
+    """The models that were asked for verdicts on its answers, whether scores rest on these or not."""
 
 
 def methods(
@@ -41,7 +44,7 @@ def methods(
         _data(comparison, runs),
         *_agents(comparison, runs, used),
         _scores(comparison, scorers),
-        _judging(comparison, used),
+        _judging(comparison, scorers, used),
     )
     return [part for part in parts if part]
 
@@ -115,20 +118,23 @@ def _digests(digests: object) -> str:
     return ", ".join(f"{name} ({str(digest)[:8]})" for name, digest in digests.items())
 
 
-def _judging(comparison: Comparison, used: Mapping[str, UsedParts]) -> str:
+def _judging(comparison: Comparison, scorers: Sequence[str], used: Mapping[str, UsedParts]) -> str:
+    """Who gave the verdicts behind the scores that are shown, and who else was asked."""
     names = agent_names(comparison)
-    by_judges: dict[tuple[str, ...], list[str]] = {}
-    for run, parts in used.items():
-        if parts.judges:
-            by_judges.setdefault(parts.judges, []).append(names[run])
-    if not by_judges:
-        return ""
-    several = len(by_judges) > 1
+    tables = [table for table in comparison.tables if table.scorer in scorers]
+    by_judges: dict[tuple[tuple[ScoreJudges, tuple[str, ...]], ...], list[str]] = {}
+    for table in tables:
+        if judges := score_judges(table.lines):
+            by_judges.setdefault(judges, []).append(table.scorer)
     said = [
-        ", ".join(judges) + (f" (answers of {', '.join(runs)})" if several else "")
-        for judges, runs in by_judges.items()
+        f"The verdicts behind the scores under {', '.join(judged)} were given by {judged_by(judges, names)}."
+        for judges, judged in by_judges.items()
     ]
-    return f"Verdicts on the answers were given by {'; '.join(said)}."
+    gave = {judge for judges in by_judges for found, _ in judges for judge in found.judges}
+    asked = short_judges(judge for parts in used.values() for judge in parts.judges)
+    if others := [name for judge, name in asked.items() if judge not in gave]:
+        said.append(f"Also asked, without a part in these scores: {', '.join(others)}.")
+    return " ".join(said)
 
 
 def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:

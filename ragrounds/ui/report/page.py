@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ragrounds.evals.analyses.hop_profile import hop_profile
 from ragrounds.evals.compare.abstract import Abstract, abstract
@@ -26,7 +26,7 @@ from ragrounds.ui.report.attempt_part import attempt_part
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.front_matter import abstract_section, citation_section, incomplete_section
 from ragrounds.ui.report.html_tables import prose, tables_and_remarks, text
-from ragrounds.ui.report.judges import arena_parts, verdict_parts
+from ragrounds.ui.report.judges import arena_parts, people_lines, verdict_parts
 from ragrounds.ui.report.methods import UsedParts, methods
 from ragrounds.ui.report.results import LABEL, figure, results_section
 from ragrounds.ui.report.scripts import asset, page_script
@@ -77,7 +77,9 @@ def report_page(
     behaviour = figure(profile) if several else ""
     behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
-        "Abstract": abstract_section(found, labels, notes, caution_lines(comparison, scorers, labels)),
+        "Abstract": abstract_section(
+            found, labels, notes, caution_lines(comparison, scorers, labels), _people(store, runs, human, labels)
+        ),
         "Results": results_section(comparison, scorers),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
@@ -105,6 +107,11 @@ def report_page(
 def _methods(store: Store, comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> str:
     used = {run.id: UsedParts(prompts=rendered_prompts(store, run), judges=tuple(store.judges(run))) for run in runs}
     return "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, scorers, used))
+
+
+def _people(store: Store, runs: Sequence[Run], human: HumanLabels | None, names: Mapping[str, str]) -> Iterable[str]:
+    """How far the verdicts behind the scores agree with people."""
+    return people_lines(store, runs, human, names) if human is not None else ()
 
 
 def _subtitle(found: Abstract) -> str:

@@ -13,6 +13,7 @@ from ragrounds.evals.judges.labels import read_labels
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import recorded_verdicts
 from ragrounds.evals.judges.runs import judge_runs
+from ragrounds.evals.judges.score_judges import JudgeFinder, ScoreJudges
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.stats import stratified_mean
@@ -20,6 +21,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.comparison_verdict import verdict_lines
+from ragrounds.ui.judge_words import judge_phrase
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
 from tests.cli_grading.test_judge_command import STATEMENTS, stage, with_answers
@@ -65,17 +67,17 @@ def test_by_judge_with_agreement(home):
     stage(home, "direct", ANSWERS)
     judged(home, says("strict"), says("mild"), says("odd"))
     body, rows = shown(home)
-    by_judge = {row[1]: row for row in rows if row[2] == "grade"}
-    assert set(by_judge) == {"as scored", "test:<b>strict</b>", "test:<b>mild</b>", "test:<b>odd</b>"}
+    by_judge = {row[0]: row for row in rows if row[1] == "grade"}
+    assert set(by_judge) == {"as scored (majority)", "test:<b>strict</b>", "test:<b>mild</b>", "test:<b>odd</b>"}
     assert "<b>" not in body  # a judge's name is text
     # The answer without a text was put to nobody.
-    assert by_judge["test:<b>strict</b>"][:6] == ["direct", "test:<b>strict</b>", "grade", "5", "0", "60.0"]
-    assert by_judge["test:<b>mild</b>"][5] == "80.0"
-    pairs = {frozenset(row[1:3]): row for row in rows if row[2] != "grade"}
+    assert by_judge["test:<b>strict</b>"][:5] == ["test:<b>strict</b>", "grade", "5", "0", "60.0"]
+    assert by_judge["test:<b>mild</b>"][4] == "80.0"
+    pairs = {frozenset(row[:2]): row for row in rows if row[1] != "grade"}
     assert len(pairs) == 3
     opposed = pairs[frozenset({"test:<b>strict</b>", "test:<b>odd</b>"})]
-    assert opposed[3:5] == ["5", "0.0"]
-    assert float(opposed[6]) == pytest.approx(-12 / 13, abs=0.005)  # 0 seen, 12/25 by chance
+    assert opposed[2:4] == ["5", "0.0"]
+    assert float(opposed[5]) == pytest.approx(-12 / 13, abs=0.005)  # 0 seen, 12/25 by chance
     assert "3 judges together: Fleiss' kappa" in unescape(body)
 
 
@@ -84,14 +86,13 @@ def test_a_second_judge_replaces_scores_and_the_first_ones_verdicts_stay(home):
     judged(home, says("strict"))
     judged(home, says("silent"))
     _, rows = shown(home)
-    by_judge = {row[1]: row[3:6] for row in rows if row[2] == "grade"}
+    by_judge = {row[0]: row[2:5] for row in rows if row[1] == "grade"}
     assert by_judge == {
-        "as scored": ["4", "1", "50.0"],
-        "test:<b>silent</b>": ["4", "1", "50.0"],
+        "test:<b>silent</b> (as scored)": ["4", "1", "50.0"],
         "test:<b>strict</b>": ["5", "0", "60.0"],
     }
-    pair = next(row for row in rows if row[2] != "grade")
-    assert pair[3:5] == ["4", "100.0"]
+    pair = next(row for row in rows if row[1] != "grade")
+    assert pair[2:4] == ["4", "100.0"]
 
 
 def test_methods_say_what_a_judge_did_and_what_is_missing(home):
@@ -111,9 +112,9 @@ def test_against_people(home, tmp_path):
     text = "item,anna\nog/0,equivalent\nog/1,equivalent\nog/2,mismatch\nog/4,mismatch\nog/5,mismatch\n"
     (tmp_path / "labels.csv").write_text(with_answers(text, ANSWERS))
     _, rows = shown(home, human=read_labels(tmp_path / "labels.csv"))
-    found = next(row for row in rows if row[2] == "people" and row[1] == "test:<b>strict</b>")
-    assert found[3:5] == ["5", "80.0"]
-    assert float(found[6]) == pytest.approx(0.62, abs=0.005)  # (0.8 - 12/25) / (13/25)
+    found = next(row for row in rows if row[1] == "people" and row[0] == "test:<b>strict</b> (as scored)")
+    assert found[2:4] == ["5", "80.0"]
+    assert float(found[5]) == pytest.approx(0.62, abs=0.005)  # (0.8 - 12/25) / (13/25)
     (tmp_path / "labels.csv").write_text("item,anna\nog/0,<script>\n")
     body, _ = shown(home, human=read_labels(tmp_path / "labels.csv"))
     assert "People's labels are left out: '<script>'" in unescape(body)
@@ -132,6 +133,36 @@ def test_the_command_takes_peoples_labels(command, home, tmp_path):
     assert command("report", "direct", "--human", "none.csv", "--force").returncode == 2
 
 
+def test_the_judge_behind_the_scores_is_named_and_no_other(home, tmp_path):
+    stage(home, "direct", ANSWERS)
+    judged(home, says("mild"))
+    judged(home, Scripted(lambda prompt, occurrence: "Hm.", name="test:mute"))
+    judged(home, says("strict"))
+    text = "item,anna\nog/0,equivalent\nog/1,equivalent\nog/2,mismatch\nog/4,mismatch\nog/5,mismatch\n"
+    (tmp_path / "labels.csv").write_text(with_answers(text, ANSWERS))
+    with Store(home) as store:
+        runs = [store.run("direct")]
+        human = read_labels(tmp_path / "labels.csv")
+        page = unescape("".join(report_page(store, runs, compare(store, runs), attempts=False, human=human)))
+    methods_said = page.partition('<section id="methods">')[2].partition("</section>")[0]
+    assert "under equivalent were given by test:<b>strict</b>." in methods_said
+    others = methods_said.partition("without a part in these scores: ")[2].partition(".")[0]
+    assert others.split(", ") == ["test:<b>mild</b>", "test:mute"]
+    lead = page.partition('<section id="abstract">')[2].partition("</section>")[0].replace("\xa0", " ")
+    assert ", judged by test:<b>strict</b>, direct has" in lead
+    assert "are a person's on 80.0 % of 5 items; Cohen's kappa is 0.62 (no interval: 5 answers, 40 needed" in lead
+
+
+def test_judges_that_said_the_same_are_not_told_apart(home):
+    stage(home, "direct", ANSWERS)
+    for name in ("test:one", "test:two"):
+        judged(home, Scripted(lambda prompt, occurrence: json.dumps({"grade": "mismatch"}), name=name))
+    with Store(home) as store:
+        found = JudgeFinder(store)(store.run("direct"), "equivalent")
+    assert found == ScoreJudges(("test:one", "test:two"), known=False)
+    assert judge_phrase(found) == "test:one or test:two: the store does not tell"
+
+
 def test_statements_by_axis(home):
     stage(home, "direct", ["An answer."] * 6, facts=STATEMENTS)
     said = {STATEMENTS[0][0]: "entailment", STATEMENTS[1][0]: "neutral", STATEMENTS[2][0]: "contradiction"}
@@ -142,17 +173,17 @@ def test_statements_by_axis(home):
     )
     judged(home, judge, grader=LabelJudge(STATEMENT_METHOD))
     _, rows = shown(home)
-    axes = {row[2]: row for row in rows if row[1] == "judge"}
+    axes = {row[1]: row for row in rows if row[0] == "judge (as scored)"}
     # Six answers with two statements each, of which one is always entailed and none contradicted.
     half, none = (
         stratified_mean(values * 6, clusters=[str(place // 2) for place in range(12)])
         for values in ([1.0, 0.0], [0.0, 0.0])
     )
     ends = [f"{100 * made.low:.1f} to {100 * made.high:.1f}" for made in (half, half, none)]
-    assert axes["must have"][3:] == ["12", "0", "50.0", ends[0], "50.0", ends[1], "0.0", ends[2]]
+    assert axes["must have"][2:] == ["12", "0", "50.0", ends[0], "50.0", ends[1], "0.0", ends[2]]
     assert ends[2] == "0.0 to 44.3"  # as of six alone
-    assert axes["nice to have"][3] == "6"
-    assert axes["nice to have"][9] == "100.0"
+    assert axes["nice to have"][2] == "6"
+    assert axes["nice to have"][8] == "100.0"
 
 
 def test_nothing_is_shown_of_runs_that_nobody_judged(home):
@@ -183,9 +214,12 @@ def test_a_judge_without_any_verdict_is_named_and_in_no_agreement(home):
     body, rows = shown(home)
     assert "direct: test:mute gave no verdict at all; it is in no agreement." in unescape(body)
     assert "judges together" not in body
-    pairs = [row[1:3] for row in rows if row[2] != "grade"]
+    pairs = [row[:2] for row in rows if row[1] != "grade"]
     assert [set(pair) for pair in pairs] == [{"test:<b>strict</b>", "test:<b>mild</b>"}]
     # The first line of a comparison says how many questions have no score.
     with Store(home) as store:
         lines = list(verdict_lines(compare(store, [store.run("direct")]), ["equivalent"], {}, {"direct-1": "direct"}))
-    assert lines == ["equivalent: direct has 60.00 % (95 %: 22.9 to 88.4), 5 questions; 1 more has no score."]
+    assert lines == [
+        "equivalent: direct has 60.00 % (95 %: 22.9 to 88.4), 5 questions; 1 more has no score; "
+        "judged by the majority of test:<b>mild</b> and test:<b>strict</b>."
+    ]
