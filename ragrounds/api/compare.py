@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -378,7 +379,9 @@ def analyse(
     choices = AnalysisOptions(scorer=scorer_name(scorer), k=k, parameter=parameter, sizes=sizes, corpus=here, seed=seed)
     with opened_runs(runs, chosen) as (store, found):
         called = names_of(store, found, names)
-        return AnalysedRuns(result=analysis(store, found, choices), names=with_agents(found, called))
+        counted = Counter(run.agent for run in found)
+        agents = {run.id: run.agent for run in found if counted[run.agent] == 1}
+        return AnalysedRuns(result=analysis(store, found, choices), names={**agents, **with_agents(found, called)})
 
 
 def report(

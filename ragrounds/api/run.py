@@ -257,7 +257,9 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     if request.limit and request.per_dataset is None:
         counts = Counter(question.benchmark for question in loaded.questions)
         if words := drawn_words(counts, request.limit):
-            listener.message(words)
+            family, _, file = request.benchmark.partition(":")
+            one = f"{max(counts, key=counts.__getitem__)}{':' * bool(file)}{file}" if family == "mirage" else ""
+            listener.message(f"{words} --benchmark {one} asks one of them alone." if one else words)
     with open_store(chosen, listener.message) as store, ExitStack() as held:
         held.enter_context(opening_recorded(store, execution.journal, user_prices(chosen), listener.message))
         request = with_settings(request, execution, listener.message)  # it opens systems

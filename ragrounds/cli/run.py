@@ -30,7 +30,7 @@ class WhatOptions(Options, frozen=True, kw_only=True):
         typer.Option(
             "--benchmark",
             "-b",
-            help="A benchmark: sample, mirage/pubmedqa, mirage:benchmark.json, … See `ragrounds data ls`.",
+            help="A benchmark: sample, mirage:FILE, mirage/pubmedqa:FILE, … See `ragrounds data ls`.",
         ),
     ] = "sample"
     agent: Annotated[

@@ -89,16 +89,20 @@ def _title(options: AnalysisOptions) -> str:
 def _table(made: tuple[Success, ...], options: AnalysisOptions) -> AnalysisTable:
     columns = (
         *("run", "found, right", "found, wrong", "missed, right", "missed, wrong"),
-        *("accuracy if found", "accuracy if missed", "difference", "low", "high"),
+        *("right if found, %", "right if missed, %", "difference", "low", "high"),
     )
     rows = tuple(
         (
             *(one.run, one.found_right, one.found_wrong, one.missed_right, one.missed_wrong),
-            *(one.accuracy_found, one.accuracy_missed, one.difference, one.low, one.high),
+            *map(_percent, (one.accuracy_found, one.accuracy_missed, one.difference, one.low, one.high)),
         )
         for one in made
     )
     return AnalysisTable(title=_title(options), columns=columns, rows=rows)
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 2)
 
 
 def _picture(made: tuple[Success, ...], options: AnalysisOptions) -> Bars:

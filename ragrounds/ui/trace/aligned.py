@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.evals.store.hop_reading import HopsOfAttempt
-from ragrounds.evals.store.hops import FoundPassage, Hop
+from ragrounds.evals.store.hops import FoundPassage, Hop, plain_query
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Score
 from ragrounds.ui.hop_signs import FATE_SIGNS
@@ -164,8 +164,27 @@ def _hop_cells(read: HopsOfAttempt, hop: Hop, width: int) -> Cells:
         known = bool(read.summary.gold.documents)
         rank = f"★{gold.rank}{FATE_SIGNS[gold.fate]}" if gold else "·" if known else ""
         signs, style = f"{len(hop.found)}{'↻' if hop.repeats is not None else ''}{rank}", "gold" if gold else "key"
-    query = one_line(hop.query[: width * 2], max(4, width - len(signs) - 5)) if hop.query else "(query not kept)"
+    asked = _asked(read, hop)
+    query = one_line(asked[: width * 2], max(4, width - len(signs) - 5)) if hop.query else "(query not kept)"
     return [(fit(f"{hop.number:>2} {query}", width - len(signs) - 1) + " ", "plain"), (signs, style)]
+
+
+def _asked(read: HopsOfAttempt, hop: Hop) -> str:
+    """The query of a search; one that is the question, which stands above, is said to be it."""
+    same = bool(hop.query.strip()) and plain_query(hop.query) == plain_query(read.summary.question.text)
+    return "(the question)" if same else hop.query
+
+
+def side_title(read: HopsOfAttempt, name: str) -> str:
+    """A side in a line: its sign and name, what it answered, the gold option and the likely cause."""
+    sign, summary = mark(read.summary)[0], read.summary
+    if read.attempt is None or not summary.question.options:
+        return sign + name + (f" · likely {read.cause.word}" if read.cause else "")
+    given = one_line(summary.prediction, 20) if summary.outcome == "answered" else summary.outcome.replace("_", " ")
+    if summary.outcome == "unreadable" and summary.prediction:
+        given = f"counted as {one_line(summary.prediction, 20)}"
+    parts = [f"{sign}{name}: {given}", f"gold {one_line(summary.gold.answer, 20)}" if summary.wrong else ""]
+    return " · ".join(filter(None, (*parts, read.cause.word if read.cause else "")))
 
 
 def _answer(read: HopsOfAttempt) -> str:
@@ -193,7 +212,11 @@ def _hop_blocks(read: HopsOfAttempt, hop: Hop, other: Hop | None) -> Iterator[Te
     parts = [f"search {hop.number}", *([f"the same as search {hop.repeats}"] if hop.repeats is not None else [])]
     yield TextBlock(", ".join(parts), "heading")
     mine, theirs = hop.query or "(the query is not recorded)", other.query if other else ""
-    yield TextBlock(mine, spans=new_words(mine, theirs) if other else ())
+    whole = bool(other is None or not new_words(mine, theirs))
+    if whole and _asked(read, hop) != hop.query:
+        yield TextBlock("(the question)")
+    else:
+        yield TextBlock(mine, spans=new_words(mine, theirs) if other else ())
     if other is not None and (left_out := _left_out(mine, theirs)):
         yield TextBlock(f"without: {' '.join(left_out)}", "note")
     if hop.error:

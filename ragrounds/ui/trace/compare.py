@@ -19,7 +19,7 @@ from textual.screen import Screen
 from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.ui.text import number_of, one_line, safe
-from ragrounds.ui.trace.aligned import SIGNS, AlignedMoves, align, move_cells, question_blocks, side_blocks
+from ragrounds.ui.trace.aligned import SIGNS, AlignedMoves, align, move_cells, question_blocks, side_blocks, side_title
 from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import (
     WHICH,
@@ -232,8 +232,7 @@ class CompareScreen(DetailActions, Screen[int | None]):
         self.lines = align(left, right)
         names = self._names()
         for id, name, read in zip(("left", "right"), names, self.pair, strict=True):
-            title = f"{mark(read.summary)[0]}{name}"
-            self.query_one(f"#{id}", Pager).border_title = title.replace("[", r"\[")
+            self.query_one(f"#{id}", Pager).border_title = side_title(read, name).replace("[", r"\[")
         self._show_question()
         self._show_position()
         differing = [row for row, line in enumerate(self.lines) if line.difference != "same"]

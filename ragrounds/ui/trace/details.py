@@ -56,8 +56,10 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield TextBlock(question.text)
     for letter, text in question.options.items():
         right, chosen = letter == gold.answer, letter == summary.prediction
-        mark = ("✓" if right else " ") + ("→" if chosen else " ")
-        yield TextBlock(f"{mark} {letter}. {text}", "gold" if right else "wrong" if chosen else "plain")
+        default = chosen and summary.outcome == "unreadable"
+        mark = ("✓" if right else " ") + ("→" if chosen and not default else " ")
+        counted = "  (nothing was read: counted as this)" if default else ""
+        yield TextBlock(f"{mark} {letter}. {text}{counted}", "gold" if right else "wrong" if chosen else "plain")
     if not question.options:
         yield TextBlock(f"reference: {gold.answer}", "gold")
         for fact in gold.facts:

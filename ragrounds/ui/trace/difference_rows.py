@@ -129,6 +129,7 @@ def _cells(one: AnswerDifference, begin: str, words: bool = True) -> list[str]:
     gold = one_line(one.attempts[0].gold.answer, _ANSWER) if words else ""
     cells = [safe(one.question_id.removeprefix(begin)) + epoch, gold]
     for summary, line in zip(one.attempts, one.lines, strict=True):
-        parts = [mark(summary)[0].strip(), one_line(line.answer, _ANSWER) if words else ""]
-        cells.append(" ".join(filter(None, [*parts, line.cause.word if line.cause else ""])))
+        cause = line.cause.word if line.cause else ""
+        parts = [mark(summary)[0].strip(), one_line(line.answer, _ANSWER) if words and line.answer != cause else ""]
+        cells.append(" ".join(filter(None, [*parts, cause])))
     return cells

@@ -51,6 +51,8 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
     """The line of an attempt that was read; it keeps no passage and no prompt."""
     summary = read.summary
     answer = (_answer(read) if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
+    if summary.outcome == "unreadable" and summary.question.options and summary.prediction:
+        answer = f"counted as {summary.prediction}"
     return HopLine(
         hops=tuple(hop_signs(hop) for hop in read.hops),
         answer=answer[:_SHOWN_ANSWER],

@@ -554,6 +554,8 @@ def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:
     given = summary.question.options and summary.outcome not in WITHOUT_ANSWER
     read = one_line(summary.prediction, 30) if given else ""
     word = "" if summary.outcome == "answered" else one_line(summary.outcome.replace("_", " "), 30)
+    if read and summary.outcome == "unreadable":
+        word += ", counted as"
     made = [(" ".join(part for part in (word, read, sign) if part), style)]
     if summary.wrong and summary.question.options:
         made.append((f"gold {one_line(summary.gold.answer, 30)}", "gold"))

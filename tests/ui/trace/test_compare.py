@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 
 from ragrounds.contracts import Request, SearchRequest
@@ -16,7 +17,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Call, Message, Passage, Reply
-from ragrounds.ui.trace.aligned import align, move_cells, new_words, question_blocks, side_blocks
+from ragrounds.ui.trace.aligned import align, move_cells, new_words, question_blocks, side_blocks, side_title
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.browse import BrowseScreen
@@ -234,6 +235,21 @@ async def test_a_key_pressed_before_the_differences_are_read_waits(
         await settle(pilot)
         assert shown.chosen == [1, 7]
         assert "still reading" not in screen(app)
+
+
+def test_a_title_says_what_was_answered_and_a_query_that_is_the_question_is_not_repeated(hunt_pages: Pages) -> None:
+    left, right = read_two(hunt_pages, 200, 400)
+    asked = left.summary.question.text
+    left = made(left, search(f" {asked.upper()} ", "a"), said("x"))
+    right = made(right, search(asked, "b"), said("y"))
+    line = align(left, right)[0]
+    assert "(the question)" in "".join(text for text, _ in move_cells(left, line.left, 40))
+    texts = [block.text for block in side_blocks(left, line.left, right, line.right)]
+    assert "(the question)" in texts
+    wrong = structs.replace(left.summary, value=0.0, outcome="answered", prediction="B")
+    assert f"X: B · gold {left.summary.gold.answer}" in side_title(structs.replace(left, summary=wrong), "X")
+    default = structs.replace(left.summary, value=0.0, outcome="unreadable", prediction="A")
+    assert "X: counted as A" in side_title(structs.replace(left, summary=default), "X")
 
 
 async def test_a_note_goes_with_the_next_key(pages: Pages) -> None:
