@@ -433,8 +433,12 @@ class _Replay:
         return structs.replace(recipe, served=met.texts, servers=met.facts)
 
     def _tell_of_code(self, planned: PlannedRun) -> None:
-        """Say where other code began the run, or why it is another one than the user may expect."""
+        """Say how far a run is that goes on, where other code began it, or why it is another one than the user may
+        expect."""
         tell, run = self._listener.message, planned.run
+        made, whole = len(self._store.done(run)), run.count * run.epochs
+        if 0 < made < whole:
+            tell(f"{run.id} goes on: {made:,} of {whole:,} attempts are done.")
         if planned.started_earlier:
             tell(f"{run.id} was begun by an earlier version; its code does the same since, so it is resumed.")
         elif planned.changed_since is not None and planned.changed:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ragrounds.contracts import Used
 from ragrounds.errors import UserError
 from ragrounds.records import Usage
-from ragrounds.text import parse_toml
+from ragrounds.text import parse_toml, safe
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,11 +87,16 @@ def read_prices(path: Path) -> Mapping[str, Price]:
     """
     if not path.exists():
         return {}
+    model = ""
     try:
-        return msgspec.convert(parse_toml(path.read_text(encoding="utf-8")), dict[str, Price])
+        tables, made = parse_toml(path.read_text(encoding="utf-8")), dict[str, Price]()
+        for model, table in tables.items():
+            made[model] = msgspec.convert(table, Price)
+        return made
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        where = f"{path}, {safe(repr(model), 120)}" if model else str(path)
         raise UserError(
-            f'{path}: {error}. Expected one table a model: ["provider:model"] with input and output (perhaps cached, '
+            f'{where}: {error}. Expected one table a model: ["provider:model"] with input and output (perhaps cached, '
             "reasoning) in dollars per million tokens, or gpu_hour (perhaps gpus) in dollars; a search provider's "
             "has request, in dollars."
         ) from error

@@ -63,9 +63,8 @@ def index_rows(found: Sequence[IndexDetails]) -> tuple[list[str], list[list[str]
         kept = len(one.generations)
         number = f"{one.generation} of {kept}" if kept > 1 else str(one.generation or "")
         version, chunker = (made.version, made.chunker) if made else ("", "")
-        size = f"{one.bytes / 1e6:,.1f}"
-        rows.append([one.name, passages, version, number, str(len(one.engines)), size, chunker])
-    return ["index", "passages", "version", "generation", "engines", "MB", "chunker"], rows
+        rows.append([one.name, passages, version, number, str(len(one.engines)), _size(one.bytes), chunker])
+    return ["index", "passages", "version", "generation", "engines", "size", "chunker"], rows
 
 
 def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:

@@ -152,7 +152,11 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
         ("run", run.id),
         ("agent", run.agent),
         ("benchmark", f"{run.benchmark}, {number_of(run.count, 'question')} × {run.epochs}"),
-        ("created", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created)) + f", {run.origin}"),
+        (
+            "created",
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.created))
+            + (", imported" if run.origin == "imported" else ""),
+        ),
         ("fingerprint", run.fingerprint),
         *([("asked for by", f"ragrounds run {asked}")] if run.origin == "replayed" else []),
         *([("worked at by", at_work)] if at_work else []),
