@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from ragrounds.evals.analyses.cause_counts import cause_counts
 from ragrounds.evals.analyses.hop_profile import hop_profile
 from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparability import common_questions
@@ -23,6 +24,7 @@ from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.attempt_part import attempt_part
+from ragrounds.ui.report.causes import causes_section, what_agents_do, which_questions
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.front_matter import abstract_section, citation_section, incomplete_section
 from ragrounds.ui.report.html_tables import prose, tables_and_remarks, text
@@ -80,7 +82,7 @@ def report_page(
         "Abstract": abstract_section(
             found, labels, notes, caution_lines(comparison, scorers, labels), _people(store, runs, human, labels)
         ),
-        "Results": results_section(comparison, scorers),
+        "Results": _results(store, runs, comparison, scorers, labels, attempts),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
         "Arena": tables_and_remarks(arena_parts(store, runs, labels)),
@@ -102,6 +104,23 @@ def report_page(
     if attempts:
         yield from _attempts(store, runs, comparison, hide, on_progress)
     yield f"</main>\n<script>{script}</script>\n</body></html>\n"
+
+
+def _results(
+    store: Store,
+    runs: Sequence[Run],
+    comparison: Comparison,
+    scorers: Sequence[str],
+    labels: Mapping[str, str],
+    attempts: bool,
+) -> str:
+    """What each agent does, of which questions figures are, the figures, and why answers are not right."""
+    asked = {question.id for question in common_questions(store, runs, True)[0]}
+    headlines = [table.scorer for table, _ in comparison.shown(scorers)]
+    causes = cause_counts(store, runs, headlines, asked, comparison.epochs)
+    of = "".join(f"<p>{prose(line)}</p>" for line in which_questions(comparison, scorers))
+    figures = results_section(comparison, scorers)
+    return what_agents_do(runs, labels) + of + figures + causes_section(causes, labels, attempts)
 
 
 def _methods(store: Store, comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> str:

@@ -58,3 +58,26 @@ def test_analyses_are_made_when_asked_for(store):
     assert 'id="behaviour"' not in page(store, runs)
     with pytest.raises(UserError, match="nonsense"):
         page(store, runs, analyses=["nonsense"])
+
+
+def test_results_say_why_answers_are_not_right_and_what_agents_do(store):
+    runs = [
+        add_run(store, "direct", questions(4), [1, 0, 0, 1], id="direct-1"),
+        add_run(store, "own.py:graph", questions(4), [1, 1, 0, 1], id="own-1"),
+    ]
+    whole = page(store, runs)
+    shown = texts(whole, "results")
+    assert shown.startswith("Results direct: The model answers at once, from what it knows.")
+    assert "own.py:graph: " not in shown.partition("Accuracy")[0]  # no code of others is opened
+    assert "likely cause direct own.py:graph it means no search 2 1 it answered without a search" in shown
+    assert re.search(r'href="#a=direct-1/[^"]+">no search</a>', whole)
+    assert 'href="#a=' not in page(store, runs, attempts=False)
+    assert "Why answers" not in texts(page(store, [add_run(store, "direct", questions(4), [1] * 4, id="x")]), "results")
+
+
+def test_a_scorer_says_of_how_many_questions_its_figures_are(store):
+    asked = [*questions(3), *(msgspec.structs.replace(one, kind="long", options={}) for one in questions(5)[3:])]
+    run = add_run(store, "direct", asked, [1, 0, 1, ..., ...], id="direct-1")
+    assert "strict is of 3 of 5 questions: those that it can score (multiple choice)." in texts(
+        page(store, [run]), "results"
+    )
