@@ -21,7 +21,7 @@ def recorded_rows(given: Imported, study: Study) -> dict[str, str]:
     """The rows whose replies are recorded, with the absolute paths of these.
 
     Raises:
-        UserError: no such row, or a text that is no ``ROW=PATH``.
+        UserError: no such row, a text that is no ``ROW=PATH``, or a path where nothing is.
     """
     rows = [row.name for row in study.rows]
     found: dict[str, str] = {}
@@ -36,7 +36,10 @@ def recorded_rows(given: Imported, study: Study) -> dict[str, str]:
             raise UserError(f"The study {study.name!r} has no row {row!r}.{nearest(row, rows)}")
         if not path:
             raise UserError(f"{text!r} names no recorded replies; expected ROW=PATH.")
-        found[row] = str(Path(path).expanduser().resolve())
+        place = Path(path).expanduser().resolve()
+        if not place.exists():
+            raise UserError(f"The recorded replies of {row!r} are not there: {place}.")
+        found[row] = str(place)
     return found
 
 

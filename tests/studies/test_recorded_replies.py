@@ -80,9 +80,9 @@ def test_replies_are_cells_and_are_shown_again(tmp_path: Path) -> None:
     assert (cell.state, "cot of m, rag of m" in cell.why) == ("lacks", True)
 
 
-@pytest.mark.parametrize("given", [["no such row=x"], ["GPT-3.5, CoT="], {"GPT-4": "x"}])
+@pytest.mark.parametrize("given", [["no such row=x"], ["GPT-3.5, CoT="], {"GPT-4": "x"}, ["GPT-3.5, CoT=no-such-file"]])
 def test_what_is_refused(given: list[str] | dict[str, str]) -> None:
-    with pytest.raises(UserError, match=r"has no row|names no recorded replies"):
+    with pytest.raises(UserError, match=r"has no row|names no recorded replies|are not there: /"):
         recorded_rows(given, open_study("mirage-table6"))
 
 
