@@ -170,9 +170,9 @@ class Terminal:
                 except OSError:  # Linux: its other side is closed
                     break
                 heard = time.monotonic()
-            elif printed and not typed and time.monotonic() > heard + _QUIET:
+            elif printed and time.monotonic() > heard + _QUIET:
                 os.write(terminal, keys.encode())
-                typed = True
+                typed, heard = True, time.monotonic()  # again, where it was not yet read
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
         _end_group(process.pid)
