@@ -137,7 +137,7 @@ def _print_block(block: TextBlock, console: Console, longest: int | None) -> Non
     if block.indent:
         console.print(Padding(text, (0, 0, 0, block.indent)))
     else:
-        console.print(text, soft_wrap=True)
+        console.print(text, soft_wrap=not console.is_terminal)  # a terminal would break words
 
 
 def attempt_markdown(loaded: LoadedAttempt) -> str:

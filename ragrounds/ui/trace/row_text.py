@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.evals.store.hops import Hop
 from ragrounds.evals.store.traces import TracedCall
@@ -103,7 +104,9 @@ def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
     """The row of a call; `name` is its node's, or what kind of call it is."""
     call = traced.call
     if call.kind == "search":
-        return _search_row(name, traced, hop)
+        row = _search_row(name, traced, hop)
+        late = hop is not None and hop.untimed
+        return replace(row, tail=(*row.tail, (", time not known", "dim"))) if late else row
     if call.error:
         return RowText(name, tail=((failure(call), "trouble"),))
     tail = _retried(call)

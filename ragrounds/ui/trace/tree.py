@@ -37,6 +37,7 @@ from ragrounds.records import (
     Step,
 )
 from ragrounds.ui.text import one_line, percent
+from ragrounds.ui.trace.late_searches import writers
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
 from ragrounds.ui.trace.times import Span, measured, own_seconds, side_by_side, union_seconds
 from ragrounds.ui.trace.trace_summary import summary_of_trace
@@ -170,6 +171,12 @@ class _Builder:
     def __init__(self, events: Sequence[Event], whole: Span | None, told: Told) -> None:
         self._steps = {step.index: step for step in steps_of(events)}
         self._told = told
+        called = [event for event in events if isinstance(event, Called)]
+        homes = writers(self._steps.values(), called, told.hops)
+        for place, index in homes.items():
+            call, outside, home = called[place].call, self._steps[-1], self._steps[index]
+            self._steps[-1] = replace(outside, calls=tuple(one for one in outside.calls if one is not call))
+            self._steps[index] = replace(home, calls=(*home.calls, call))
         self._rows: dict[int, RowText] = {}
         self._end = whole.end if whole else None
         self._inside: dict[int, list[Step]] = {}
@@ -181,9 +188,8 @@ class _Builder:
             if step.index >= 0:
                 self._inside.setdefault(around[-1] if around else -1, []).append(step)
         self._places: dict[int, list[int]] = {}
-        called = [event for event in events if isinstance(event, Called)]
         for place, event in enumerate(called):
-            self._places.setdefault(event.step, []).append(place)
+            self._places.setdefault(homes.get(place, event.step), []).append(place)
         known = {event.step for event in events if isinstance(event, Entered)}
         # What was made outside of all steps, or in one of which nothing else is known, stands at the top.
         for index in [index for index in self._places if index not in known and index != -1]:

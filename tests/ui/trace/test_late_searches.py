@@ -1,0 +1,37 @@
+"""A search that a system told of at its end, and the node of the tree in which it stands."""
+
+from __future__ import annotations
+
+from ragrounds.contracts import SearchRequest
+from ragrounds.evals.store.hops import SYSTEMS_OWN
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import Call, Called, Gold, Passage, Reply
+from ragrounds.ui.trace.row_text import RowText
+from ragrounds.ui.trace.tree import Node, NodeFigures, event_tree, telling, walk
+from tests.ui.trace.making import AT, step
+
+FOUND = Passage(id="d1#0", document="d1", title="t", text="A passage.", corpus="c")
+
+
+def tree(changes: dict[str, object]) -> list[Node]:
+    asked = Call(key="", kind="model", role="answering", node="answer", actor="m", at=3.0, seconds=0.1)
+    late = Call(key="", kind="search", role="searching", node="", actor="system", at=AT + 100, seconds=0.0)
+    calls = [
+        TracedCall(asked, reply=Reply(text="B")),
+        TracedCall(late, searched=SearchRequest(corpus=SYSTEMS_OWN, query="q", k=1), passages=(FOUND,)),
+    ]
+    events = [*step(0, "retrieve", changes=changes), *step(1, "answer", asked), Called(step=-1, call=late)]
+    told = telling(calls, Gold(question_id="q", answer="B", documents=("d1",)))
+    return list(walk(event_tree(events, NodeFigures(), None, RowText("q"), told)))
+
+
+def test_it_stands_in_the_node_that_wrote_its_passages() -> None:
+    nodes = tree({"documents": [{"text": "A passage."}]})
+    assert [node.label for node in nodes] == [nodes[0].label, "retrieve", "answer"]
+    assert nodes[1].call is not None
+    assert nodes[1].call.kind == "search"
+    assert "time not known" in nodes[1].row.plain
+
+
+def test_it_stands_at_the_end_where_no_node_wrote_them() -> None:
+    assert [node.label for node in tree({"documents": ["another"]})][1:] == ["retrieve", "answer", "search"]
