@@ -50,7 +50,7 @@ def test_what_was_taken_is_said(kept: Store, capsys: pytest.CaptureFixture[str])
     assert chosen_runs(["Ours", "two-run", "one"]) == ["one-run", "two-run", "one-run"]
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(" (")[0] for line in said] == ["Ours: one-run", "one: one-run"]  # an id needs no word
-    assert "4 questions of x, test:model, strict 50.00, 3/4 done" in said[0]
+    assert "4 questions of x, test:model, strict 66.67 so far, 3/4 done" in said[0]
 
 
 def test_nobody_to_ask_is_an_error_that_lists_them(kept: Store) -> None:
