@@ -61,7 +61,8 @@ longer served; they are read, scored and set beside the printed figures as a run
 ```sh
 ragrounds data add mirage MIRAGE_FOLDER/benchmark.json
 ragrounds study run {STUDY} --imported 'GPT-3.5, CoT=MIRAGE_FOLDER/predictions/{REPLIES["GPT-3.5, CoT"]}' \\
-    --imported 'GPT-3.5, MedRAG=MIRAGE_FOLDER/predictions/{REPLIES["GPT-3.5, MedRAG"]}'
+    --imported 'GPT-3.5, MedRAG=MIRAGE_FOLDER/predictions/{REPLIES["GPT-3.5, MedRAG"]}' \\
+    {" ".join(f"--row {row!r}" for row in REPLIES)}
 ```
 
 {sums}"""
@@ -98,10 +99,9 @@ def _as_printed(made: StudyResult, store: Store) -> str:
         "the setting without retrieval are empty lists; these questions count as wrong here, and some of them were "
         "right when the paper was printed: never more than are missing.\n\n"
         + "\n".join(lines)
-        + "\n\nWhere the study's table speaks of attempts that an error ended and no reply is missing, the files hold "
+        + "\n\nWhere the study's note counts recorded replies though none is missing, the files hold "
         f"the text of an error in place of a reply ({'; '.join(errors)}). Such a text is no answer; it was read when "
-        "the paper was printed too, so the figure is the same. `ragrounds runs retry` is for runs of one's own: a "
-        "recorded reply cannot be asked for again."
+        "the paper was printed too, so the figure is the same."
     )
 
 

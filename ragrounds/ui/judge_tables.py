@@ -22,8 +22,11 @@ def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
     """What was judged, by whom, and what it took."""
     panel = isinstance(graded, PanelJudgedRun)
     judges = graded.judges if isinstance(graded, PanelJudgedRun) else (graded.judge,)
+    # Answers of which every verdict is missing were asked about, not judged.
+    said = any(verdict.outcome for verdict in graded.verdicts)
+    judged = graded.attempts if said or not graded.verdicts else 0
     yield (
-        f"{graded.run}: {number_of(graded.attempts, 'answer')} judged by {safe(', '.join(judges))}; "
+        f"{graded.run}: {number_of(judged, 'answer')} judged by {safe(', '.join(judges))}; "
         f"{number_of(graded.missing, 'score')} missing"
         + (f"; {number_of(graded.left, 'answer')} not judged." if graded.left else ".")
     )

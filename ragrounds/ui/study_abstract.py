@@ -27,7 +27,7 @@ def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
         table: the study's.
         runs: those that its cells show.
     """
-    done, cells = table.count("done"), len(table.cells)
+    done, cells = table.carried.count("done"), len(table.carried.cells)
     what = safe(table.source or table.title)
     if not runs:
         yield f"{what}: no cell has been carried out yet."
@@ -51,16 +51,24 @@ def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
         f" {len(held):,} of {number_of(ranged, 'published figure')} lie inside our 95 % interval." if ranged else ""
     )
     digits = f".{table.digits}f"
-    yield (
-        f"Half of the {number_of(len(known), 'figure')} with a published one beside are at most "
-        f"{figure_text(middle, digits)} away from it; {safe(far.row)} · {safe(far.column)} is farthest "
-        f"({figure_text(far.deviation or 0.0, '+' + digits)}).{inside}"
-    )
+    equal = sum(not float(format(cell.deviation or 0.0, digits)) for cell in known)
+    if equal == len(known):
+        yield f"All {number_of(equal, 'figure')} with a published one beside equal it.{inside}"
+        return
+    if equal >= len(known) / 2:
+        near = f"{equal:,} of {number_of(len(known), 'figure')} equal the published one beside"
+    else:
+        near = (
+            f"Half of the {number_of(len(known), 'figure')} with a published one beside are at most "
+            f"{figure_text(middle, digits)} away from it"
+        )
+    distance = figure_text(far.deviation or 0.0, "+" + digits)
+    yield f"{near}; {safe(far.row)} · {safe(far.column)} is farthest ({distance}).{inside}"
 
 
 def study_lacks(table: StudyTable) -> list[str]:
     """A line for each kind of cell that is not done."""
-    counts = {state: table.count(state) for state in _STATES}
+    counts = {state: table.carried.count(state) for state in _STATES}
     return [f"{number_of(count, 'cell')}: {_STATES[state]}." for state, count in counts.items() if count]
 
 

@@ -131,7 +131,9 @@ def study_notes(table: StudyTable) -> list[str]:
     if broken := [cell for cell in table.cells if cell.failed and len(cell.runs) == 1]:
         named = ", ".join(f"{cell.row} · {cell.column}: {cell.failed:,}" for cell in broken[:6])
         more = f", and {len(broken) - 6:,} more cells" if len(broken) > 6 else ""
-        notes.append(f"Attempts that an error ended count as 0 ({named}{more}); `ragrounds runs retry` asks again.")
+        again = "" if all(cell.imported for cell in broken) else "; `ragrounds runs retry` asks again"
+        made = "Recorded replies that are missing or hold an error" if not again else "Attempts that an error ended"
+        notes.append(f"{made} count as 0 ({named}{more}){again}.")
     missing = sum(cell.missing for cell in table.cells if not cell.why.startswith("needs "))
     if missing:
         notes.append(f"{missing:,} answers have no score; they are in no mean.")

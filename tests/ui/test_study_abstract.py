@@ -3,8 +3,10 @@
 from msgspec.structs import replace
 
 from ragrounds.evals.studies.table import StudyTable, TableCell, TableRow
+from ragrounds.records import Run
 from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.study_abstract import study_lacks, study_sentences
+from ragrounds.ui.study_tables import study_notes
 from tests.compare.making import add_run, questions
 
 
@@ -50,3 +52,42 @@ def test_a_stand_in_is_compared_with_nothing_and_nothing_is_said_of_no_run(store
     assert len(list(study_sentences(replace(made, stand_in=True), [run]))) == 1
     assert list(study_sentences(made, [])) == ["A paper, Table 1: no cell has been carried out yet."]
     assert study_lacks(made) == []
+
+
+def test_equal_figures_are_counted_and_computed_cells_are_not():
+    made = table(
+        cell("a", value=50.0, published=50.0, deviation=0.0),
+        cell("b", value=60.0, published=60.0, deviation=0.001),
+        cell("c", value=50.0, published=50.5, deviation=-0.5),
+        cell("mean", value=55.0, computed=True),
+        cell("d", state="to do", computed=True),
+    )
+    first, second = study_sentences(
+        made,
+        [
+            Run(
+                id="r",
+                agent="direct",
+                benchmark="b",
+                questions="q",
+                count=2,
+                epochs=1,
+                fingerprint="f",
+                identity={},
+                created=0.0,
+            )
+        ],
+    )
+    assert "3 of 3 cells" in first
+    assert second.startswith("2 of 3 figures equal the published one beside; ours · c is farthest (-0.50).")
+    assert study_lacks(made) == []
+
+
+def test_nobody_is_asked_again_for_an_imported_reply():
+    (own,) = study_notes(table(cell("a", value=50.0, failed=2, runs=("r",))))
+    assert own == "Attempts that an error ended count as 0 (ours · a: 2); `ragrounds runs retry` asks again."
+    (imported,) = study_notes(table(cell("a", value=50.0, failed=2, runs=("r",), imported=True)))
+    assert imported == "Recorded replies that are missing or hold an error count as 0 (ours · a: 2)."
+    assert "<code>ragrounds runs retry</code> asks again" in study_page(
+        table(cell("a", value=50.0, failed=2, runs=("r",))), [], [], ""
+    )

@@ -109,6 +109,8 @@ class CellFigure(Struct, frozen=True, kw_only=True):
     """Questions without one; they are in no mean."""
     failed: int = 0
     """Attempts that an error ended; they count as 0."""
+    imported: bool = False
+    """The answers were made elsewhere: nobody can be asked again."""
     unit: str = "percent"
     """``percent``: shares, printed times 100. Any other: printed as they are."""
     direction: str = "higher"
@@ -151,6 +153,7 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
         n=whole.n,
         missing=whole.missing,
         failed=_failed(store, run, kept),
+        imported=run.origin == "imported",
         unit=known.unit,
         direction=known.direction,
         measure=name,

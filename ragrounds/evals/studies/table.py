@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import AnalysisResult
 from ragrounds.evals.stats import Estimate
@@ -68,6 +69,10 @@ class TableCell(Struct, frozen=True, kw_only=True):
     missing: int = 0
     failed: int = 0
     """Attempts that an error ended; they count as 0."""
+    imported: bool = False
+    """The answers were made elsewhere: nobody can be asked again."""
+    computed: bool = False
+    """Made from other cells, not carried out itself."""
     measure: str = ""
     published: float | None = None
     published_spread: float | None = None
@@ -129,6 +134,12 @@ class StudyTable(Struct, frozen=True, kw_only=True):
     def count(self, state: State) -> int:
         """How many cells are in a state."""
         return sum(cell.state == state for cell in self.cells)
+
+    @property
+    def carried(self) -> StudyTable:
+        """The same with the cells alone that are carried out; those made from others are left out."""
+        rows = (replace(row, cells=tuple(cell for cell in row.cells if not cell.computed)) for row in self.rows)
+        return replace(self, rows=tuple(rows))
 
 
 STAND_IN = "Stand-in, not a result: small made-up sets, and a server that is no model."
@@ -266,6 +277,8 @@ class _Cells:
             n=figure.n if figure else 0,
             missing=figure.missing if figure else 0,
             failed=figure.failed if figure else 0,
+            imported=figure.imported if figure else False,
+            computed=column.computed or bool(row.mean),
             measure=figure.measure if figure else "",
             published=published.value if published else None,
             published_spread=published.spread if published else None,

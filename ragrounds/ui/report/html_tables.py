@@ -13,6 +13,7 @@ _BREAKS = re.compile(r"[\[,_=:/.](?=[^\s\d])")
 """Signs inside of names behind which a line may end; figures are never broken."""
 
 _DATES = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+_CODE = re.compile(r"`([^`\n]+)`")
 
 
 def text(value: object) -> str:
@@ -70,7 +71,12 @@ def _cell(column: Column, cell: str, place: int, href: str) -> str:
 
 def tables_and_remarks(parts: Iterable[TextTable | str]) -> str:
     """Tables and remarks as HTML, in their order."""
-    return "".join(html_table(part) if isinstance(part, TextTable) else f"<p>{text(part)}</p>" for part in parts)
+    return "".join(html_table(part) if isinstance(part, TextTable) else f"<p>{coded(part)}</p>" for part in parts)
+
+
+def coded(value: object) -> str:
+    """A remark as HTML text, with what stands in backticks as code."""
+    return _CODE.sub(r"<code>\1</code>", text(value))
 
 
 def _under(row: Sequence[str]) -> str:
