@@ -101,7 +101,7 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
     """Print the tree, then the detail of every node. Without `full`, long texts are shortened, and what is not needed
     at the first look is left out."""
     loaded = LoadedAttempt.of_trace(trace)
-    width = max(40, console.width - _FIGURES) if console.is_terminal else 100
+    width = max(29, console.width - _FIGURES) if console.is_terminal else 100
     for line in tree_lines(loaded.root, width):
         console.print(Text.assemble(*((text, _STYLES.get(style, "")) for text, style in line)), soft_wrap=True)
     for node in walk(loaded.root):
