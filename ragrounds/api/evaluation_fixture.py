@@ -294,9 +294,12 @@ def failure_text(found: CompareResult) -> str:
     from ragrounds.ui.text import number_of, one_line
 
     bad = [claim for claim in found.claims if claim.decision != "holds"]
-    does = "does not hold" if len(bad) == 1 else "do not hold"
     named = "; ".join(one_line(claim.claim, 200) for claim in bad)
-    parts = [f"{len(bad):,} of {number_of(len(found.claims), 'claim')} {does}: {named}"]
+    fails, of = sum(claim.decision == "fails" for claim in bad), number_of(len(found.claims), "claim")
+    said = [f"{fails:,} of {of} {'does' if fails == 1 else 'do'} not hold"] if fails else []
+    if untold := len(bad) - fails:
+        said.append(f"{untold:,} cannot be told" if said else f"{untold:,} of {of} cannot be told")
+    parts = [f"{', '.join(said)}: {named}"]
     parts += ["\n".join(claim_lines([claim])) for claim in bad]
     parts += ["\n".join(against_lines([one])) for one in found.against]
     parts += ["\n".join(claim_lines([claim])) for claim in found.claims if claim.decision == "holds"]
