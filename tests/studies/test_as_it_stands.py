@@ -105,7 +105,7 @@ def test_a_model_that_cannot_be_had_leaves_no_run(tmp_path: Path, monkeypatch: p
     how = {"home": tmp_path, "confirmed": True, "progress": False, "columns": "shown"}
     with scripted(lambda prompt, before: json.dumps({"answer_choice": "A"})) as server:
         file.write_text(file.read_text().replace("openai:a[%s]", f"openai:a[base_url={server.url},alias=here]"))
-        first, second = rr.study(file, **how), rr.study(file, rows="A", **how)
+        first, second = rr.study(file, **how), rr.study(file, **how)
     for made in (first, second, show_study(file, home=tmp_path)):
         (lacking, shown) = (next(one for one in made.table.cells if one.row == name) for name in ("B", "A"))
         assert (lacking.state, lacking.runs, shown.state) == ("lacks", (), "done")
