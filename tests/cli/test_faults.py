@@ -141,11 +141,11 @@ async def test_a_clock_that_jumps_changes_neither_durations_nor_order(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MB."""
+    """A file system of 24 MB: a run of big replies needs 11 with its write-ahead log."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = shutil.which("mount")
-    size = ["-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    size = ["-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
     if mount is None or subprocess.run([mount, *size], capture_output=True, check=False).returncode != 0:
         pytest.skip("needs the right to mount a small file system")
     yield folder
@@ -177,7 +177,7 @@ def check_goes_on(
 def test_a_full_disk_stops_the_run_which_goes_on_when_there_is_room(cli: Cli, small_disk: Path) -> None:
     home, filler = small_disk / "home", small_disk / "filler"
     with openai_server("--reply-bytes", "20000") as server:
-        filler.write_bytes(b"x" * (7 << 20))
+        filler.write_bytes(b"x" * (23 << 20))
         first = cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
         filler.unlink()
         again = cli("run", *big_replies(server.url), RAGROUNDS_HOME=str(home))
