@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict
+from ragrounds.evals.compare.assertions import WIDE, ClaimVerdict, ConditionVerdict
 from ragrounds.evals.compare.claim_questions import ConditionAgainst, GivenAnswer
 from ragrounds.ui.progress.words import claimed_text, score_words
 from ragrounds.ui.tables import Column, TextTable
@@ -23,7 +23,7 @@ def claim_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
             if one.reason:
                 yield f"  {one.reason}"
             elif one.decision == "cannot tell":
-                yield "  the interval reaches to both sides of what is claimed: more questions make it narrower"
+                yield f"  {WIDE}"
 
 
 def claim_table(claims: Sequence[ClaimVerdict]) -> TextTable:

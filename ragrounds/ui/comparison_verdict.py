@@ -30,22 +30,31 @@ def verdict_lines(
     for table, _ in comparison.shown(scorers):
         found = finding(table, comparison.tables)
         if found is not None and len(found.equal) == found.runs - 1 > 0:
-            yield f"{table.scorer}: {equal_runs(found)}{_unmade(table, short)}{_judged(found, short)}."
+            yield f"{table.scorer}: {_unfinished(table, short)}{equal_runs(found)}{_judged(found, short)}."
         elif found is not None:
             run, alone = found.best.run, found.kind == "alone"
             unscored = "" if alone else unscored_words(found.best, "of its questions ")
             who = names[run] if alone else f"{short[run]} {names[run]}"
-            rest = f"{unscored}{_unmade(table, {} if alone else short)}{turned_words(found, short)}"
-            yield f"{table.scorer}: {who} {verdict(found, short)}{rest}{_judged(found, short)}."
+            begun = _unfinished(table, {} if alone else short)
+            rest = f"{unscored}{turned_words(found, short)}{_judged(found, short)}"
+            yield f"{table.scorer}: {begun}{who} {verdict(found, short)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
 
 
-def _unmade(table: ScorerTable, names: Mapping[str, str]) -> str:
-    """Which runs are not finished, behind what is said of the best; empty: all are."""
-    made = [(line, line.outcomes.get("not_run", 0), sum(line.outcomes.values())) for line in table.lines]
-    said = [f"{names[line.run] + ': ' if names else ''}{count:,} of {asked:,}" for line, count, asked in made if count]
-    return f"; not made yet, and counted as not correct: {listed(said)}" if said else ""
+def _unfinished(table: ScorerTable, names: Mapping[str, str]) -> str:
+    """Which runs are not finished, before what is said of the best; empty: all are."""
+    said = []
+    for line in table.lines:
+        if left := line.outcomes.get("not_run", 0):
+            asked = sum(line.outcomes.values())
+            said.append((names.get(line.run, ""), f"({asked - left:,} of {asked:,} made)"))
+    if not said:
+        return ""
+    counted = "and what is not made counts as not correct; "
+    if not names:
+        return f"unfinished {said[0][1]}, {counted}"
+    return f"{listed([' '.join(one) for one in said])} {'is' if len(said) == 1 else 'are'} unfinished, {counted}"
 
 
 def _judged(found: ScorerFinding, names: Mapping[str, str]) -> str:

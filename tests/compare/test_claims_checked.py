@@ -1,5 +1,7 @@
 """Claims about stored runs with figures from a pencil: what a measure is, which interval decides, what is left out."""
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
@@ -398,8 +400,44 @@ def test_open_attempts_keep_a_claim_open(store, claim, decision):
     ]
     (verdict,) = check_claims(store, runs, [claim])
     assert verdict.decision == decision
-    said = "16 of 20 attempts of killed-run are open: they could turn this"
-    assert (said in verdict.conditions[0].reason) == (decision == "cannot tell")
+    said = r"16 of 20 attempts of killed-run are open: they could (turn|decide) this"
+    assert bool(re.search(said, verdict.conditions[0].reason)) == (decision == "cannot tell")
+
+
+@pytest.mark.parametrize(
+    ("claim", "right", "said"),
+    [
+        ("accuracy(whole) - accuracy(killed) > 30% @ 95%", 10, ": they could decide this"),
+        ("separated(whole, killed) @ 95%", 6, ": they could decide this"),
+        ("accuracy(killed) > 40% @ 95%", 10, ": they could decide this"),
+        ("separated(whole, killed) @ 99.9%", 12, "; whatever they come to, the interval reaches to both sides"),
+    ],
+)
+def test_where_nothing_is_told_yet_the_open_attempts_are_named(store, claim, right, said):
+    asked = questions(20)
+    killed = [1, 0] * 5 + [...] * 10 if "they could" in said else [1] * 10 + [0] * 8 + [...] * 2
+    runs = [
+        add_run(store, "whole", asked, [1] * right + [0] * (20 - right)),
+        add_run(store, "killed", asked, killed),
+    ]
+    verdicts = check_claims(store, runs, [claim])
+    assert verdicts[0].decision == "cannot tell"
+    *_, line = claim_lines(verdicts)
+    assert line.startswith(f"  {killed.count(...)} of 20 attempts of killed-run are open{said}"), line
+
+
+def test_a_question_with_an_open_attempt_speaks_against_nothing(store):
+    asked = questions(6)
+    whole = add_run(store, "whole", asked, [0, 1, 1, 1, 1, 1])
+    killed = add_run(store, "killed", asked, [1, 0, 1, 0, ..., ...], status={3: "failed"})
+    for claim, wanted, alike in (
+        ("accuracy(killed) - accuracy(whole) > 10% @ 95%", (asked[1].id,), 1),
+        ("accuracy(killed) > 99%", (asked[1].id,), 0),
+        ("accuracy(whole) > 99%", (asked[0].id,), 0),  # the other run's open attempts are not its own
+        ("failed(killed) <= 0", (asked[3].id,), 0),  # it failed: that is evidence
+    ):
+        found = checked(store, [whole, killed], claim)
+        assert (found.against, found.against_count, found.alike) == (wanted, len(wanted), alike), claim
 
 
 def test_runs_are_not_apart_both_ways_round(store):

@@ -79,7 +79,7 @@ class ConditionVerdict(Struct, frozen=True, kw_only=True):
     """Why nothing can be told, where that is not the width of the interval."""
     against: tuple[str, ...] = ()
     """Where it does not hold: questions that break it each by itself, those that break it most first, `AGAINST` at
-    most."""
+    most; none with an open attempt."""
     against_count: int = 0
     """How many there are."""
     alike: int = 0
@@ -88,6 +88,8 @@ class ConditionVerdict(Struct, frozen=True, kw_only=True):
 
 AGAINST = 50
 """Questions that a condition names."""
+WIDE = "the interval reaches to both sides of what is claimed: more questions make it narrower"
+"""Why a claim cannot be told where nothing else stands in its way."""
 
 
 def check_claims(
@@ -159,7 +161,7 @@ class _Assertions:
                 return _undecided(
                     condition, shown, f"{self.scorer} is no mean over questions: no interval of it holds for these runs"
                 )
-            return _followed(condition, shown, self._rounds(condition, named), columns)
+            return _followed(condition, shown, self._rounds(condition, named), columns, self._open(condition, asked))
         kept = [one for one in asked if all(values.get(one.id) is not None for _, values in columns)]
         if not kept:
             return _undecided(condition, shown, "no question has a score")
@@ -171,10 +173,16 @@ class _Assertions:
         reasons += [f"{missing:,} questions have no score and are left out"] if missing else []
         if made.low is None:
             reasons.append("the questions are too few, or their values too much alike, for an interval")
-        if decision != "cannot tell" and (turned := self._turned(condition, asked, kept, columns, decision)):
-            decision, reasons = "cannot tell", [turned, *reasons]
+        open_ = self._open(condition, asked)
+        turned = self._turned(condition, kept, columns, open_, decision)
+        if decision == "cannot tell" and any(one.count for one in open_):
+            wide = f"; whatever they come to, {WIDE}" if not reasons else ""
+            reasons = [_open_words(condition, open_) + (": they could decide this" if turned else wide), *reasons]
+        elif turned:
+            decision, reasons = "cannot tell", [f"{_open_words(condition, open_)}: they could turn this", *reasons]
         low, high = shown.interval(made.low, made.high)
-        against, alike = ([], 0) if decision == "holds" else _against(condition, [one.id for one in kept], columns)
+        known = [one.id for one in kept]
+        against, alike = ([], 0) if decision == "holds" else _against(condition, known, columns, open_)
         return ConditionVerdict(
             decision=decision,
             measured=shown.measured,
@@ -212,39 +220,36 @@ class _Assertions:
     def _turned(
         self,
         condition: Condition,
-        asked: Sequence[Question],
         kept: Sequence[Question],
         columns: Sequence[tuple[float, Values]],
+        open_: Sequence[OpenShare],
         decision: Decision,
-    ) -> str:
-        """Why attempts that are still open could turn a decision; empty: they could not."""
-        open_ = [self._open(term, asked) for term in condition.terms]
+    ) -> bool:
+        """Whether attempts that are still open could turn a decision, or make one where nothing can be told."""
         if not any(one.count for one in open_):
-            return ""
-        counts = {
-            term.run: f"{one.count:,} of {one.of:,} attempts of {term.run} are open"
-            for term, one in zip(condition.terms, open_, strict=True)
-            if one.count
-        }
-        said = f"{' and '.join(counts.values())}: they could turn this"
+            return False
         unbounded = any(
             one.count and (_of_corpus(values) or not self._is_share(term))
             for term, one, (_, values) in zip(condition.terms, open_, columns, strict=True)
         )
         if unbounded:
-            return said
+            return True
         signs = set()
         for up in (False, True):
             ends = [at_end(factor, values, one, up) for (factor, values), one in zip(columns, open_, strict=True)]
             judged = self._judged(condition, kept, ends)
             if judged is None or judged[1] != decision:
-                return said
+                return True
             signs.add(judged[0].value > 0)
-        return said if condition.apart and len(signs) > 1 else ""
+        return condition.apart and decision == "holds" and len(signs) > 1
 
-    def _open(self, term: Term, asked: Sequence[Question]) -> OpenShare:
-        scores = term.measure in _SCORES
-        return open_share(self.basis.summaries[term.run], asked, self.basis.epochs, term.measure, scores)
+    def _open(self, condition: Condition, asked: Sequence[Question]) -> list[OpenShare]:
+        """The open attempts of each term."""
+        summaries, epochs = self.basis.summaries, self.basis.epochs
+        return [
+            open_share(summaries[term.run], asked, epochs, term.measure, term.measure in _SCORES)
+            for term in condition.terms
+        ]
 
     def _is_share(self, term: Term) -> bool:
         """Whether a measure lies between 0 and 1."""
@@ -310,13 +315,28 @@ class _Assertions:
         return shares
 
 
+def _open_words(condition: Condition, open_: Sequence[OpenShare]) -> str:
+    """How many attempts of which runs are open."""
+    counts = {
+        term.run: f"{one.count:,} of {one.of:,} attempts of {term.run} are open"
+        for term, one in zip(condition.terms, open_, strict=True)
+        if one.count
+    }
+    return " and ".join(counts.values())
+
+
 def _against(
-    condition: Condition, questions: Sequence[str], columns: Sequence[tuple[float, Values]]
+    condition: Condition,
+    asked: Sequence[str],
+    columns: Sequence[tuple[float, Values]],
+    open_: Sequence[OpenShare],
 ) -> tuple[list[str], int]:
     """The questions whose own sum breaks a condition, the furthest from it first; none where it has no direction. Of a
-    difference those are counted alone that have none: they would break any margin."""
+    difference those are counted alone that have none: they would break any margin. A question with an open attempt is
+    no evidence."""
     if condition.apart:
         return [], 0
+    questions = [one for one in asked if not any(one in share.shares for share in open_)]
     up = condition.relation in (">", ">=")
     sums = {
         one: condition.constant + sum(factor * (values[one] or 0.0) for factor, values in columns) for one in questions
@@ -342,7 +362,11 @@ def _parts_of(values: Values, question: str) -> Parts:
 
 
 def _followed(
-    condition: Condition, shown: ClaimedSum, rounds: Sequence[QuestionRound], columns: Sequence[tuple[float, Values]]
+    condition: Condition,
+    shown: ClaimedSum,
+    rounds: Sequence[QuestionRound],
+    columns: Sequence[tuple[float, Values]],
+    open_: Sequence[OpenShare],
 ) -> ConditionVerdict:
     """The decision by an interval that is valid at any number of questions."""
     live = LiveClaim(Claim("", (condition,)))
@@ -352,7 +376,7 @@ def _followed(
     (state,) = live.state.conditions
     asked = [question.id for drawn in rounds for part in drawn.parts for question in part]
     scored = [one for one in asked if all(values.get(one) is not None for _, values in columns)]
-    against, alike = ([], 0) if state.decision == "holds" else _against(condition, scored, columns)
+    against, alike = ([], 0) if state.decision == "holds" else _against(condition, scored, columns, open_)
     left_out = f"; {state.missing:,} have no score and are left out" if state.missing else ""
     # The state is of the condition with the runs' ids, the sum the same.
     return ConditionVerdict(
