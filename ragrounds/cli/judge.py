@@ -113,7 +113,7 @@ def _say_end(result: JudgeResult) -> None:
     from ragrounds.ui.text import safe
 
     judged = result.judged
-    for line in (line for graded in judged.runs for line in bill_lines(graded)):
+    for line in (line for graded in judged.runs for line in bill_lines(graded, written=not judged.mute)):
         say(line)
     if judged.mute:
         say(f"No verdict at all came from {safe(', '.join(judged.mute))}: no score was written, earlier ones stand.")

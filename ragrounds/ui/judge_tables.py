@@ -18,19 +18,29 @@ from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, safe, tokens
 
 
-def bill_lines(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
-    """What was judged, by whom, and what it took."""
+def bill_lines(graded: JudgedRun | PanelJudgedRun, *, written: bool) -> Iterator[str]:
+    """What was judged, by whom, and what it took.
+
+    Args:
+        graded: what judging a run gave and took.
+        written: whether its scores are in the store: they are not where a judge gave no verdict at all.
+    """
     panel = isinstance(graded, PanelJudgedRun)
     judges = graded.judges if isinstance(graded, PanelJudgedRun) else (graded.judge,)
+    given = Counter(verdict.judge for verdict in graded.verdicts if verdict.outcome)
     # Answers of which every verdict is missing were asked about, not judged.
-    said = any(verdict.outcome for verdict in graded.verdicts)
-    judged = graded.attempts if said or not graded.verdicts else 0
-    yield (
-        f"{graded.run}: {number_of(judged, 'answer')} judged by {safe(', '.join(judges))}; "
-        f"{number_of(graded.missing, 'score')} missing"
-        + (f"; {number_of(graded.left, 'answer')} not judged." if graded.left else ".")
-    )
-    if isinstance(graded, PanelJudgedRun):
+    judged = graded.attempts if given or not graded.verdicts else 0
+    silent = [judge for judge in judges if given and not given[judge]]
+    by = [judge for judge in judges if judge not in silent]
+    parts = [f"{graded.run}: {number_of(judged, 'answer')} judged by {safe(', '.join(by))}"]
+    parts += [f"{safe(', '.join(silent))} gave no verdict"] if silent else []
+    parts.append(f"{number_of(graded.missing, 'score')} missing" if written or not silent else "no score was written")
+    parts += [f"{number_of(graded.left, 'answer')} not judged"] if graded.left else []
+    yield "; ".join(parts) + "."
+    if isinstance(graded, PanelJudgedRun) and silent:
+        each = ", ".join(f"{safe(judge)} {given[judge]:,}" for judge in judges)
+        yield f"Verdicts by judge, of {number_of(graded.judged, 'thing')}: {each}."
+    elif isinstance(graded, PanelJudgedRun):
         kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))
         yield (
             f"{number_of(graded.judged, 'thing')} judged, {graded.undecided:,} without a majority; "

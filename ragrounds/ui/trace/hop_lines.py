@@ -35,6 +35,8 @@ _MORE = 4
 _CAUSE = max(map(len, CAUSES)) + 1
 _SHOWN_ANSWER = 80
 """Characters of an answer that a line keeps."""
+_UNREAD = " (unread)"
+"""Stands after the option that a scorer counts where nothing was read."""
 
 
 class HopLine(Struct, frozen=True, kw_only=True):
@@ -52,7 +54,7 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
     summary = read.summary
     answer = (_answer(read) if summary.outcome == "answered" else "") or summary.outcome.replace("_", " ")
     if summary.outcome == "unreadable" and summary.question.options and summary.prediction:
-        answer = f"counted as {summary.prediction}"
+        answer = f"{summary.prediction[: _SHOWN_ANSWER - len(_UNREAD)]}{_UNREAD}"
     return HopLine(
         hops=tuple(hop_signs(hop) for hop in read.hops),
         answer=answer[:_SHOWN_ANSWER],
@@ -143,7 +145,10 @@ def hop_cells(
     beyond = len(line.hops) - first - columns.shown
     cells.append((fit(f"+{beyond}" if beyond > 0 else "", columns.rest), "dim"))
     style = mark(summary)[1]
-    cells.append((fit(one_line(line.answer, columns.answer), columns.answer - 1) + " ", style))
+    answer = line.answer
+    if len(answer) >= columns.answer and answer.endswith(_UNREAD):
+        answer = answer.removesuffix(_UNREAD) + "?"
+    cells.append((fit(one_line(answer, columns.answer), columns.answer - 1) + " ", style))
     cells.append((fit(line.cause.word if line.cause else "", columns.cause), "note"))
     return cells
 

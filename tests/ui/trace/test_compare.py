@@ -22,6 +22,8 @@ from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.compare import CompareScreen, counterpart
+from ragrounds.ui.trace.difference_rows import AnswerDifference, difference_text
+from ragrounds.ui.trace.hop_lines import hop_cells, hop_columns, hop_line
 from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
@@ -249,7 +251,16 @@ def test_a_title_says_what_was_answered_and_a_query_that_is_the_question_is_not_
     wrong = structs.replace(left.summary, value=0.0, outcome="answered", prediction="B")
     assert f"X: B · gold {left.summary.gold.answer}" in side_title(structs.replace(left, summary=wrong), "X")
     default = structs.replace(left.summary, value=0.0, outcome="unreadable", prediction="A")
-    assert "X: counted as A" in side_title(structs.replace(left, summary=default), "X")
+    default_read = structs.replace(left, summary=default)
+    assert "X: counted as A" in side_title(default_read, "X")
+    line = hop_line(default_read)
+    assert line.answer == "A (unread)"
+    one = AnswerDifference("q/1", 0, 0, 1.0, 0.0, (default, wrong), (line, line))
+    assert "A (unread)" in difference_text(default.run, default.run, [one], 120)
+    assert "counted as" not in difference_text(default.run, default.run, [one], 120)
+    for width, shown in ((80, " A? "), (120, " A (unread) ")):
+        cells = hop_cells(default, line, hop_columns(width, {}, 1), {})
+        assert shown in "".join(text for text, _ in cells)
 
 
 async def test_a_note_goes_with_the_next_key(pages: Pages) -> None:
