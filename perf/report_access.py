@@ -122,7 +122,9 @@ def main() -> None:
                 if result is None:
                     print(f"| {kind} | {preset} | | | | no result |", flush=True)
                     continue
-                scored = [f"{100 * result['categories'][name]['score']:.0f}" for name in CATEGORIES]  # type: ignore[index]
+                scores = [result["categories"][name]["score"] for name in CATEGORIES]  # type: ignore[index]
+                # A category has no score where one of its audits ended in an error, as on a machine too busy.
+                scored = ["none" if score is None else f"{100 * score:.0f}" for score in scores]
                 audits = ", ".join(failed_audits(result))
                 print(f"| {kind} | {preset} | {' | '.join(scored)} | {audits} |", flush=True)
     print("\n".join(["", *details]))
