@@ -21,7 +21,7 @@ from ragrounds.ui.comparison_verdict import (
     verdict,
 )
 from ragrounds.ui.judge_words import judged_by
-from ragrounds.ui.text import number_of, one_line, p_value, percent, safe
+from ragrounds.ui.text import joined_words, number_of, one_line, p_value, percent, safe
 
 _NAMED = 8
 """Systems up to which a sentence names each."""
@@ -54,11 +54,11 @@ def abstract_sentences(abstract: Abstract, names: Mapping[str, str]) -> Iterator
 def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     """Who answered what, with which models, and when."""
     systems, asked = abstract.systems, number_of(abstract.questions, "question")
-    named = f" ({_and([names[one.run] for one in systems])})" if len(systems) <= _NAMED else ""
+    named = f" ({joined_words([names[one.run] for one in systems])})" if len(systems) <= _NAMED else ""
     who = names[systems[0].run] if len(systems) == 1 else f"{number_of(len(systems), 'system')}{named}"
     often = "" if abstract.epochs == 1 else f", each {abstract.epochs} times"
     datasets = [safe(name.rpartition("/")[2]) for name in abstract.datasets]
-    parts = f" ({_and(datasets)})" if 1 < len(datasets) <= _NAMED else ""
+    parts = f" ({joined_words(datasets)})" if 1 < len(datasets) <= _NAMED else ""
     models, when = model_words(systems, names), days(systems)
     elsewhere = sum(one.imported for one in systems)
     if elsewhere == len(systems):
@@ -78,16 +78,14 @@ def model_words(systems: Sequence[AbstractSystem], names: Mapping[str, str]) -> 
         by_models.setdefault(one.models, []).append(one.run)
     if len(by_models) == 1:
         (models,) = by_models
-        return (
-            f"with {_and([one_line(name, 80) for name in models])}" if models else "with a model that is not recorded"
-        )
+        return f"with {joined_words([one_line(name, 80) for name in models]) or 'a model that is not recorded'}"
     if len(by_models) > _NAMED:
         return f"with {number_of(len({name for models in by_models for name in models}), 'model')}"
     said = []
     for models, runs in by_models.items():
         who = f"({listed([names[run] for run in runs]) if len(systems) <= _NAMED else number_of(len(runs), 'system')})"
-        said.append(f"{_and([one_line(name, 80) for name in models]) or 'a model that is not recorded'} {who}")
-    return f"with {_and(said)}"
+        said.append(f"{joined_words([one_line(name, 80) for name in models]) or 'a model that is not recorded'} {who}")
+    return f"with {joined_words(said)}"
 
 
 def days(systems: Sequence[AbstractSystem]) -> str:
@@ -184,10 +182,6 @@ def _power(found: ScorerFinding) -> str:
         f". With these questions a difference of {percent(found.mde, 1)} points to the nearest would be seen with 80 % "
         "power"
     )
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1] if words else ""]))
 
 
 def _day(moment: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ragrounds.evals.judges.score_judges import ScoreJudges
 from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement
-from ragrounds.ui.text import figure_text, number_of, one_line
+from ragrounds.ui.text import figure_text, joined_words, number_of, one_line
 
 _LONGEST = 60
 
@@ -29,9 +29,9 @@ def judge_phrase(found: ScoreJudges, names: Mapping[str, str] | None = None) -> 
     called = names or short_judges(found.judges)
     said = [called[judge] for judge in found.judges]
     if not found.known:
-        several = f"a majority among {_listed(said, 'and')}" if found.panel else _listed(said, "or")
+        several = f"a majority among {joined_words(said)}" if found.panel else joined_words(said, "or")
         return f"{several}: the store does not tell"
-    return f"the majority of {_listed(said, 'and')}" if found.panel else said[0]
+    return f"the majority of {joined_words(said)}" if found.panel else said[0]
 
 
 def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapping[str, str]) -> str:
@@ -45,12 +45,8 @@ def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapp
     if len(judges) == 1:
         return judge_phrase(judges[0][0], called)
     return "; ".join(
-        f"{judge_phrase(found, called)} ({_listed([names[run] for run in runs], 'and')})" for found, runs in judges
+        f"{judge_phrase(found, called)} ({joined_words([names[run] for run in runs])})" for found, runs in judges
     )
-
-
-def _listed(words: Sequence[str], last: str) -> str:
-    return f" {last} ".join(filter(None, [", ".join(words[:-1]), words[-1] if words else ""]))
 
 
 def kappa_ends(found: Agreement, digits: int = 3) -> str:

@@ -49,6 +49,16 @@ def plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
 
 
+def joined_words(words: Sequence[str], last: str = "and") -> str:
+    """Words as an English list: ``a``, ``a and b``, ``a, b and c``.
+
+    Args:
+        words: any number.
+        last: the word before the last of them.
+    """
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), words[-1] if words else ""]))
+
+
 def percent(value: float | None, digits: int = 2) -> str:
     """A share as a number of percent, without the sign."""
     return UNKNOWN if value is None else figure_text(100 * value, f".{digits}f")

@@ -13,7 +13,7 @@ from ragrounds.evals.scorers import described
 
 FEW = 10
 """Questions of a dataset below which a reader is told so."""
-_LEAST = 5e-5
+LEAST = 5e-5
 """Differences below this are none: tables show hundredths of a percentage point."""
 
 
@@ -39,8 +39,8 @@ def reversals(table: ScorerTable) -> tuple[Reversal, ...]:
     sign = -1 if table.direction == "lower" else 1
     found: list[tuple[float, Reversal]] = []
     for one, other in itertools.combinations(table.lines, 2):
-        average, pooled = _gap(one.overall.value, other.overall.value), _gap(one.overall.pooled, other.overall.pooled)
-        if average * pooled < 0 and min(abs(average), abs(pooled)) >= _LEAST:
+        average, pooled = gap(one.overall.value, other.overall.value), gap(one.overall.pooled, other.overall.pooled)
+        if average * pooled < 0 and min(abs(average), abs(pooled)) >= LEAST:
             ahead = sign * average > 0
             found.append((min(abs(average), abs(pooled)), Reversal(one if ahead else other, other if ahead else one)))
     return tuple(one for _, one in sorted(found, key=lambda each: -each[0]))
@@ -58,5 +58,6 @@ def smallest(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(((name, n) for name, n in counts.items() if n < FEW), key=lambda one: one[1]))
 
 
-def _gap(one: float | None, other: float | None) -> float:
+def gap(one: float | None, other: float | None) -> float:
+    """The difference of two figures; 0 where one of them is not there."""
     return 0.0 if one is None or other is None else one - other

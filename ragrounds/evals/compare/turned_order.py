@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ragrounds.evals.compare.averages import LEAST, gap
 from ragrounds.evals.compare.comparison import RunFigures, ScorerTable
 from ragrounds.evals.compare.readings import CAREFUL, MOST_DIFFERENT
 from ragrounds.evals.scorers import described
-
-_LEAST = 5e-5
-"""Differences below this are none: tables show hundredths of a percentage point."""
 
 
 class TurnedOrder(Struct, frozen=True, kw_only=True):
@@ -43,8 +41,8 @@ def turned_order(table: ScorerTable, best: RunFigures, tables: Sequence[ScorerTa
     if scorer.needs_judge or best.run not in lines:
         return None
     mine = lines.pop(best.run)
-    behind = {line.run for line in table.lines if _gap(best, line) >= _LEAST}
-    before = [line for line in lines.values() if line.run in behind and _gap(line, mine) >= _LEAST]
+    behind = {line.run for line in table.lines if _gap(best, line) >= LEAST}
+    before = [line for line in lines.values() if line.run in behind and _gap(line, mine) >= LEAST]
     if not before:
         return None
     other = max(before, key=lambda line: line.overall.value or 0.0)
@@ -58,5 +56,4 @@ def turned_order(table: ScorerTable, best: RunFigures, tables: Sequence[ScorerTa
 
 
 def _gap(one: RunFigures, other: RunFigures) -> float:
-    values = one.overall.value, other.overall.value
-    return 0.0 if values[0] is None or values[1] is None else values[0] - values[1]
+    return gap(one.overall.value, other.overall.value)
