@@ -14,7 +14,7 @@ from ragrounds.evals.retrieval.measures import means, measure
 from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.evals.retrieval.search import retrieve
 from ragrounds.tools.retriever import open_searcher
-from ragrounds.tools.toolset import corpus_search
+from ragrounds.tools.toolset import search_answer
 
 
 def scored(folder: str, spec: str, home: Path, measures: tuple[str, ...], depth: int) -> dict[str, dict[str, float]]:
@@ -40,7 +40,6 @@ def chinese(data: Path, home: Path) -> None:
 def overhead(data: Path, home: Path) -> None:
     """Processor time of a tool call less that of the engine's ranking, the median of each question's differences."""
     searcher = open_searcher("bm25", f"beir:{data}/beir/pubmedqa_1k", home)
-    tool = corpus_search(searcher)
     asked = [json.loads(line)["text"] for line in (data / "beir/pubmedqa_1k/queries.jsonl").open()][:300]
 
     async def both() -> list[float]:
@@ -50,13 +49,13 @@ def overhead(data: Path, home: Path) -> None:
             searcher.ranked(query, 10)
             engine = time.process_time() - began
             began = time.process_time()
-            await tool.ainvoke({"query": query, "k": 10})
+            search_answer(await searcher.search(query, 10))
             differences.append(time.process_time() - began - engine)
         return sorted(differences[len(asked) :])
 
     differences = asyncio.run(both())
     median, high = differences[len(differences) // 2], differences[int(0.95 * len(differences))]
-    print(f"corpus_search less the engine, k = 10: median {median * 1e3:.2f} ms, p95 {high * 1e3:.2f} ms")
+    print(f"a tool call less the engine, k = 10: median {median * 1e3:.2f} ms, p95 {high * 1e3:.2f} ms")
 
 
 if __name__ == "__main__":

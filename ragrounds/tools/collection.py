@@ -1,8 +1,8 @@
 """A collection: the passages of one corpus, stored and versioned, with the search engines built over them.
 
 ``home/indexes/NAME/`` holds generations (:mod:`ragrounds.tools.generations`): folders of which ``current.json`` names
-the one that is searched. Before there were generations the folder itself was the only one; such an index is read as it
-is. A generation's folder holds
+the one that is searched. Of a source that is searched without naming it the folder itself is the only one. A
+generation's folder holds
 
 * ``passages.bin`` — the records one after another, MessagePack ``[id, document, title, text]``;
 * ``offsets.u64`` — where each record ends, native 64-bit;
@@ -192,9 +192,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     built: float = 0.0
     """Seconds since the epoch."""
     code: str = ""
-    """Digest of the code that read and cut the documents; empty: not known, before version 0.2.0."""
+    """Digest of the code that read and cut the documents; empty: documents of several codes."""
     origins: tuple[str, ...] = ()
-    """What was read, as ``family:PATH``: that of the build, then those that were added; empty: not known."""
+    """What was read, as ``family:PATH``: that of the build, then those that were added; empty: it was not named."""
 
 
 class Collection:
@@ -290,7 +290,7 @@ class CurrentGeneration(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def generation_folder(root: Path, number: int) -> Path:
-    """Where a generation of an index is kept; 0 is the index of a former layout."""
+    """Where a generation of an index is kept; 0 is the index' own folder."""
     return root / "generations" / f"{number:04}" if number else root
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from ragrounds.digests import code_digest, code_unless_first, text_digest
+from ragrounds.digests import code_digest, text_digest
 from ragrounds.errors import StopRun, UserError
 from ragrounds.records import Passage
 from ragrounds.text import file_name, safe
@@ -81,8 +81,8 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
         return open_named(corpus, home)
     origin = corpus_source(corpus)
     # What reads the files decides the passages, too.
-    reading = code_unless_first("corpora", "read", code_digest(_LINES))
-    if origin.root is not None:  # what is read of documents has changed since the first release
+    reading = code_digest(_LINES)
+    if origin.root is not None:
         reading += code_digest(_READERS, within=(_READERS,))
     stamp = hashlib.blake2b((origin.stamp() + reading).encode(), digest_size=8).hexdigest()
     known = indexes(home) / ".stamps" / stamp
@@ -108,8 +108,6 @@ def _store(corpus: str, origin: CorpusSource, stamp: str, home: Path, progress: 
             safe(corpus),
         )
     folder = indexes(home) / f"{file_name(origin.name, instead='-', kept='._-')}@{manifest.version}"
-    if folder.is_dir() and not is_current(folder):  # written by an older version of this package
-        shutil.rmtree(folder)
     try:
         building.rename(folder)
     except OSError:
@@ -401,7 +399,7 @@ class _Collecting:
 def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
     """Where to resume; the beginning, where nothing usable was written down or the source is another one."""
     path = folder / "progress.json"
-    with suppress(FileNotFoundError, msgspec.MsgspecError):  # a version before may have written it
+    with suppress(FileNotFoundError, msgspec.MsgspecError):
         place = msgspec.json.decode(path.read_bytes(), type=_Place)
         if (place.stamp, place.chunker) == (stamp, chunker):
             return place
@@ -409,7 +407,7 @@ def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
 
 
 def read_report(folder: Path) -> BuildReport | None:
-    """What became of the files that a collection was made of; ``None``: it was built before that was kept."""
+    """What became of the files that a collection was made of; ``None``: nothing says."""
     with suppress(FileNotFoundError, msgspec.MsgspecError):
         return BuildReport.from_json((folder / "report.json").read_bytes())
     return None

@@ -122,25 +122,19 @@ class LedgerWriter:
 
 
 class DocumentLedger:
-    """The documents of a whole collection; of one without such notes they are found in its passages."""
+    """The documents of a whole collection."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
         folder = collection.folder
-        if all((folder / f"units.{kind}").is_file() for kind in ("u64", "b16", "u32")):
-            self.ids: npt.NDArray[np.uint64] = map_array(folder / "units.u64", np.uint64)
-            counts = map_array(folder / "units.u32", np.uint32)
-            self._digests: npt.NDArray[np.uint8] = map_array(folder / "units.b16", np.uint8).reshape(-1, 16)
-        else:
-            self.ids, self._digests, counts = _recovered(collection)
+        self.ids: npt.NDArray[np.uint64] = map_array(folder / "units.u64", np.uint64)
+        counts = map_array(folder / "units.u32", np.uint32)
+        self._digests: npt.NDArray[np.uint8] = map_array(folder / "units.b16", np.uint8).reshape(-1, 16)
         self.ends: npt.NDArray[np.int64] = np.cumsum(counts, dtype=np.int64)
         """Of each document, the position after its last passage."""
         self._order = np.argsort(self.ids, kind="stable")
         self._sorted = self.ids[self._order]
-        self.files: list[FileEntry] = []
-        path = folder / "files.json"
-        if path.is_file():
-            self.files = msgspec.json.decode(path.read_bytes(), type=list[FileEntry])
+        self.files = msgspec.json.decode((folder / "files.json").read_bytes(), type=list[FileEntry])
         self._at_path: dict[str, tuple[FileEntry, int]] = {}
         first = 0
         for entry in self.files:
@@ -222,24 +216,3 @@ class DocumentLedger:
         """The files, where these documents are replaced by others of the same id."""
         for entry, after in zip(self.files, self.without(numbers), strict=True):
             yield msgspec.structs.replace(entry, clean=after.clean)
-
-
-def _recovered(
-    collection: Collection,
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint32]]:
-    """The documents of a collection that was built before they were noted. Chunkers number the passages of a document
-    from 0; without one every passage is a document, whose hash is then known."""
-    whole = collection.manifest.chunker == "none"
-    ids: list[int] = []
-    digests: list[bytes] = []
-    counts: list[int] = []
-    for position, raw in enumerate(collection.store.each()):
-        stem, _, number = raw[0].rpartition("_")
-        if whole or number == "0" or not ids:
-            ids.append(id_hash(raw[0] if whole else stem))
-            record = collection.store.record(position)
-            digests.append(hashlib.blake2b(record, digest_size=16).digest() if whole else bytes(16))
-            counts.append(0)
-        counts[-1] += 1
-    held = np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 16)
-    return np.array(ids, dtype=np.uint64), held, np.array(counts, dtype=np.uint32)

@@ -1,8 +1,8 @@
 """The files of a whole index: their sizes are written down when it is built, and looked at when it is opened.
 
 A file that a full disk, a copy or a person cut short would otherwise give wrong results without a word: a search that
-finds nothing. Only sizes are compared: a look at each file, and no reading. Indexes that were built before sizes were
-kept are opened as they are.
+finds nothing. Only sizes are compared: a look at each file, and no reading. An index whose build died before they were
+written down is opened as it is.
 """
 
 from __future__ import annotations

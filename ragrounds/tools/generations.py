@@ -70,7 +70,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """One state of an index: what ``generation.json`` says."""
 
     number: int
-    """From 1; 0: the index of a former layout."""
+    """From 1; 0: a corpus that is searched without naming it."""
     version: str
     documents: int
     passages: int
@@ -275,17 +275,6 @@ def sweep(root: Path, current: int | None) -> None:
         shutil.rmtree(aside, ignore_errors=True)
     if current:
         _tidy(generation_folder(root, current))
-    if current and not (root / "manifest.json").is_file():
-        _clear_former(root)
-
-
-def _clear_former(root: Path) -> None:
-    """Remove the files of an index of the former layout, whose manifest is gone."""
-    for entry in root.iterdir():
-        if entry.is_dir() and entry.name != "generations":
-            shutil.rmtree(entry, ignore_errors=True)
-        elif entry.is_file() and entry.name not in (POINTER, "building.lock"):
-            entry.unlink(missing_ok=True)
 
 
 def generations(root: Path) -> list[Generation]:
@@ -331,11 +320,7 @@ def remove_generation(root: Path, number: int) -> None:
         folder = generation_folder(root, number)
         if is_used(folder):
             raise UserError(f"Generation {number} of {root.name!r} is open in some process: wait for it to end.")
-        if number:
-            _discard(folder)
-        else:
-            (folder / "manifest.json").unlink()
-            _clear_former(root)
+        _discard(folder)
 
 
 def opened_specs(folder: Path) -> list[str]:
@@ -344,10 +329,6 @@ def opened_specs(folder: Path) -> list[str]:
     for path in sorted((folder / _SEARCHERS).glob("*.txt")):
         with suppress(UnicodeDecodeError):
             found.append(path.read_text(encoding="utf-8"))
-    if not found:  # before they were noted; BM25's index says how it is opened
-        for path in sorted(folder.glob("bm25-*/engine.json")):
-            with suppress(msgspec.MsgspecError, KeyError):
-                found.append(str(msgspec.json.decode(path.read_bytes(), type=dict[str, object])["index"]))
     return found
 
 

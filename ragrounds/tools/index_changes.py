@@ -51,14 +51,13 @@ def another(root: Path, origin: str, source: CorpusSource, chunker: str) -> str:
     if not is_current(folder := current_generation(root)):
         return ""
     held = read_manifest(folder)
-    first = held.origins[0] if held.origins else held.source
-    former = held.source.split(", ")[0].split(" and ")[0]
+    first = held.origins[0]
     reasons = []
     if held.chunker != chunker:
         reasons.append(f"it was cut with {held.chunker}, now with {chunker}")
     if gone := [one for one in held.origins[1:] if one != origin]:
         reasons.append(f"documents were added to it from {', '.join(gone)}, which would go")
-    if not (origin == first if held.origins else former in map(str, source.files)):
+    if origin != first:
         reasons.append(f"it was built from {first}, now from {origin}")
     return "; ".join(reasons)
 
@@ -228,14 +227,13 @@ def _merged(
             whole = entry.clean and len(own) == entry.documents
             files.append(msgspec.structs.replace(entry, documents=len(own), clean=whole))
     held, more = base.collection.manifest, incoming.collection.manifest
-    former = held.origins or (held.source,)
     manifest = writer.finish(
         msgspec.structs.replace(
             held,
-            source=held.source if origin in former else f"{held.source}; {source}",
+            source=held.source if origin in held.origins else f"{held.source}; {source}",
             skipped=held.skipped + more.skipped,
             code=held.code if held.code == more.code else "",
-            origins=former if origin in former else (*former, origin),
+            origins=held.origins if origin in held.origins else (*held.origins, origin),
         ),
         files,
         _both(base.collection.folder, incoming.collection.folder),

@@ -26,7 +26,7 @@ class IndexDetails(Struct, frozen=True, kw_only=True):
     generations: tuple[IndexGeneration, ...] = ()
     """All that are kept, oldest first."""
     report: BuildReport | None = None
-    """What became of every file and row; ``None``: it was built before that was kept."""
+    """What became of every file and row; ``None``: it is half-built or damaged."""
     damage: str = ""
     """Why it cannot be read, and what helps; empty: it can."""
 
@@ -63,7 +63,7 @@ class IndexGeneration(Struct, frozen=True, kw_only=True):
     """One state of an index, as it was at some time."""
 
     number: int
-    """From 1; 0: the index of a former layout."""
+    """From 1; 0: a corpus that is searched without naming it."""
     version: str
     """Of the corpus: a run over it names ``NAME@VERSION``."""
     documents: int

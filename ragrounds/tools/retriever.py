@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from ragrounds.contracts import Searcher
-from ragrounds.digests import code_digest, file_digest, home_of, is_first_release, text_digest
+from ragrounds.digests import code_digest, file_digest, home_of, text_digest
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.plugins import ExtensionPoint, fields_amiss, is_import_path, shipped_in
 from ragrounds.specs import Spec, Value, parse
@@ -249,8 +249,7 @@ def searcher_codes(searcher: Searcher) -> dict[str, str]:
 
 
 def searcher_code(searcher: Searcher) -> str:
-    """One digest of a searcher's code; empty: it searches as it did in version 0.1.0, whose journals do not say by
-    which code a search was made."""
+    """One digest of a searcher's code."""
     return _noted(searcher)[2]
 
 
@@ -262,8 +261,7 @@ def _noted(searcher: Searcher) -> tuple[object, dict[str, str], str]:
 
 
 def _note_codes(searcher: Searcher, codes: dict[str, str]) -> None:
-    first = all(is_first_release("retrievers", name, digest) for name, digest in codes.items())
-    whole = "" if first else text_digest(*(f"{name}={digest}" for name, digest in sorted(codes.items())))
+    whole = text_digest(*(f"{name}={digest}" for name, digest in sorted(codes.items())))
     number = id(searcher)
     held: object = searcher
     with suppress(TypeError):

@@ -14,14 +14,16 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from aiohttp import web
+from pydantic import Field
 
-from ragrounds.contracts import Searcher
+from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
+from ragrounds.tools.toolset import read_answer, search_answer
 
 if TYPE_CHECKING:
     from mcp.server.fastmcp import FastMCP
@@ -126,21 +128,24 @@ def mcp_server(searcher: Searcher) -> FastMCP:
         from mcp.server.fastmcp import FastMCP
     except ImportError:
         raise UserError("Serving MCP needs its library: install ragrounds[mcp].") from None
-    from ragrounds.contracts import Library
-    from ragrounds.tools.toolset import corpus_read, corpus_search
 
     server = FastMCP("ragrounds", log_level="WARNING")
-    search = corpus_search(searcher)
 
     @server.tool(name="corpus_search", description=f"Search {searcher.corpus} for passages. Answers with JSON.")
-    async def _search(query: str, k: int = 5) -> str:
-        return str(await search.ainvoke({"query": query, "k": k}))
+    async def _search(
+        query: Annotated[str, Field(min_length=1, max_length=50_000)], k: Annotated[int, Field(ge=1, le=100)] = 5
+    ) -> str:
+        return search_answer(await searcher.search(query, k)).text
 
     if isinstance(searcher, Library):
-        read = corpus_read(searcher)
+        library = searcher
 
         @server.tool(name="corpus_read", description="Read more of the document around a passage. Answers with JSON.")
-        async def _read(passage: str, around: int = 1, whole: bool = False) -> str:
-            return str(await read.ainvoke({"passage": passage, "around": around, "whole": whole}))
+        async def _read(
+            passage: Annotated[str, Field(min_length=1)],
+            around: Annotated[int, Field(ge=0, le=50)] = 1,
+            whole: bool = False,
+        ) -> str:
+            return read_answer(library, passage, around, whole).text
 
     return server

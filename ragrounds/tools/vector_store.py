@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from ragrounds.digests import code_digest, code_unless_first
+from ragrounds.digests import code_digest
 from ragrounds.errors import UserError
 from ragrounds.tools.collection import Collection, write_whole
 from ragrounds.tools.collection_builder import IndexManifest
@@ -18,8 +17,8 @@ from ragrounds.tools.vector_index import StoredVectors
 
 FORMAT = 1
 _QUERY_ONLY = {"query_prefix": "", "query_length": 0, "base_url": "", "alias": "", "device": "", "batch": 0}
-_LATER = ("alias", "fingerprint", "dtype", "kept", "device", "batch")
-"""Fields that version 0.1.0 had not: where they are empty, what it built is used."""
+_SELDOM = ("alias", "fingerprint", "dtype", "kept", "device", "batch")
+"""Fields that are named only where they are given."""
 
 
 class DenseStatistics(IndexManifest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,19 +39,12 @@ def vectors_place(collection: Collection, encoding: Encoding) -> tuple[str, Path
     # Only what decides the documents' vectors: another query encoder of a pair searches the same ones.
     model = encoding.document_model or encoding.model
     decisive = msgspec.structs.replace(encoding, model=model, document_model="", **_QUERY_ONLY)
-    plain = {key: value for key, value in msgspec.structs.asdict(decisive).items() if value or key not in _LATER}
+    plain = {key: value for key, value in msgspec.structs.asdict(decisive).items() if value or key not in _SELDOM}
     # What a server computes depends on what it is sent, which the encoding says; what is computed here, on the code.
     local = not model.startswith("openai:")
-    built_by = code_unless_first("indexes", "dense", code_digest("ragrounds.tools.embedders")) if local else ""
-    documents, folder = _place(collection, plain, built_by)
-    if not local and encoding.base_url and not (folder / "engine.json").is_file():
-        # Version 0.1.0 did not keep the vectors of two servers apart; those that it made are used as they are.
+    built_by = code_digest("ragrounds.tools.embedders") if local else ""
+    if not local and encoding.base_url:
         plain["server"] = encoding.alias or encoding.base_url.rstrip("/")
-        documents, folder = _place(collection, plain, built_by)
-    return documents, folder
-
-
-def _place(collection: Collection, plain: Mapping[str, object], built_by: str) -> tuple[str, Path]:
     documents = msgspec.json.encode(plain).decode()
     key = hashlib.blake2b((documents + built_by).encode(), digest_size=6).hexdigest()
     return documents, collection.folder / f"dense-{key}"

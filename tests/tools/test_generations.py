@@ -185,25 +185,6 @@ def test_two_builders_at_once_are_told_in_one_line(tmp_path):
         added(tmp_path, {"new": "croup"})
 
 
-def test_an_index_of_the_former_layout_lives_too(tmp_path):
-    from ragrounds.tools.collection_builder import build_collection
-    from ragrounds.tools.corpora import corpus_source
-
-    source = jsonl(tmp_path / "old.jsonl", ROWS)
-    folder = tmp_path / "indexes" / "mine"
-    build_collection(folder, corpus_source(f"jsonl:{source}"), name="mine")
-    for path in (*folder.glob("units.*"), folder / "files.json", folder / "report.json"):
-        path.unlink()
-    assert open_searcher("bm25", "mine", tmp_path).find("croup", 1)[0].id == "d2"
-    jsonl(source, {**ROWS, "d2": "rash", "e": "croup"})
-    made = index.build("mine", source, home=tmp_path, progress=False)
-    assert (made.changes.added, made.changes.replaced, made.changes.unchanged) == (1, 1, 6)
-    assert [(one.number, one.searched) for one in made.index.generations] == [(0, False), (1, True)]
-    index.remove("mine", generation=0, home=tmp_path)
-    assert sorted(path.name for path in folder.iterdir()) == ["building.lock", POINTER, "generations"]
-    assert held(tmp_path)["e"] == "croup"
-
-
 def test_a_pointer_that_cannot_be_read_says_what_to_do(tmp_path):
     built(tmp_path, ROWS)
     (tmp_path / "indexes" / "mine" / POINTER).write_text("{")

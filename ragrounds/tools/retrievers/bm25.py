@@ -28,7 +28,6 @@ import asyncio
 import hashlib
 import importlib.util
 import math
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -39,7 +38,7 @@ import msgspec
 import numpy as np
 
 from ragrounds.contracts import Searcher
-from ragrounds.digests import code_digest, code_unless_first, text_digest
+from ragrounds.digests import code_digest, text_digest
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
@@ -330,12 +329,12 @@ def open_bm25(
         UserError: an index that does not fit the collection; another process is building the same.
         StopRun: the disk is full.
     """
-    index = f"{parameters.index} {FORMAT}" + code_unless_first("indexes", "bm25", builders_code())
+    index = f"{parameters.index} {FORMAT}{builders_code()}"
     key = hashlib.blake2b(index.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"bm25-{key}"
 
     def build() -> None:
-        """Build the index, and remove it in its earlier form."""
+        """Build the index."""
         built = build_index(
             collection.store,
             folder,
@@ -357,30 +356,13 @@ def open_bm25(
             empty=built.empty,
         )
         write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
-        for old in collection.folder.glob("bm25-*"):
-            if old != folder and _is_former(old, parameters.index):
-                shutil.rmtree(old, ignore_errors=True)
 
     statistics = whole_index(collection, folder, Bm25Statistics, (FORMAT, parameters.index), build)
     remove_runs(folder)
     try:
         return Bm25Searcher(collection, folder, parameters, statistics)
-    except (FileNotFoundError, ValueError) as problem:  # built before sizes were kept
+    except (FileNotFoundError, ValueError) as problem:  # no sizes were kept of it
         raise unreadable(folder, problem) from None
-
-
-def _is_former(folder: Path, index: str) -> bool:
-    """Whether a folder holds the same index in a form of an earlier version of this package."""
-
-    class Former(msgspec.Struct):
-        format: int
-        index: str
-
-    try:
-        found = msgspec.json.decode((folder / "engine.json").read_bytes(), type=Former)
-    except (OSError, msgspec.MsgspecError):
-        return False
-    return found.index == index and found.format < FORMAT
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:

@@ -188,7 +188,7 @@ def passage_vectors(
     path, kind = vectors_file(folder, encoding)
     try:
         vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
-    except (FileNotFoundError, ValueError) as problem:  # built before sizes were kept
+    except (FileNotFoundError, ValueError) as problem:  # no sizes were kept of it
         raise unreadable(folder, problem) from None
     return PassageVectors(vectors, encoding, embedder, folder)
 
