@@ -13,13 +13,11 @@ import ast
 import hashlib
 import importlib.util
 import sys
-import tomllib
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.machinery import ModuleSpec
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 FILE_MODULE = "ragrounds_own_"
 """How the names of modules begin that are files of the user's; they end with a hash of the content."""
@@ -136,35 +134,6 @@ def module_file(folder: Path, full: str) -> Path | None:
 def text_digest(*texts: str) -> str:
     """Hash some texts (16 hexadecimal digits)."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
-
-
-def is_first_release(kind: str, name: str, digest: str) -> bool:
-    """Whether code does what it did in version 0.1.0, whose stores and indexes do not say which code made them.
-
-    ``earlier_code.toml`` holds the digests for which that is known.
-
-    Args:
-        kind: A table of that file.
-        name: What was made by the code.
-        digest: Of the code of now.
-    """
-    return digest in earlier_code(kind).get(name, ())
-
-
-def code_unless_first(kind: str, name: str, digest: str) -> str:
-    """The digest, or an empty text where :func:`is_first_release`: keys that held no digest then stay as they were."""
-    return "" if is_first_release(kind, name, digest) else digest
-
-
-def earlier_code(kind: str) -> dict[str, Any]:
-    """One table of ``earlier_code.toml``."""
-    found: dict[str, Any] = _earlier().get(kind, {})
-    return found
-
-
-@cache
-def _earlier() -> dict[str, Any]:
-    return tomllib.loads(files(_OWN).joinpath("earlier_code.toml").read_text(encoding="utf-8"))
 
 
 def _combined(found: dict[tuple[str, Path], str]) -> str:

@@ -401,11 +401,6 @@ class Run(Struct, frozen=True, kw_only=True):
     version: str = ""
     """The version of this package that began it. It says nothing of what the results depend on: digests do."""
 
-    @property
-    def begun_by(self) -> str:
-        """The version of this package that began the run; empty: not known."""
-        return self.version or str(self.identity.get("ragrounds", ""))
-
 
 OUTCOMES = {
     "answered": "an answer was read",

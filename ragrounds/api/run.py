@@ -439,9 +439,7 @@ class _Replay:
         made, whole = len(self._store.done(run)), run.count * run.epochs
         if 0 < made < whole:
             tell(f"{run.id} goes on: {made:,} of {whole:,} attempts are done.")
-        if planned.started_earlier:
-            tell(f"{run.id} was begun by an earlier version; its code does the same since, so it is resumed.")
-        elif planned.changed_since is not None and planned.changed:
+        if planned.changed_since is not None and planned.changed:
             costs = "models are asked only for what the journal does not hold"
             if any(one.unrecorded for one in self._store.summaries(planned.changed_since)):
                 costs += ", and again for what was not recorded"

@@ -84,7 +84,7 @@ def provenance(
     return Provenance(
         pipeline=pipeline.name,
         source=pipeline.source,
-        ragrounds=run.begun_by,
+        ragrounds=run.version,
         run=run.id,
         fingerprint=run.fingerprint,
         begun=datetime.fromtimestamp(run.created, UTC).isoformat(timespec="seconds"),

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from langgraph.graph import StateGraph
 
-from ragrounds.digests import code_digest, earlier_code, is_first_release
+from ragrounds.digests import code_digest
 from ragrounds.errors import unknown
 from ragrounds.specs import Value
 
@@ -61,19 +61,6 @@ def digest(name: str) -> str:
     """Hash what a graph does, with the graphs and helpers that it imports: a part of a run's fingerprint, so that a
     changed graph is another run. Comments and layout do not count."""
     return code_digest(_module(name).__name__, within=(__name__.rpartition(".")[0],))
-
-
-def same_digests(name: str) -> tuple[str, ...]:
-    """The digests of code that does what a built-in graph does now, its own first (``earlier_code.toml``)."""
-    now = digest(name)
-    known = tuple(earlier_code("graphs").get(name, ()))
-    return (now, *(one for one in known if one != now)) if now in known else (now,)
-
-
-def first_sources(name: str) -> tuple[str, ...]:
-    """The hashes of source texts by which version 0.1.0 knew a built-in graph that does now what it did then."""
-    known = is_first_release("graphs", name, digest(name))
-    return tuple(earlier_code("graph_sources").get(name, ())) if known else ()
 
 
 def _module(name: str) -> ModuleType:

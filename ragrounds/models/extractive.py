@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Continuation, Request
-from ragrounds.digests import code_digest, code_unless_first
+from ragrounds.digests import code_digest
 from ragrounds.models import tokens
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import FREE
@@ -28,7 +28,7 @@ from ragrounds.models.request_arguments import ARGUMENTS, refuse_arguments
 from ragrounds.records import Fault, Reply, Usage
 
 SPEC = "baseline:extractive"
-_CODE = code_unless_first("models", "baseline", code_digest(__name__))
+_CODE = code_digest(__name__)
 
 _DOCUMENT = re.compile(r"^Document \[\d+\](?: \(Title: .*\))?$", re.MULTILINE)
 _OPTION = re.compile(r"^([A-Z0-9]{1,3})\. (.*)$", re.MULTILINE)
@@ -62,7 +62,7 @@ class ExtractiveBaseline:
 
     @property
     def code(self) -> str:
-        """The digest of what it does, a part of the key of its calls; empty: what it did in version 0.1.0."""
+        """The digest of what it does, a part of the key of its calls."""
         return _CODE
 
     def count(self, text: str) -> int:

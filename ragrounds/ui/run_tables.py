@@ -160,7 +160,7 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
         ("fingerprint", run.fingerprint),
         *([("asked for by", f"ragrounds run {asked}")] if run.origin == "replayed" else []),
         *([("worked at by", at_work)] if at_work else []),
-        *([("begun by", f"ragrounds {run.begun_by}")] if run.begun_by else []),
+        *([("begun by", f"ragrounds {run.version}")] if run.version else []),
     ]
 
 

@@ -11,7 +11,6 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, plan
 from ragrounds.evals.store.store import Store
-from ragrounds.graphs import catalogue
 from ragrounds.models.providers import BASELINE
 from ragrounds.prompts import loader
 
@@ -63,28 +62,6 @@ def test_an_edited_prompt_of_an_agent_inside_makes_another_run(
     assert [key for key in first.identity if first.identity[key] != second.identity[key]] == ["inner"]
 
 
-def test_code_that_is_known_to_do_the_same_resumes_the_run(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agents = ("direct", "query_generation[query_generation=answer[agent=direct]]")
-    now = catalogue.digest
-    monkeypatch.setattr(catalogue, "digest", lambda name: "before")
-    first = [planned_run(store, tmp_path, agent).run for agent in agents]
-    monkeypatch.setattr(catalogue, "digest", now)
-    for agent, run in zip(agents, first, strict=True):
-        with pytest.raises(UserError, match=r"graph_code.* would be another now"):
-            planned_run(store, tmp_path, agent, only=run.id)
-    known = {name: ["before", now(name)] for name in ("direct", "query_generation")}
-    monkeypatch.setattr(catalogue, "earlier_code", lambda kind: known)
-    for agent, run in zip(agents, first, strict=True):
-        again = planned_run(store, tmp_path, agent)
-        assert (again.run.id, again.started_earlier) == (run.id, True)
-        assert planned_run(store, tmp_path, agent, only=run.id).run.id == run.id
-    known["direct"][1] = "another since"
-    second = planned_run(store, tmp_path, "direct")
-    assert (second.run.id != first[0].id, second.started_earlier) == (True, False)
-
-
 def test_the_version_alone_decides_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ragrounds.evals.engine import plan as planning
 
@@ -92,4 +69,4 @@ def test_the_version_alone_decides_nothing(store: Store, tmp_path: Path, monkeyp
     monkeypatch.setattr(planning, "__version__", "99.0")
     assert planned_run(store, tmp_path, "vanilla_rag[top_k=1]").run.id == first.id
     other = planned_run(store, tmp_path, "vanilla_rag[top_k=1]", new=True).run
-    assert (other.begun_by, first.begun_by != "99.0", other.fingerprint) == ("99.0", True, first.fingerprint)
+    assert (other.version, first.version != "99.0", other.fingerprint) == ("99.0", True, first.fingerprint)

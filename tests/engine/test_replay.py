@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.contracts import FinishedAttempt, Request
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -221,13 +220,6 @@ async def test_a_full_disk_stops_the_run_with_the_place(store: Store, monkeypatc
     big = ScriptedModel(say=lambda request: Reply(text=os.urandom(200_000).hex()))
     with pytest.raises(StopRun, match=r"Cannot write to the store .*full"):
         await replayed(store, [replace(one, models={"model": big})], asked, golds)
-
-
-def test_a_newer_store_is_refused(tmp_path: Path) -> None:
-    with Store(tmp_path) as made, made.engine.begin() as connection:
-        connection.execute(sa.update(schema.meta).values(value=str(schema.VERSION + 1)))
-    with pytest.raises(UserError, match="this ragrounds knows up to"):
-        Store(tmp_path)
 
 
 async def test_a_cancelled_call_leaves_the_others_their_own(store: Store) -> None:

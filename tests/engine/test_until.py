@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -20,7 +19,6 @@ from ragrounds.evals.engine.question_order import draw_rounds, rounds_within
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.migrations import _stopping_in_new_words
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Attempt, Fault, Question, Reply, Score, Usage
@@ -351,17 +349,3 @@ async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> 
     compared = compare(store, runs)
     assert compared.stopped == {}
     assert compared.tables[0].pairs[0].tests.p_mcnemar is not None
-
-
-def test_what_a_version_before_kept_is_read() -> None:
-    condition = {"decision": "holds", "value": 0.1, "low": 0.05, "high": 0.2, "level": 0.95, "p": 0.01}
-    claimed = {
-        "claim": CLAIM,
-        "decision": "holds",
-        "questions": 40,
-        "conditions": [{**condition, "rounds": 40, "missing": 0}],
-    }
-    body = {"runs": ["a", "b"], "seed": 3, "protocol": "strict", "watched": claimed, "reason": ""}
-    assert _stopping_in_new_words(body)
-    record = msgspec.convert(body, StopRecord)
-    assert (record.scorer, record.state.decision, record.state.conditions[0].rounds) == ("strict", "holds", 40)

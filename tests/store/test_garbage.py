@@ -27,7 +27,7 @@ from ragrounds.records import FINAL, Call, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
-from tests.store.old import contents, version_1
+from tests.store.making import contents, two_in_an_arena
 
 LONG = '{"answer_choice": "A"} ' + "a long reply " * 80
 
@@ -131,13 +131,15 @@ async def test_what_judges_said_of_a_run_stays_as_long_as_the_run(store: Store) 
     assert held(store) == {"calls": 0, "blobs": 0, "questions": 0}
 
 
-def test_arenas_keep_their_calls_when_their_runs_are_gone(tmp_path: Path) -> None:
-    version_1(tmp_path)
+async def test_arenas_keep_their_calls_when_their_runs_are_gone(tmp_path: Path) -> None:
+    await two_in_an_arena(tmp_path)
     with Store(tmp_path) as store:
+        asked = held(store)["calls"]
+        assert asked == 24
         for run in store.runs():
             store.remove(run)
-        assert swept(store, outside=True).calls.count == 9
-        assert held(store)["calls"] == 2
+        assert swept(store, outside=True).calls.count == 0
+        assert held(store)["calls"] == asked
 
 
 async def test_another_run_in_this_moment_ends_it(store: Store) -> None:

@@ -118,12 +118,3 @@ def test_an_unknown_run(command: Cli, words: list[str]) -> None:
     done = command("runs", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert "There is no run 'nothing'" in told(done)[0]
-
-
-def test_a_run_of_an_older_version_says_what_to_do(home: Path, command: Cli) -> None:
-    from tests.store.old import version_1
-
-    version_1(home)
-    done = command("runs", "resume", "direct")
-    assert (done.returncode, len(told(done))) == (2, 1)
-    assert "Give its command again" in told(done)[0]

@@ -7,11 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from ragrounds.errors import UserError
-from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import DamagedRecord, is_whole
+from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.database import open_source
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
@@ -19,7 +17,6 @@ from ragrounds.evals.store.transfer import choose_runs, copy_runs
 from ragrounds.records import FINAL, Score
 from tests.compare.making import add_run, questions
 from tests.conftest import Cli
-from tests.store.old import version_1, version_1_postgresql
 
 DAMAGE = {
     "value": "value = 1.0 - value",
@@ -90,22 +87,3 @@ def test_scoring_again_mends_what_was_damaged(command: Cli, home: Path) -> None:
         assert "ragrounds score direct-" in refused.stderr
     assert command("score", "direct").returncode == 0
     assert command("compare", "direct", "--json").stdout == before
-
-
-def _all_whole(store: Store) -> bool:
-    with store.engine.connect() as connection:
-        rows = connection.execute(sa.select(schema.scores)).all()
-    return bool(rows) and all(is_whole(row) for row in rows)
-
-
-def test_scores_of_older_stores_get_their_check_sums(tmp_path: Path) -> None:
-    version_1(tmp_path)
-    with Store(tmp_path) as store:
-        assert _all_whole(store)
-
-
-def test_the_same_on_postgresql(url: str, tmp_path: Path) -> None:
-    version_1_postgresql(url, tmp_path / "scratch")
-    with Store(tmp_path, url) as store:
-        assert _all_whole(store)
-        assert all(store.scores(run) for run in store.runs())

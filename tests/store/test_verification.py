@@ -20,7 +20,6 @@ from ragrounds.settings import Settings
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
-from tests.store.old import version_1
 
 
 async def filled(home: Path, url: str | None = None, count: int = 6) -> None:
@@ -47,11 +46,6 @@ async def test_a_whole_store_has_nothing_to_name(tmp_path: Path) -> None:
     looked = {"runs": 2, "questions": 6, "attempts": 12, "scored again": 12}
     assert {what: found.checked[what] for what in looked} == looked
     assert min(found.checked[what] for what in ("scores", "recorded calls", "texts")) > 0
-
-
-def test_a_store_of_an_older_version_is_whole_too(tmp_path: Path) -> None:
-    version_1(tmp_path)
-    assert looked_through(tmp_path).damaged == 0
 
 
 FIRST = "run = 1 AND question_id = (SELECT min(question_id) FROM attempts)"

@@ -103,8 +103,7 @@ def _store() -> str:
     parts = [
         "# The store",
         f"The tables of `store.sqlite`, or of a PostgreSQL store, in version {schema.VERSION} of the schema. A store "
-        "of an older version is migrated when it is opened, one of a newer is refused. Read it freely; only ragrounds "
-        "writes it.",
+        "of another version is refused. Read it freely; only ragrounds writes it.",
     ]
     for one in schema.metadata.sorted_tables:
         rows = [(code(column.name), _kind(column), _key(column), column.comment or "") for column in one.columns]

@@ -72,11 +72,6 @@ def own_source(card: Card) -> OwnSource:
     return source
 
 
-def codes_of(card: Card) -> tuple[str, ...]:
-    """The digests of code that does what an agent's does now, its own first."""
-    return (code_of(card),) if is_foreign(card) else catalogue.same_digests(card.graph)
-
-
 def prompts_of(card: Card) -> tuple[str, ...]:
     """Name the prompts that an agent's graph may render through the context."""
     if card.endpoint is not None:

@@ -28,8 +28,6 @@ from ragrounds.plugins import imported_module
 
 HERE = "__main__"
 """The module of what was given as an object."""
-_EARLIER_NAMES = {"own": "user_graph", "answering": "answer_prompts"}
-"""Modules of the graphs' room that users' files import → what they are called now."""
 _given: dict[str, object] = {}
 """Objects that were given themselves, by their place."""
 
@@ -304,8 +302,6 @@ def module_of(name: str) -> ModuleType:
     Raises:
         UserError: there is none, or it fails.
     """
-    for earlier, module in _EARLIER_NAMES.items():
-        sys.modules.setdefault(f"ragrounds.graphs.{earlier}", importlib.import_module(f"ragrounds.graphs.{module}"))
     with watched():
         return imported_module(name if _is_file(name) else name.rpartition(":")[0])
 

@@ -69,8 +69,7 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     """Mean wall-clock seconds of an attempt."""
     calls: int
     answered_by: dict[str, dict[str, int]] = {}
-    """The model asked → the name that replies give → in how many calls. Attempts made before version 8 of the store
-    say nothing."""
+    """The model asked → the name that replies give → in how many calls."""
     retried: int = 0
     """Attempts that were made again (`ragrounds runs retry`): figures are of the newest, `cost_paid` is of all."""
     name: str = ""

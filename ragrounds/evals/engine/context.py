@@ -376,8 +376,7 @@ class AttemptContext(AttemptLog):
             request = replace(request, withheld=tuple(sorted(guard.documents)))
         if guard.question:
             request = replace(request, near=guard.share, near_to=guard.question)
-        code = searcher_code(searcher)
-        key = _digest("search", searcher.spec, *([code] if code else ()), request).hex()
+        key = _digest("search", searcher.spec, searcher_code(searcher), request).hex()
         entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
         begun = self.begin_call(searcher.spec, query.text, "search")
 

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,10 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
-from ragrounds.agents.systems import asks_our_models, code_of, codes_of, is_foreign, prompts_of, takes_context
+from ragrounds.agents.systems import asks_our_models, code_of, is_foreign, prompts_of, takes_context
 from ragrounds.agents.systems.settings import check_effects
 from ragrounds.contracts import Model, Searcher
-from ragrounds.digests import is_first_release
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.engine.system_identity import (
@@ -39,7 +37,6 @@ from ragrounds.evals.engine.system_identity import (
     with_models,
 )
 from ragrounds.evals.store.store import Store, new_run_id, now
-from ragrounds.graphs import catalogue
 from ragrounds.models.options import server_of, starts_server, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model
@@ -53,9 +50,6 @@ from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in,
 from ragrounds.tools.mcp_servers import McpSource
 from ragrounds.tools.retriever import needs_corpus, open_searcher, searcher_codes
 from ragrounds.version import __version__
-
-FIRST_VERSION = "0.1.0"
-"""The version whose runs have it in their identity. Since then the version decides nothing."""
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
@@ -105,12 +99,6 @@ class PlannedRun(Struct, frozen=True):
     """What the agent lists as its tools."""
     strays: bool = False
     """A system of one's own asks its first question in other words than it did, and nothing says why."""
-
-    @property
-    def started_earlier(self) -> bool:
-        """Whether other code than that of now started the run, which is known to do the same."""
-        card = self.agent.card
-        return not is_foreign(card) and self.run.identity.get("graph_code") != code_of(card)
 
 
 def plan(
@@ -171,8 +159,8 @@ def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int, pro
     return SystemIdentity(identity, probe(opened.agent, benchmark.questions[0]) if probe and watched else ())
 
 
-_CODE = ("graph_code", "retriever_code", "model_code", "prompts", "inner", "graph_source", "ragrounds")
-"""Parts of an identity that are digests, and what version 0.1.0 had in their place."""
+_CODE = ("graph_code", "retriever_code", "model_code", "prompts", "inner")
+"""Parts of an identity that are digests."""
 _OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "graph", "models", "limits")
 """What makes a system of one's own another one under the same name."""
 
@@ -180,8 +168,7 @@ _OF_SYSTEMS = (*_CODE, *SYSTEM_PARTS, "graph", "models", "limits")
 def _changed_since(
     store: Store, run: Run, now: SystemIdentity, benchmark: Benchmark
 ) -> tuple[Run | None, tuple[str, ...]]:
-    """The latest earlier run that differs from this one in digests alone, or in what its system is, and in which; runs
-    of 0.1.0, whose digests are others, are named by what can be told."""
+    """The latest earlier run that differs from this one in digests alone, or in what its system is, and in which."""
     plain = msgspec.json.decode(msgspec.json.encode(run.identity))
     foreign = "system" in plain
     apart = _OF_SYSTEMS if foreign else _CODE
@@ -419,42 +406,6 @@ def _model_codes(models: Mapping[str, Model]) -> dict[str, str]:
     return {role: code for role, model in sorted(models.items()) if (code := getattr(model, "code", ""))}
 
 
-def same_identities(identity: Mapping[str, object], agent: Agent) -> Iterator[dict[str, object]]:
-    """Give the identities that mean the same run: this one first, then those that it has by other code that is known to
-    do the same (:mod:`ragrounds.digests`), those that it had before attempts were capped by default, then those that
-    version 0.1.0 gave it, which knew graphs by the hash of their text and retrievers by their names."""
-    inside, inner = subagent(agent), identity["inner"]
-    codes = [("graph_code", code) for code in codes_of(agent.card)]
-    inner_codes = [("graph_code", code) for code in codes_of(inside.card)] if inside else [("", "")]
-    yield from (_coded(identity, inner, *pair) for pair in product(codes, inner_codes))
-    # Before attempts had caps by default. What such a run has stays; what it still lacks is held to them.
-    identity = {**identity, "limits": msgspec.to_builtins(agent.card.limits)}
-    yield from (_coded(identity, inner, *pair) for pair in product(codes, inner_codes))
-    retrievers = dict(identity["retriever_code"]) if isinstance(identity["retriever_code"], dict) else {}
-    known = (is_first_release("retrievers", name, code) for name, code in retrievers.items())
-    if identity["model_code"] or not all(known):
-        return
-    former = {key: value for key, value in identity.items() if key not in ("model_code", "retriever_code")}
-    former["ragrounds"] = FIRST_VERSION
-    if is_foreign(agent.card):
-        return
-    sources = [("graph_source", source) for source in catalogue.first_sources(agent.card.graph)]
-    inner_sources = (
-        [("graph_source", one) for one in catalogue.first_sources(inside.card.graph)] if inside else [("", "")]
-    )
-    yield from (_coded(former, inner, *pair) for pair in product(sources, inner_sources))
-
-
-def _coded(
-    identity: Mapping[str, object], inner: object, code: tuple[str, str], inner_code: tuple[str, str]
-) -> dict[str, object]:
-    """The identity with other codes of the graph and of the graph inside it, each with its key."""
-    without = {key: value for key, value in identity.items() if key != "graph_code"}
-    if isinstance(inner, dict):
-        inner = {**{key: value for key, value in inner.items() if key != "graph_code"}, inner_code[0]: inner_code[1]}
-    return {**without, code[0]: code[1], "inner": inner}
-
-
 def find_or_start_run(
     store: Store,
     benchmark: Benchmark,
@@ -466,7 +417,7 @@ def find_or_start_run(
     servers: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     identity: SystemIdentity | None = None,
 ) -> Run:
-    """Give the run of this identity (:func:`same_identities`) that the store has, unless `new`; else start a new one.
+    """Give the run of this identity that the store has, unless `new`; else start a new one.
 
     A run of a system with models of its own is found by what it has asked, beside its identity.
 
@@ -499,8 +450,7 @@ def find_or_start_run(
 def _stored_run(store: Store, known: SystemIdentity, agent: Agent, benchmark: Benchmark) -> Run | None:
     if known.identity["tier"] == "own":
         return found_run(store, known, benchmark.questions[0] if benchmark.questions else None)
-    found = (store.latest(fingerprint(same)) for same in same_identities(known.identity, agent))
-    return next((run for run in found if run is not None), None)
+    return store.latest(fingerprint(known.identity))
 
 
 def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> dict[str, dict[str, str]]:
@@ -512,7 +462,7 @@ def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> 
 
 
 def check_same_run(store: Store, run: Run, now: SystemIdentity, agent: Agent, benchmark: Benchmark) -> Run:
-    """Give the run back if this is its identity still (:func:`same_identities`).
+    """Give the run back if this is its identity still.
 
     Raises:
         UserError: it is not; names what differs.
@@ -523,7 +473,7 @@ def check_same_run(store: Store, run: Run, now: SystemIdentity, agent: Agent, be
         why = list(other_models(store, run, now, question)) if differing else []
         same = not differing
     else:
-        same = run.fingerprint in map(fingerprint, same_identities(now.identity, agent))
+        same = run.fingerprint == fingerprint(now.identity)
         plain, why = msgspec.json.decode(msgspec.json.encode(now.identity)), []
         differing = [] if same else sorted(k for k in {*plain, *run.identity} if plain.get(k) != run.identity.get(k))
     if not same:

@@ -59,7 +59,7 @@ def span_attributes(trace: Trace, node: TraceNode) -> dict[str, object]:
         "langfuse.trace.name": trace.run.agent,
         "langfuse.session.id": trace.run.id,
         "langfuse.trace.tags": [trace.run.benchmark, trace.question.benchmark, trace.attempt.status],
-        "langfuse.version": trace.run.begun_by or None,
+        "langfuse.version": trace.run.version or None,
         "langfuse.trace.metadata.run": trace.run.id,
         "langfuse.trace.metadata.question_id": trace.question.id,
     }

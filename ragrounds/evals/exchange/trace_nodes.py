@@ -244,7 +244,7 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
         "benchmark": run.benchmark,
         "fingerprint": run.fingerprint,
         "questions": run.questions,
-        "begun_by": run.begun_by,
+        "begun_by": run.version,
         "origin": run.origin,
         "models": run.identity.get("models") or {},
         "question_id": question.id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragrounds.digests import code_digest, code_unless_first, home_of, text_digest
+from ragrounds.digests import code_digest, home_of, text_digest
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
 from ragrounds.prompts.loader import PromptFolder
 
@@ -29,5 +29,5 @@ def judge_code(method: JudgeMethod, *, panel: bool = False) -> str:
 
 
 def pairs_code() -> str:
-    """The digest of the code that puts pairs to judges and reads their replies; empty: that of version 0.1.0."""
-    return code_unless_first("judging", "pairs", text_digest(*map(code_digest, PAIRS)))
+    """The digest of the code that puts pairs to judges and reads their replies."""
+    return text_digest(*map(code_digest, PAIRS))

@@ -20,7 +20,7 @@ AnsweredBy = Mapping[str, Mapping[str, int]]
 
 
 def answered_by(store: Store, runs: Sequence[Run]) -> dict[str, AnsweredBy]:
-    """Run id → which models the replies of its attempts name. Calls before version 0.2.0 say nothing."""
+    """Run id → which models the replies of its attempts name."""
     table, numbered = schema.attempts, schema.runs
     statement = (
         sa.select(numbered.c.id, table.c.models, sa.func.count())

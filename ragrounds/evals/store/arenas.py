@@ -87,15 +87,12 @@ class Arena(Struct, frozen=True, kw_only=True):
     confidence: float = 0.95
     seed: int = 0
     code: str = ""
-    """Digest of what asks the judges and reads their replies; empty: that of version 0.1.0."""
+    """Digest of what asks the judges and reads their replies."""
 
     @property
     def fingerprint(self) -> str:
         """Hash of all settings (SHA-256, hexadecimal)."""
-        # Field by field: arenas of releases that did not know `code` keep the hash that they were stored under.
-        names = [name for name in self.__struct_fields__ if name != "code" or self.code]
-        fields = [f'"{name}":'.encode() + _deterministic.encode(getattr(self, name)) for name in names]
-        return hashlib.sha256(b"{" + b",".join(fields) + b"}").hexdigest()
+        return hashlib.sha256(_deterministic.encode(self)).hexdigest()
 
     @property
     def id(self) -> str:

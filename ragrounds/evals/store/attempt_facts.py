@@ -1,7 +1,7 @@
 """Facts of an attempt: what can be asked of it without reading its steps (``hops>3 and gold not seen``).
 
 They are derived from its events and from what its calls asked and answered, when it is written. Where they are missing
-(an older store, an imported run) they are made from the journal.
+(an imported run) they are made from the journal.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Entered, Gold, Noted
-
-VERSION = 2
-"""Raised by one with every change of what is derived; rows of an earlier one are made again."""
 
 
 def facts_row(
@@ -48,7 +45,6 @@ def facts_row(
         "run": number,
         "question_id": attempt.question_id,
         "epoch": attempt.epoch,
-        "version": VERSION,
         "steps": sum(isinstance(event, Entered) for event in attempt.events),
         "searches": sum(not hop.error for hop in hops),
         "repeated": sum(hop.repeats is not None for hop in hops),

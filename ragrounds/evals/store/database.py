@@ -20,7 +20,6 @@ from sqlalchemy.pool import NullPool
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.migrations import MIGRATIONS
 from ragrounds.evals.store.run_names import is_file
 
 _LOCK = 0x7261_6772
@@ -29,11 +28,10 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def open_engine(home: Path, url: str | None = None) -> sa.Engine:
-    """The engine of the store at `url`, by default ``home/store.sqlite``; its tables are made where there are none, and
-    migrated to the newest version where an older one made them.
+    """The engine of the store at `url`, by default ``home/store.sqlite``; its tables are made where there are none.
 
     Raises:
-        UserError: the folder cannot be written, the file is not a store, or a newer version made it.
+        UserError: the folder cannot be written, the file is not a store, or one of another version.
     """
     return _prepared(_connectable(home, url))
 
@@ -63,7 +61,7 @@ def version_of(engine: sa.Engine) -> int:
     """The store's version; 0 where there is no store.
 
     Raises:
-        UserError: it is newer than this program, or no store.
+        UserError: it is one of another version, or no store.
     """
     try:
         with engine.connect() as connection:
@@ -284,23 +282,15 @@ def _settle(connection: Any, _record: object) -> None:
 
 
 def _prepare(engine: sa.Engine) -> None:
-    """Make the tables where there are none, and bring those of an older version to the newest one."""
+    """Make the tables where there are none."""
     with engine.connect() as connection:
-        version = _version(connection, engine)
-    if version == 0:
-        with exclusive_transaction(engine) as connection:
-            if _version(connection, engine) == 0:  # nobody was quicker
-                schema.metadata.create_all(connection)
-                schema.make_words(connection)
-                connection.execute(sa.insert(schema.meta), {"key": "version", "value": str(schema.VERSION)})
-        return
-    for migration in MIGRATIONS:
-        if migration.version > version:
-            with exclusive_transaction(engine) as connection:
-                if _version(connection, engine) < migration.version:
-                    migration.apply(connection)
-                    renewed = sa.update(schema.meta).where(schema.meta.c.key == "version")
-                    connection.execute(renewed.values(value=str(migration.version)))
+        if _version(connection, engine):
+            return
+    with exclusive_transaction(engine) as connection:
+        if _version(connection, engine) == 0:  # nobody was quicker
+            schema.metadata.create_all(connection)
+            schema.make_words(connection)
+            connection.execute(sa.insert(schema.meta), {"key": "version", "value": str(schema.VERSION)})
 
 
 def _version(connection: sa.Connection, engine: sa.Engine) -> int:
@@ -314,12 +304,12 @@ def _version(connection: sa.Connection, engine: sa.Engine) -> int:
             )
         return 0
     version = connection.execute(sa.select(schema.meta.c.value).where(schema.meta.c.key == "version")).scalar()
-    if version is None or not version.isdecimal() or not 1 <= int(version) <= schema.VERSION:
+    if version != str(schema.VERSION):
         raise UserError(
-            f"The store {shown(engine)} has version {version}; this ragrounds knows up to {schema.VERSION}. "
-            "Install a newer ragrounds, or set RAGROUNDS_HOME to another folder."
+            f"The store {shown(engine)} has version {version}; this ragrounds reads version {schema.VERSION} alone. "
+            "Show or export its runs with the ragrounds that made it, or set RAGROUNDS_HOME to another folder."
         )
-    return int(version)
+    return schema.VERSION
 
 
 @contextmanager
@@ -327,7 +317,7 @@ def open_source(place: str) -> Iterator[sa.Engine]:
     """A store to read runs from. A file is never changed, and checked first, because it may be anybody's.
 
     Raises:
-        UserError: it is not there, not a store, broken, or newer than this program.
+        UserError: it is not there, not a store, broken, or of another version.
     """
     if _URL.match(place):
         with _disposed(open_engine(Path(), place)) as engine:
@@ -338,17 +328,9 @@ def open_source(place: str) -> Iterator[sa.Engine]:
         raise UserError(f"There is no file {path}. Name a store's file, or the URL of a PostgreSQL store.")
     with _disposed(open_to_read(path)) as engine:
         _check(engine)
-        version = version_of(engine)
-        if version == 0:
+        if not version_of(engine):
             raise UserError(f"{path} is a database, but not a store of ragrounds.")
-        if version == schema.VERSION:
-            yield engine
-            return
-        with tempfile.TemporaryDirectory(prefix="ragrounds-") as folder:
-            copy = Path(folder) / "store.sqlite"
-            _copy(path, copy)
-            with _disposed(open_file(copy)) as migrated:
-                yield migrated
+        yield engine
 
 
 @contextmanager
@@ -422,9 +404,3 @@ def _check(engine: sa.Engine) -> None:
 def _is_words(row: sa.Row[tuple[object, ...]]) -> bool:
     """Whether a row of `sqlite_master` is our full-text index, made by nothing but our own statement."""
     return bool(row.type == "table" and row.name == schema.WORDS and row.sql == schema.WORDS_ON_SQLITE)
-
-
-def _copy(path: Path, copy: Path) -> None:
-    where = f"{path.resolve().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(where, uri=True)) as old, closing(sqlite3.connect(copy)) as new:
-        old.backup(new)

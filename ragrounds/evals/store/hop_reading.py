@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from msgspec import Struct, msgpack
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import VERSION
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, decompress, score_of
 from ragrounds.evals.store.hops import Hop, hops_of
@@ -122,7 +121,7 @@ def attempt_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
         missing = {(row.question_id, row.epoch) for row in connection.execute(made)}
         for row in connection.execute(sa.select(table).where(table.c.run == number)):
             key = (row.question_id, row.epoch)
-            if row.version == VERSION and key in missing:
+            if key in missing:
                 missing.discard(key)
                 found[key] = GoldHop(row.searches + row.failed_searches, row.gold_hop, bool(row.gold))
     reader = HopReader(pages)

@@ -12,7 +12,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.evals.store import attempt_facts, schema, text_index
+from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.attempt_texts import texts_row
 from ragrounds.evals.store.codec import StoredQuestion, decompress
@@ -40,7 +40,7 @@ class Backlog(Struct, frozen=True):
 
 
 def missing(engine: sa.Engine, numbers: Sequence[int]) -> int:
-    """How many attempts of these runs (by their numbers) have no full text, or no facts, of the current version."""
+    """How many attempts of these runs (by their numbers) have no full text or no facts."""
     with autocommit(engine) as connection:
         return missing_of(connection, numbers, has_words(connection))
 
@@ -172,8 +172,8 @@ def _missing(
 
 def _whole(worded: bool) -> sa.ColumnElement[bool]:
     """Whether an attempt has all that it should; `worded`: full text too."""
-    facts = sa.exists().where(*_same(_F), _F.c.version == attempt_facts.VERSION)
-    return sa.and_(facts, sa.exists().where(*_same(_T), _T.c.version == text_index.VERSION)) if worded else facts
+    facts = sa.exists().where(*_same(_F))
+    return sa.and_(facts, sa.exists().where(*_same(_T))) if worded else facts
 
 
 def _same(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:

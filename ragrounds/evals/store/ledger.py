@@ -193,19 +193,12 @@ def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
 
 def _judging(connection: sa.Connection, number: int) -> Iterator[_Call]:
     """The calls of the judges of a run's answers."""
-    judged, calls = schema.gradings, schema.calls
-    bodies = sa.select(judged.c.body).where(judged.c.run == number, judged.c.body.is_not(None))
+    bodies = sa.select(schema.gradings.c.body).where(schema.gradings.c.run == number)
     for row in stream(connection, bodies, 500):
         yield _gradings.decode(decompress(row.body))
     again = sa.select(schema.regradings.c.body).where(schema.regradings.c.run == number)
     for row in stream(connection, again, 500):
         yield _gradings.decode(decompress(row.body))
-    # Graded before prices were kept: the journal still knows the tokens.
-    older = sa.select(calls.c.actor, calls.c.response).join(judged, judged.c.key == calls.c.key)
-    older = older.where(judged.c.run == number, judged.c.body.is_(None))
-    for row in stream(connection, older, 500):
-        reply = msgspec.msgpack.decode(decompress(row.response), type=_Reply, ext_hook=_long_text)
-        yield _Call(role=JUDGING, node="", actor=row.actor, cached=True, usage=reply.usage)
 
 
 def judging_of(store: Store, runs: Sequence[Run]) -> dict[str, LedgerLine]:

@@ -18,7 +18,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import attempt_of
 from ragrounds.evals.store.database import autocommit, insert_new, snapshot, stream, writing_failed
 from ragrounds.evals.store.store import Store
-from ragrounds.records import FINAL, NO_CHOICES, Attempt, Run
+from ragrounds.records import FINAL, Attempt, Run
 
 AttemptKey = tuple[str, int]
 """Question id and epoch."""
@@ -89,8 +89,6 @@ def fault_of(attempt: Attempt) -> str:
     """The kind of fault that an attempt failed by: that of its call (``rate_limit``), the name of an error of its graph
     (``ValueError``), or ``other``."""
     kind = attempt.reason.partition(":")[0]
-    if kind == "the provider gave a response without choices":  # as it was said before version 8
-        return NO_CHOICES
     return kind if kind.isidentifier() else "other"
 
 

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import VERSION
 from ragrounds.evals.store.attempt_filter import TextTest, ValueTest, Where
 from ragrounds.evals.store.database import is_sqlite
 
@@ -226,10 +225,10 @@ class RunRows:
         return column.in_(sa.select(sa.func.unnest(given).column_valued()))
 
     def unknown(self) -> tuple[Where, Where, Where]:
-        """Of an attempt that was made: whether its facts of this version are not known; else whether the gold documents
+        """Of an attempt that was made: whether its facts are not known; else whether the gold documents
         of its question are not; else whether its prompts are not."""
         made = self.of_attempt("status").is_not(None)
-        current = sa.func.coalesce(self.of_facts("version"), 0) >= VERSION
+        current = self.of_facts("steps").is_not(None)
         gold, seen = self.of_facts("gold"), self.of_facts("gold_seen")
         return (
             sa.and_(made, sa.not_(current)),

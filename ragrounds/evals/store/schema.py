@@ -1,19 +1,21 @@
-"""The tables of a store of the newest version (SQLAlchemy Core: SQLite by default, PostgreSQL by URL).
-
-A change of a table here raises `VERSION` by one and adds a step to `migrations.py` that makes the same change.
-"""
+"""The tables of a store (SQLAlchemy Core: SQLite by default, PostgreSQL by URL)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
 Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""
 
-VERSION = 10
-"""Raised by one with every change of a table; an older store is migrated when it is opened, a newer one refused."""
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = ()
+"""Steps from each released version to the next, the first from 1 to 2. Empty: nothing but this version was released.
+
+From then on a change of a table here appends a step that makes the same change, in its own words and never by the
+tables of this file, which later versions change. Each is one transaction under a lock, together with the new number."""
+VERSION = 1 + len(MIGRATIONS)
+"""The version of these tables. A store of another one is refused."""
 
 metadata = sa.MetaData()
 
@@ -52,7 +54,7 @@ calls = sa.Table(
     sa.Column("seconds", sa.Float, nullable=False),
     sa.Column("request", sa.LargeBinary, nullable=False),
     sa.Column("response", sa.LargeBinary, nullable=False),
-    sa.Column("payer", sa.LargeBinary, comment="who paid for it first; null: nobody, or made before version 2"),
+    sa.Column("payer", sa.LargeBinary, comment="who paid for it first; null: nobody"),
     comment="The journal. It only adds.",
     sqlite_with_rowid=False,
 )
@@ -105,9 +107,9 @@ attempts = sa.Table(
     sa.Column("at", sa.Float, nullable=False),
     sa.Column("calls", sa.Integer, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False, comment="final text and events"),
-    sa.Column("models", sa.Text, comment="JSON, [asked, named in the reply, calls] …; null: none, or before 8"),
+    sa.Column("models", sa.Text, comment="JSON, [asked, named in the reply, calls] …; null: none"),
     sa.Column("retry", sa.Integer, comment="which time it was made again, from 1; null: its first attempt"),
-    sa.Column("unrecorded", sa.Integer, comment="calls that were seen and are in no journal; null: none, or before 9"),
+    sa.Column("unrecorded", sa.Integer, comment="calls that were seen and are in no journal; null: none"),
     sqlite_with_rowid=False,
 )
 
@@ -144,7 +146,6 @@ facts = sa.Table(
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
     sa.Column("question_id", sa.Text, primary_key=True),
     sa.Column("epoch", sa.Integer, primary_key=True),
-    sa.Column("version", sa.Integer, nullable=False, comment="of what derives them; an older row is made again"),
     sa.Column("steps", sa.Integer, nullable=False),
     sa.Column("searches", sa.Integer, nullable=False, comment="that gave a result"),
     sa.Column("repeated", sa.Integer, nullable=False, comment="searches for what was searched before"),
@@ -183,7 +184,6 @@ text_attempts = sa.Table(
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
     sa.Column("question_id", sa.Text, primary_key=True),
     sa.Column("epoch", sa.Integer, primary_key=True),
-    sa.Column("version", sa.Integer, nullable=False, comment="of what is indexed; an older row is made again"),
     sa.Column("doc", sa.Integer, nullable=False, index=True, comment="the document of its own texts"),
     sa.Column("question", sa.Integer, comment="the document of its question"),
     sa.Column("passages", sa.LargeBinary, nullable=False, comment="documents of its passages, 4 bytes each, ascending"),
@@ -237,7 +237,7 @@ scores = sa.Table(
     sa.Column("answer_status", sa.Text, nullable=False),
     sa.Column("prediction", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("code", sa.Text, comment="digest of scorer, prompts and parser; null: scored before version 7"),
+    sa.Column("code", sa.Text, comment="digest of scorer, prompts and parser; null: not known"),
     sa.Column("checksum", sa.LargeBinary, comment="of the other columns but run and code, so that no bit flips unseen"),
     sqlite_with_rowid=False,
 )
@@ -247,7 +247,7 @@ gradings = sa.Table(
     metadata,
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
     sa.Column("key", sa.LargeBinary, primary_key=True),
-    sa.Column("body", sa.LargeBinary, comment="the call, with its price; null: graded before version 5"),
+    sa.Column("body", sa.LargeBinary, nullable=False, comment="the call, with its price"),
     comment="Calls that judges of a run's answers made or reused: its scores rest on them, no attempt names them.",
     sqlite_with_rowid=False,
 )

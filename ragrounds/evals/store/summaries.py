@@ -107,7 +107,7 @@ class UnknownFacts(Struct, frozen=True, kw_only=True):
     no_prompts: int = 0
     """No recorded prompt tells whether gold was seen: what stood in it is not kept, or says nothing of the passages."""
     no_facts: int = 0
-    """Made by an earlier version, or imported: their facts are still to be derived."""
+    """Imported: their facts are still to be derived."""
 
     def __bool__(self) -> bool:
         return bool(self.no_gold or self.no_prompts or self.no_facts)
@@ -490,7 +490,7 @@ class Pages:
             calls=row.calls,
             seconds=row.seconds if row.seconds or row.at else None,  # imported: never measured
             at=row.at,
-            facts=None if row.version is None else AttemptFacts(**{name: getattr(row, name) for name in _FACTS}),
+            facts=None if row.steps is None else AttemptFacts(**{name: getattr(row, name) for name in _FACTS}),
             notes=notes,
         )
 
@@ -515,7 +515,7 @@ def _shown(rows: RunRows) -> list[Column]:
         rows.number("tokens").label("tokens"),
         rows.outcome().label("outcome"),
         *(rows.of_score(name).label(name) for name in _OF_SCORES),
-        *(rows.of_facts(name) for name in ("version", *_FACTS)),
+        *(rows.of_facts(name) for name in _FACTS),
         _Q.c.question_id,
     ]
 

@@ -29,8 +29,6 @@ from ragrounds.evals.store.database import autocommit, said
 from ragrounds.evals.store.schema import TEXT_FIELDS
 from ragrounds.evals.store.text_folding import BREAK, TextTerm, folded_words, joined, spans_of, terms_of
 
-VERSION = 1
-"""Raised by one with every change of what is indexed, or how; rows of an earlier one are made again."""
 Documents = npt.NDArray[np.uint32]
 """Numbers of documents, ascending."""
 AttemptPlace = tuple[int, str, int]
@@ -45,7 +43,7 @@ _A, _S = schema.text_attempts, schema.text_shared
 _OWN = tuple(name for name in TEXT_FIELDS if name not in ("question", "passage"))
 _COLUMNS = tuple(column.name for column in _A.columns)
 _REPLACED = (
-    " ON CONFLICT (run, question_id, epoch) DO UPDATE SET version = excluded.version, doc = excluded.doc, "
+    " ON CONFLICT (run, question_id, epoch) DO UPDATE SET doc = excluded.doc, "
     "question = excluded.question, passages = excluded.passages"
 )
 _POSITIONS = 16_000
@@ -110,7 +108,7 @@ class TextIndexWriter:
             found = np.unique(np.array([self._number(name) for name in mine], _PACKED))
             asked_in = None if question is None else self._number(question)
             key = (row["run"], row["question_id"], row["epoch"])
-            written.append((*key, VERSION, number, asked_in, found.tobytes()))
+            written.append((*key, number, asked_in, found.tobytes()))
         _add_words(connection, documents)
         _insert(connection, "text_attempts", _COLUMNS, written, _REPLACED)
 

@@ -46,7 +46,7 @@ def citations(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[Citation
 
 
 def _tool(runs: Sequence[Run]) -> Citation:
-    versions = sorted({run.begun_by for run in runs} - {""}) or [__version__]
+    versions = sorted({run.version for run in runs} - {""}) or [__version__]
     year = time.strftime("%Y", time.gmtime(max(run.created for run in runs)))
     title = "ragrounds: evaluation of retrieval-augmented generation for medical question answering"
     version = " and ".join(versions)

@@ -53,7 +53,7 @@ def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
     table = comparison.tables[0] if comparison.tables else None
     datasets = list(table.lines[0].datasets) if table else []
     parts = f" from {len(datasets)} datasets ({', '.join(datasets)})" if len(datasets) > 1 else ""
-    versions = {run.begun_by for run in runs} - {""}
+    versions = {run.version for run in runs} - {""}
     tool = f"ragrounds {', '.join(sorted(versions))}" if versions else "ragrounds"
     asked = "once" if comparison.epochs == 1 else f"{comparison.epochs} times"
     selections = {str(_selection(run)) for run in runs} - {""}

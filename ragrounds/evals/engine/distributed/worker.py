@@ -38,7 +38,7 @@ from ragrounds.evals.engine.distributed.protocol import (
 )
 from ragrounds.evals.engine.live_feed import live_feed
 from ragrounds.evals.engine.opening import opening_recorded
-from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents, same_identities
+from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
 from ragrounds.evals.engine.system_identity import SEEN_BY_LEADER
 from ragrounds.evals.scorers import scorers_for
@@ -188,15 +188,11 @@ def _planned_runs(setup: WorkerSetup) -> list[PlannedRun]:
     for run, opened in zip(setup.runs, open_agents(setup.recipe, Path(setup.home)), strict=True):
         here, planned = agent_identity(opened), run.identity
         told = SEEN_BY_LEADER if here["tier"] == "own" else ()
-        # Of the run's identity the agent's part: a run of an earlier version has other keys in it. Which models a
-        # system of one's own asks is what the leader saw.
-        if not any(
-            all(_plain(planned.get(key)) == _plain(value) for key, value in same.items() if key not in told)
-            for same in same_identities(here, opened.agent)
-        ):
-            differing = [
-                key for key, value in here.items() if key not in told and _plain(value) != _plain(planned.get(key))
-            ]
+        # Of the run's identity the agent's part. Which models a system of one's own asks is what the leader saw.
+        differing = [
+            key for key, value in here.items() if key not in told and _plain(value) != _plain(planned.get(key))
+        ]
+        if differing:
             raise StopRun(
                 f"The agent {opened.agent.spec!r} differs on {os.uname().nodename} from what the run {run.id} was "
                 f"planned with, in: {', '.join(differing)}. Every machine needs the same version, prompts, graphs "
