@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ragrounds.ui.plot import PictureMaker
 
 _COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
-_FORMER_COSTS = {"cold": "uncached", "spent": "paid"}
 
 
 class CompareResult(ComparisonResult, frozen=True, kw_only=True):
@@ -279,8 +278,6 @@ def frontier_measure(name: str) -> CostMeasure | None:
     """
     from ragrounds.evals.compare.frontier import cost_measure
 
-    if name in _FORMER_COSTS:
-        raise UserError(f"--cost {name} is now --cost {_FORMER_COSTS[name]}.")
     return cost_measure(_COSTS.get(name, name))
 
 

@@ -36,10 +36,6 @@ _KEPT = (
 )
 """What is kept of a request with its runs: what a run is, and how its server is reached. Not what belongs to one
 evening: budgets, displays, where workers are, when to stop."""
-_FORMER = {"--answer-tokens": "--max-answer-tokens"}
-"""Options that runs of earlier versions keep → today's."""
-_FORMER_GROUP = "several"
-"""What version 0.1.0 called every group of servers."""
 
 
 def kept_request(request: RunRequest, recipe: Recipe, execution: Execution) -> Asked:
@@ -83,7 +79,7 @@ def code_in_options(options: Sequence[str]) -> list[str]:
 
 
 def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run, Asked]:
-    """A run, and the options of `ragrounds run` that ask for it again, in today's words.
+    """A run, and the options of `ragrounds run` that ask for it again.
 
     Raises:
         UserError: no such run; one that was imported; one that does not say how it was asked for, or whose options
@@ -97,7 +93,7 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
         raise UserError(f"The run {run.id} was imported: there is nothing to resume.")
     if run.asked is None:
         raise UserError(
-            f"The run {run.id} does not say how it was asked for: an older version made it, or another command. Give "
+            f"The run {run.id} does not say how it was asked for: another command made it. Give "
             "its command again, which resumes it."
         )
     if code := code_in_options(run.asked.options):
@@ -106,10 +102,7 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
             f"store names it. Give the command yourself, which resumes it: cd {quote(run.asked.folder)} && ragrounds "
             f"run {join(run.asked.options)}"
         )
-    options = tuple(_FORMER.get(word, word) for word in run.asked.options)
-    if options.count("--base-url") > 1 and "--alias" not in options:
-        options += ("--alias", _FORMER_GROUP)
-    return run, Asked(run.asked.folder, _same_corpus(options, str(run.identity.get("corpus") or "")))
+    return run, Asked(run.asked.folder, _same_corpus(run.asked.options, str(run.identity.get("corpus") or "")))
 
 
 def _same_corpus(options: tuple[str, ...], searched: str) -> tuple[str, ...]:

@@ -269,7 +269,7 @@ def find_garbage(
 
     Args:
         seconds: calls that were recorded less than this ago do not count.
-        outside: count calls that no run made, too: of retrieve, build, older versions.
+        outside: count calls that no run made, too: of retrieve, build.
         progress: is told how far it is.
     """
     from ragrounds.evals.store import garbage

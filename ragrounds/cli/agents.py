@@ -1,4 +1,5 @@
-"""`ragrounds agents`, `graph`, `prompts`: what can be run, the state machines behind it, and what they say."""
+"""`ragrounds agents`: what answers questions. `ragrounds graph`: the strategies as state machines.
+`ragrounds prompts`: what is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`ragrounds analyse`: the figures and tables of the papers, over stored runs. `ragrounds report`: one HTML file."""
+"""`ragrounds analyse`: draw one analysis of stored runs. `ragrounds analyses`: those there are.
+`ragrounds report`: write one HTML file."""
 
 from __future__ import annotations
 
@@ -63,8 +64,6 @@ def analyse_command(
     from ragrounds.api.compare import analyse
     from ragrounds.ui.analysis_tables import print_analysis
 
-    if name == "list":
-        raise UserError("`ragrounds analyse list` is now `ragrounds analyses ls`.")
     found = analyse(
         name,
         runs or (),

@@ -1,4 +1,4 @@
-"""`ragrounds arena`: which long answer is better, by judges and by people; voting in the terminal, blind."""
+"""`ragrounds arena`: which long answer is better, by judges and by people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragrounds build`: benchmarks made from one's own reports, queries and corpora."""
+"""`ragrounds build`: make a benchmark of one's own reports, queries and corpora."""
 
 from __future__ import annotations
 

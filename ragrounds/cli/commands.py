@@ -1,48 +1,36 @@
-"""What every command and group of commands does alike: it answers a former spelling with today's."""
+"""What every command and group of commands does alike, and ``ragrounds`` itself, which imports a command's file when
+the command is called."""
 
 from __future__ import annotations
 
+import re
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, ClassVar
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ragrounds.cli.help_text import OPTIONS, HelpFormatter, name_values, write_commands, write_help, write_options
-from ragrounds.errors import UserError
+import ragrounds.cli
+from ragrounds.cli.completion import completed
+from ragrounds.cli.help_text import METAVARS, OPTIONS, SECTIONS, write_commands, write_help, write_options
 
-FORMER_OPTIONS = {
-    "--answer-tokens": "--max-answer-tokens",
-    "--at-once": "--batch-size",
-    "--check": "--sheet-size",
-    "--depth": "--top-k",
-    "--least": "--min-matches",
-    "--least-rating": "--min-rating",
-    "--least-words": "--min-words",
-    "--max-tokens": "--max-total-tokens",
-    "--model": "--judge",
-    "--most-right": "--max-right",
-    "--output": "--out",
-    "--protocol": "--scorer",
-    "--raters": "--experts",
-    "--replicates": "--resamples",
-    "--sample": "--sheet-size",
-    "--svg": "--plot",
-    "--to": "--out",
-    "--upload": "--endpoint",
-    "--url": "--endpoint",
-}
-"""Options of earlier versions → what they are called today, where a command does not have them any more."""
-FORMER_COMMANDS = {("graph", "list"): "ls", ("arena", "list"): "ls"}
-"""Group and command of earlier versions → the command's name today."""
+_HEAD = re.compile(r"`ragrounds ([a-z-]+)`: ([^`]+?)\.? ?(?=`|$)")
 
 
 class Command(TyperCommand):
-    """A command that answers former spellings of its options, and says what their values mean."""
+    """A command that says what the values of its options mean."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        name_values(self.params)
+        for one in self.params:
+            one.shell_complete = partial(completed, one)  # type: ignore[method-assign]
+            if one.metavar is None and one.param_type_name == "option" and not getattr(one, "is_flag", False):
+                one.metavar = next((METAVARS[name] for name in one.opts if name in METAVARS), None)
 
-    def format_options(self, ctx: Any, formatter: HelpFormatter) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options by their groups."""
         write_options(((_group_of(one), help_record(one, ctx)) for one in self.get_params(ctx)), formatter)
 
@@ -51,26 +39,9 @@ class Command(TyperCommand):
         arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
         return ["[OPTIONS]", *(argument_name(one, brackets=not one.required) for one in arguments)]
 
-    def format_help_text(self, ctx: Any, formatter: HelpFormatter) -> None:
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Write what the command does, with its examples."""
         write_help(self.help or "", formatter)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command line.
-
-        Raises:
-            UserError: an option that has another name now.
-        """
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            # Typer brings its own copy of Click or imports it, by version: the class is known by its name.
-            former = str(getattr(error, "option_name", ""))
-            today = FORMER_OPTIONS.get(former)
-            known = {name for parameter in self.params for name in parameter.opts}
-            if type(error).__name__ != "NoSuchOption" or today not in known:
-                raise
-            raise UserError(f"{former} is now {today}.") from None
 
 
 def help_record(parameter: Any, ctx: Any) -> tuple[str, str] | None:
@@ -104,29 +75,97 @@ class Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of the command line."""
         first = args[0] if args else ""
-        known = first in self.commands or first in ("--help", "-h") or (self.name, first) in FORMER_COMMANDS
-        if self.default and not known and (not first or first.startswith("-") or self.any_word):
+        known = first in self.commands or first in ("--help", "-h")
+        ends = ctx.resilient_parsing and not args  # a shell completes the word after the group's name
+        if self.default and not known and not ends and (not first or first.startswith("-") or self.any_word):
             args = [self.default, *args] if args or not self.any_word else args
         return super().parse_args(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: HelpFormatter) -> None:
-        """Write the commands by subject."""
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, each with its first sentence."""
         found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         write_commands([(name, one.help or "") for name, one in found if one is not None and not one.hidden], formatter)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is named.
-
-        Raises:
-            UserError: it has another name now.
-        """
-        today = FORMER_COMMANDS.get((str(self.name), args[0]))
-        if today is not None:
-            raise UserError(f"`ragrounds {self.name} {args[0]}` is now `ragrounds {self.name} {today}`.")
-        return super().resolve_command(ctx, args)
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """What a shell offers: the commands, and what the default one takes."""
+        found: list[Any] = super().shell_complete(ctx, incomplete)
+        if self.any_word or (self.default and incomplete.startswith("-")):
+            default: Any = self.commands[self.default]
+            inner = default.context_class(default, info_name=self.default, parent=ctx, resilient_parsing=True)
+            first = [one for one in default.params if one.param_type_name == "argument"][:1]
+            found += (default if incomplete.startswith("-") or not first else first[0]).shell_complete(
+                inner, incomplete
+            )
+        return found
 
 
 class ListGroup(Group):
     """A noun whose list is meant where nothing else is said: `ragrounds agents` is `ragrounds agents ls`."""
 
     default = "ls"
+
+
+@cache
+def command_files() -> dict[str, tuple[str, str]]:
+    """Command → its file and what it does, by subject. Both are in the first sentences of the file, so that ``--help``
+    and a shell that completes import none; a new command is a new file, and nothing else has to know of it."""
+    found: dict[str, tuple[str, str]] = {}
+    for finder, name, _ in iter_modules(ragrounds.cli.__path__):
+        with (Path(finder.path) / f"{name}.py").open(encoding="utf-8") as file:  # type: ignore[union-attr]
+            head = " ".join(file.read(500).strip().strip('"').partition("\n\n")[0].partition('"""')[0].split())
+        found |= {command: (name, f"{about[0].upper()}{about[1:]}") for command, about in _HEAD.findall(head)}
+    known = [name for names in SECTIONS.values() for name in names if name in found]
+    return {name: found[name] for name in (*known, *(name for name in found if name not in known))}
+
+
+class Commands(Group):
+    """`ragrounds` with the commands of every file of this folder that has an `app` (a :class:`typer.Typer`)."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The commands by subject."""
+        return list(command_files())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command, whose file is imported."""
+        if cmd_name in command_files() and cmd_name not in self.commands:
+            family = import_module(f"ragrounds.cli.{command_files()[cmd_name][0]}").app
+            _dress(family)
+            part = typer.Typer(rich_markup_mode=None)
+            part.registered_commands, part.registered_groups = family.registered_commands, family.registered_groups
+            self.commands.update(typer.main.get_group(part).commands)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named; of another word the nearest is offered, of all there are."""
+        if args[0] not in command_files():
+            self.load()
+        return super().resolve_command(ctx, args)
+
+    def load(self) -> None:
+        """Import every command."""
+        for name in command_files():
+            self.get_command(None, name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by subject."""
+        write_commands([(name, about) for name, (_, about) in command_files().items()], formatter, SECTIONS)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The commands that begin so; no file is imported."""
+        from typer._click.shell_completion import CompletionItem
+
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        files = command_files().items()
+        return [CompletionItem(name, help=about) for name, (_, about) in files if name.startswith(incomplete)]
+
+
+def _dress(app: typer.Typer) -> None:
+    """Commands and groups show their help alike."""
+    for command in app.registered_commands:
+        command.cls = Command
+    for group in app.registered_groups:
+        if isinstance(group.typer_instance, typer.Typer):
+            told = group.typer_instance.info
+            told.cls = told.cls if isinstance(told.cls, type) else Group
+            _dress(group.typer_instance)

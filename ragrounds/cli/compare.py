@@ -1,4 +1,5 @@
-"""`ragrounds compare`: runs against each other. `ragrounds ledger`: what they cost."""
+"""`ragrounds compare`: runs against each other, with intervals.
+`ragrounds ledger`: what runs cost, judging included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragrounds data`: benchmarks, their cards, registered copies, audits."""
+"""`ragrounds data`: benchmarks and their copies here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ data = typer.Typer(
     name="data", cls=ListGroup, help="Benchmarks and their copies here: list, show, fetch, add, verify, audit, remove."
 )
 app.add_typer(data)
-app.add_typer(data, name="benchmarks", hidden=True)
 
 
 @data.command("ls")

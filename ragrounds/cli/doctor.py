@@ -1,4 +1,4 @@
-"""`ragrounds doctor`: what works here, what was added from outside, and what a model's server can do."""
+"""`ragrounds doctor`: say what works here, what was added from outside, and what a model's server can do."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How `ragrounds` starts: its commands are put together, errors become one line and an exit code.
-
-Each file of this folder that has an `app` (a :class:`typer.Typer`) brings a family of commands: what is registered on
-it joins `ragrounds`. A new command is a new file; nothing else has to know of it.
-"""
+"""How `ragrounds` starts and ends: errors become one line and an exit code."""
 
 from __future__ import annotations
 
@@ -12,24 +8,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
-from operator import attrgetter
-from pkgutil import iter_modules
 from typing import Any
 
 import typer
 
-import ragrounds.cli
-from ragrounds.cli.commands import Command, Group
+from ragrounds.cli.commands import Commands
 from ragrounds.errors import Interrupted, UserError, options_named
 from ragrounds.version import __version__
 
-FIRST = ("run", "runs", "compare", "trace", "score", "judge", "arena", "analyse")
-"""Files whose commands come first in ``ragrounds --help``, in this order; the others follow by name."""
-_PATIENCE = 2.0
+_GRACE = 2.0
 """Seconds that threads at work are waited for at the end."""
 
 
@@ -39,73 +29,21 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _install_completion(asked: bool) -> None:
-    if asked:
-        from ragrounds.cli.shells import install, shell_here
-
-        shell = shell_here()
-        typer.echo(f"{install(shell)}: {shell} completes ragrounds from its next start on.", err=True)
-        raise typer.Exit
-
-
-def _show_completion(asked: bool) -> None:
-    if asked:
-        from ragrounds.cli.shells import SCRIPTS, shell_here
-
-        typer.echo(SCRIPTS[shell_here()].strip())
-        raise typer.Exit
-
-
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-    install_completion: bool = typer.Option(
-        False,
-        "--install-completion",
-        callback=_install_completion,
-        is_eager=True,
-        help="Install completion for this shell: bash, zsh or fish.",
-    ),
-    show_completion: bool = typer.Option(
-        False,
-        "--show-completion",
-        callback=_show_completion,
-        is_eager=True,
-        help="Print its script, to be kept elsewhere.",
-    ),
 ) -> None:
     pass
 
 
 @cache
 def command_line() -> typer.Typer:
-    """`ragrounds` with the commands of every file of this folder."""
-    return _assembled((*FIRST, *_files()))
-
-
-def command_tree(word: str = "") -> Any:
-    """The command line as Click has it. Of a command whose file has its name only that file is imported, which takes a
-    third of the time: a shell waits for it."""
-    from typer.main import get_command
-
-    if word in _files():
-        part = get_command(_assembled((word,)))
-        if word in getattr(part, "commands", ()):
-            return part
-    return get_command(command_line())
-
-
-def _files() -> list[str]:
-    return sorted(map(attrgetter("name"), iter_modules(ragrounds.cli.__path__)))
-
-
-def _assembled(files: Iterable[str]) -> typer.Typer:
+    """`ragrounds`, whose commands are imported when they are called."""
     whole = typer.Typer(
         name="ragrounds",
-        cls=Group,
+        cls=Commands,
         help="Replay medical benchmark questions through LangGraph agents, keep every step, compare strategies on "
         "accuracy and cost.\n\nStart with `ragrounds run`: it needs no key and no network.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -114,24 +52,14 @@ def _assembled(files: Iterable[str]) -> typer.Typer:
         "by SIGTERM (the same command resumes).",
     )
     whole.callback()(_options)
-    for name in dict.fromkeys(files):
-        family = getattr(import_module(f"ragrounds.cli.{name}"), "app", None)
-        if isinstance(family, typer.Typer):
-            _dress(family)
-            whole.registered_commands += family.registered_commands
-            whole.registered_groups += family.registered_groups
     return whole
 
 
-def _dress(app: typer.Typer) -> None:
-    """Commands and groups answer former spellings, and say errors alike."""
-    for command in app.registered_commands:
-        command.cls = Command
-    for group in app.registered_groups:
-        if isinstance(group.typer_instance, typer.Typer):
-            told = group.typer_instance.info
-            told.cls = told.cls if isinstance(told.cls, type) else Group
-            _dress(group.typer_instance)
+def command_tree() -> Any:
+    """The command line as Click has it, with every command imported."""
+    tree: Any = typer.main.get_command(command_line())
+    tree.load()
+    return tree
 
 
 def main(*, own_process: bool = True) -> None:
@@ -144,8 +72,7 @@ def main(*, own_process: bool = True) -> None:
     """
     with options_named(), _sigterm_as_ctrl_c() as terminated:
         try:
-            if not _completed():
-                command_line()()
+            command_line()(prog_name="ragrounds")
         except UserError as error:
             _say(str(error))
             code = _code(130 if isinstance(error, Interrupted) else 2, terminated)
@@ -180,7 +107,7 @@ def _leave_threads(code: str | int | None) -> None:
 
 def _leave_busy_threads(code: str | int | None) -> None:
     """End the process where threads are still at work after a moment: a capped system may wait for ever."""
-    waited_for = time.monotonic() + _PATIENCE
+    waited_for = time.monotonic() + _GRACE
     while busy := _busy_threads():
         if time.monotonic() > waited_for:
             _say(f"Not waited for: threads of a system that are still at work ({len(busy)}).")
@@ -231,18 +158,6 @@ def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
         yield terminated
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _completed() -> bool:
-    """Answer a shell that asks how a word may go on, where one does."""
-    if "_RAGROUNDS_COMPLETE" not in os.environ:
-        return False
-    from ragrounds.cli.completion import answer
-
-    told = answer(os.environ, command_tree)
-    if told:
-        sys.stdout.write(f"{told}\n")
-    return told is not None or os.environ["_RAGROUNDS_COMPLETE"].startswith("complete_")
 
 
 def _say(message: str) -> None:

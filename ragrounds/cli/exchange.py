@@ -1,4 +1,4 @@
-"""`ragrounds export` and `ragrounds import`: runs for other tools, runs of other stores, outputs of other systems.
+"""`ragrounds export`: runs written for other tools. `ragrounds import`: outputs of other systems become runs.
 
 Every export format is a file of ``evals/exchange``; its command is made from it. Nothing is sent without its own flag.
 """

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 OPTIONS = "Options"
 """The group of options that belong to no other one."""
@@ -78,52 +77,7 @@ SECTIONS = {
 _SENTENCE = re.compile(r"(?<=[.;:])\s")
 
 
-class HelpFormatter(Protocol):
-    """Click's, of whichever copy Typer brings."""
-
-    @property
-    def width(self) -> int:
-        """Columns of a line."""
-
-    def section(self, name: str) -> AbstractContextManager[None]:
-        """A part with a heading."""
-
-    def indentation(self) -> AbstractContextManager[None]:
-        """A part that stands further to the right."""
-
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30) -> None:
-        """Two columns."""
-
-    def write_text(self, text: str) -> None:
-        """A text, filled."""
-
-    def write_paragraph(self) -> None:
-        """An empty line."""
-
-    def write(self, string: str) -> None:
-        """A text as it is."""
-
-
-class Parameter(Protocol):
-    """An option or an argument, of whichever copy of Click."""
-
-    metavar: str | None
-    opts: list[str]
-
-    @property
-    def param_type_name(self) -> str:
-        """``option`` or ``argument``."""
-
-
-def name_values(parameters: Iterable[Parameter]) -> None:
-    """Say of each option what its value means."""
-    for one in parameters:
-        if one.metavar is None and one.param_type_name == "option" and not getattr(one, "is_flag", False):
-            names = [METAVARS[name] for name in one.opts if name in METAVARS]
-            one.metavar = names[0] if names else None
-
-
-def write_options(records: Iterable[tuple[str, tuple[str, str] | None]], formatter: HelpFormatter) -> None:
+def write_options(records: Iterable[tuple[str, tuple[str, str] | None]], formatter: Any) -> None:
     """Write options and arguments, each with the name of its group; those of no group come last."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, record in records:
@@ -135,7 +89,7 @@ def write_options(records: Iterable[tuple[str, tuple[str, str] | None]], formatt
             formatter.write_dl(groups[name], col_max=34)
 
 
-def write_help(text: str, formatter: HelpFormatter) -> None:
+def write_help(text: str, formatter: Any) -> None:
     """Write a command's help: paragraphs filled, examples as they are typed, long ones broken before an option."""
     for paragraph in inspect.cleandoc(text).partition("\f")[0].split("\n\n"):
         formatter.write_paragraph()
@@ -159,21 +113,20 @@ def _typed(command: str, width: int) -> Iterator[str]:
     yield line
 
 
-def write_commands(known: Sequence[tuple[str, str]], formatter: HelpFormatter) -> None:
-    """Write commands by subject.
+def write_commands(
+    known: Sequence[tuple[str, str]], formatter: Any, subjects: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Write commands, by subject where there are some.
 
     Args:
-        known: names, each with its whole help.
+        known: names, each with its help, of which the first sentence is written.
         formatter: where.
+        subjects: heading → names; others stand last.
     """
     about = {name: first_sentence(text) for name, text in known}
-    sections = {heading: [name for name in names if name in about] for heading, names in SECTIONS.items()}
-    placed = {name for names in sections.values() for name in names}
-    whole = len(placed) > len(about) / 2
-    if not whole:
-        sections = {"Commands": list(about)}
-    elif others := [name for name in about if name not in placed]:
-        sections["Others"] = others
+    sections = {heading: [name for name in names if name in about] for heading, names in (subjects or {}).items()}
+    left = [name for name in about if not any(name in names for names in sections.values())]
+    sections["Others" if subjects else "Commands"] = left
     size = max(map(len, about), default=0)
     for heading, names in sections.items():
         if names:

@@ -1,4 +1,4 @@
-"""`ragrounds judge`: long answers of stored runs graded by judges, and judges set against people."""
+"""`ragrounds judge`: grade the long answers of stored runs by judges, and set judges against people."""
 
 from __future__ import annotations
 

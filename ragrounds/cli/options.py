@@ -42,17 +42,6 @@ def duration(text: str | float) -> float:
     return seconds
 
 
-def duration_with_unit(text: str | float) -> float:
-    """As :func:`duration`, for options whose bare numbers once meant hours: a unit must be said.
-
-    Raises:
-        UserError: there is none.
-    """
-    if isinstance(text, str) and re.fullmatch(r"[\d.]+", text) and float(text):
-        raise UserError(f"{text!r} has no unit: say {text}h for hours, {text}m for minutes or {text}s for seconds.")
-    return duration(text)
-
-
 def _no_duration(text: object) -> UserError:
     return UserError(f"{text!r} is no duration; expected such as 90s, 15m, 2h or 1h30m (a bare number is seconds).")
 

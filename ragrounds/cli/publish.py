@@ -1,4 +1,4 @@
-"""`ragrounds publish`: a static leaderboard of many runs and studies."""
+"""`ragrounds publish`: publish a leaderboard of many runs and studies."""
 
 from __future__ import annotations
 

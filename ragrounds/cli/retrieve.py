@@ -1,4 +1,4 @@
-"""`ragrounds retrieve`: retrieval scored alone."""
+"""`ragrounds retrieve`: score retrieval alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragrounds retrievers`: what can be searched with."""
+"""`ragrounds retrievers`: what is searched with."""
 
 from __future__ import annotations
 

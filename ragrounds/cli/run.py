@@ -1,4 +1,4 @@
-"""`ragrounds run`: replay a benchmark through agents, score it, compare them."""
+"""`ragrounds run`: replay a benchmark through agents, score every answer, compare the agents on accuracy and cost."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def run_command(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Replay a benchmark through agents, score every answer, and compare the agents on accuracy and cost.
+    """Replay a benchmark through agents, score every answer, compare the agents on accuracy and cost.
 
     Without options: the built-in baseline on the sample benchmark; no key, no network.
 

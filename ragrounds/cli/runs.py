@@ -1,4 +1,4 @@
-"""`ragrounds runs`: what the store holds. `ragrounds show`: every step of one answer."""
+"""`ragrounds runs`: what the store holds. `ragrounds show`: show every step of one answer."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def index_command(
 ) -> None:
     """Make the full-text index and the facts of attempts that have none, so that searches and filters find them.
 
-    A run keeps both up as it goes. They are missing where an older version made the run, and where it was imported; a
+    A run keeps both up as it goes. They are missing where the run was imported; a
     search in the viewer makes them, too. Broken off, the same command goes on.
 
     Example: ragrounds runs index
@@ -229,12 +229,10 @@ def garbage_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     older_than: Annotated[
         float,
-        typer.Option(
-            parser=options.duration_with_unit, metavar="DURATION", help="Calls recorded later than that stay: 1h, 2d."
-        ),
+        typer.Option(parser=options.duration, metavar="DURATION", help="Calls recorded later than that stay: 1h, 2d."),
     ] = "1h",  # type: ignore[assignment]
     outside: Annotated[
-        bool, typer.Option("--outside", help="Also calls that no run made: of retrieve, build, older versions.")
+        bool, typer.Option("--outside", help="Also calls that no run made: of retrieve, build.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`ragrounds stand-in`: a server that takes a model's place."""
+"""`ragrounds stand-in`: serve a stand-in for a model, to try things out without a key or a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragrounds study`: a paper's table as one command."""
+"""`ragrounds study`: a paper's table, rerun."""
 
 from __future__ import annotations
 

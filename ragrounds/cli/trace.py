@@ -1,4 +1,4 @@
-"""`ragrounds trace`: look at attempts, in a terminal or without one."""
+"""`ragrounds trace`: see every step of every answer, in a terminal or without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragrounds train`: retrievers of one's own."""
+"""`ragrounds train`: train retrievers of one's own."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ragrounds.cli.entry import command_line
+from ragrounds.cli.entry import command_line, command_tree
 from ragrounds.cli.help_text import METAVARS, SECTIONS, first_sentence
 from ragrounds.cli.options import SHORT
 from ragrounds.cli.runs import _merged
@@ -29,9 +29,7 @@ def every(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 @pytest.fixture(scope="module")
 def tree() -> Any:
-    import typer.main
-
-    return typer.main.get_command(command_line())
+    return command_tree()
 
 
 def told(*words: str) -> str:
