@@ -40,6 +40,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     for name in list(os.environ):
         if (name.startswith("RAGROUNDS_") and name != "RAGROUNDS_TEST_DATA") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # pytest that a test starts is none of this session's
     monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path_factory.getbasetemp() / "no-settings.toml"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp()))  # the default home is under it
     # What processes share of a server's busy time.
