@@ -1,4 +1,4 @@
-"""Systems that know nothing of ragrounds, run and measured: writes docs/reference/compatibility.md.
+"""Systems that know nothing of ragrounds, run and measured: writes perf/compatibility.md.
 
 python docs/scripts/compatibility.py [--only a,b,c] [--write] [--venvs FOLDER | --python PATH] [--questions 4]
 
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from compatibility_rows import ROOT, Cell, Foreign, Measure, Row
 from compatibility_servers import ServerMeasure, gpu, servers
 
-PAGE = ROOT / "docs" / "reference" / "compatibility.md"
+PAGE = ROOT / "perf" / "compatibility.md"
 GRAPHS = ("langgraph", "langchain", "langchain-openai", "openai>=3")
 LANGGRAPH = ("langgraph", "langchain-core", "openai")
 GENERATION = 'input = { question = "prompt" }\noutput = "generation"\n'
@@ -280,7 +280,7 @@ def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequ
         "`python docs/scripts/compatibility.py --write` "
         "installs each system from the package index, runs it bare and then by `ragrounds run`, and writes this page "
         f"({quickest:.0f} to {slowest:.0f} s a row, some at the same time). "
-        "[docs/foreign](../foreign) holds files of ours, by the public recipes; "
+        "[docs/foreign](../docs/foreign) holds files of ours, by the public recipes; "
         "none of them knows ragrounds. "
         "The model server is a scripted one on loopback that counts its requests"
         + (", and replies are streamed where a system can." if streamed else "."),
@@ -292,7 +292,7 @@ def page(rows: Sequence[Row], told: dict[str, str], streamed: bool, beside: Sequ
         cells = [str(row.cells.get(name, Cell(None, "not asked for, or no run"))) for name in COLUMNS]
         said = [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
         place = (
-            f"[{row.foreign.title}](../foreign/{row.foreign.place.rpartition(':')[0]})"
+            f"[{row.foreign.title}](../docs/foreign/{row.foreign.place.rpartition(':')[0]})"
             if row.foreign.file
             else row.foreign.title
         )

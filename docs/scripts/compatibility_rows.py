@@ -1,4 +1,4 @@
-"""One row of docs/reference/compatibility.md: a system that knows nothing of ragrounds, run and measured.
+"""One row of perf/compatibility.md: a system that knows nothing of ragrounds, run and measured.
 
 Everything that is counted is counted from outside: by the server that the system calls, by a socket at the server's
 address once it is gone, and in the store that the run leaves behind.

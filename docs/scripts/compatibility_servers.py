@@ -1,6 +1,6 @@
 """Servers of others under two of the systems of docs/foreign, streamed and not.
 
-They are rows of docs/reference/compatibility.md.
+They are rows of perf/compatibility.md.
 """
 
 from __future__ import annotations

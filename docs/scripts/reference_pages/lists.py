@@ -8,6 +8,7 @@ from ragrounds.api.agents import describe_graph, list_agents, list_graphs, list_
 from ragrounds.api.analyses import list_analyses
 from ragrounds.api.data import list_cards
 from ragrounds.api.exchange import list_formats
+from ragrounds.api.frames import columns_table
 from ragrounds.api.retrievers import list_retrievers
 from ragrounds.api.scorers import list_scorers
 from ragrounds.evals.studies.study import open_study, shipped_studies
@@ -30,6 +31,7 @@ def list_pages() -> tuple[dict[str, str], dict[str, str]]:
         "benchmarks": _benchmarks(),
         "studies": _studies(),
         "export-formats": _exports(),
+        "frames": _frames(),
         "model-cards": _model_cards(),
     }
     lines = []
@@ -51,6 +53,11 @@ def _slug(name: str) -> str:
 def _labelled(kind: str, name: str, title: str = "") -> str:
     """A heading with an anchor of its own."""
     return f"({kind}-{_slug(name)})=\n## {title or code(name)}"
+
+
+def _frames() -> str:
+    about = "The frames of results, for pandas and Polars, and their columns. What is not known is null."
+    return "\n\n".join(["# Frames", about, columns_table().replace("### ", "## ")])
 
 
 def _agents() -> str:
