@@ -1,10 +1,11 @@
 """The shared ground of retrievers over an index that somebody else keeps: pgvector, Chroma, LanceDB, OpenSearch …
 
-An adapter is one :class:`ExternalEngine`: it reaches the server by its official client, with plain blocking calls.
-:class:`ExternalSearcher` does the rest for all of them: queries become vectors by an embedder of ours (``embed=…``),
-fields become passages (:class:`~ragrounds.tools.external_parameters.FieldMap`), calls run in a few threads over the
-client's pooled connections, faults that pass are met with a bounded number of tries, and every other error becomes one
-line without keys.
+An adapter is one :class:`~ragrounds.tools.external_engine.ExternalEngine`: how a vendor's client connects, describes
+what is there, searches it and fills it, with plain blocking calls. :func:`external_retriever` makes a retriever of it,
+and :class:`ExternalSearcher` does the rest for all of them: queries become vectors by an embedder of ours
+(``embed=…``), fields become passages (:class:`~ragrounds.tools.external_parameters.FieldMap`), calls run in a few
+threads over the client's pooled connections, faults that pass are met with a bounded number of tries, and every other
+error becomes one line without keys.
 
 **Addresses and keys.** A spec is an identity: it stands in tables, stores and reports, so no key stands in it.
 ``url=…`` may name a user, never a password. ``url_env=NAME`` names the environment variable that holds the whole
@@ -25,14 +26,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import hashlib
 import threading
 import time
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -44,14 +43,17 @@ from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec
 from ragrounds.text import safe
 from ragrounds.tools.embedders import Embedder, Vectors, check_embedder, open_embedder
+from ragrounds.tools.external_engine import EngineFault, EngineHit, ExternalEngine
 from ragrounds.tools.external_parameters import (
-    ExternalParameters,
-    FieldMap,
     Record,
     check_fields,
+    external_parameters,
     query_encoding,
-    text_of,
+    read_parameters,
+    secrets_in,
 )
+from ragrounds.tools.push import PushWay
+from ragrounds.tools.retriever import Retriever, SearchedCorpora
 
 SAMPLED = 1_000
 """Passages whose ids and texts the version is made of."""
@@ -61,175 +63,43 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
 """Seconds before the second try, twice as long before each further one."""
 OUTAGE = 30.0
 """Seconds for which a server that cannot be reached is tried again: long enough for one that is restarted."""
-FUSED = 60
-"""The constant of reciprocal rank fusion."""
-FUSED_DEPTH = 100
-"""Passages of each ranking that are fused, or `k` where that is more."""
-
 R = TypeVar("R")
-
-
-class EngineHit(msgspec.Struct, frozen=True):
-    """What an engine found: `score` is the greater the better."""
-
-    id: str
-    """Empty: it stands in the record, under the field map's `id`."""
-    score: float
-    record: Record
-
-    def passage(self, fields: FieldMap, rank: int, corpus: str, retriever: str) -> Passage:
-        """The passage that was found. One without a document is a document of its own; one without an id is called by
-        a hash of its text."""
-        text = text_of(self.record, fields.text)
-        identity = self.id or text_of(self.record, fields.id)
-        identity = identity or hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-        return Passage(
-            id=identity,
-            document=text_of(self.record, fields.document) or identity,
-            title=text_of(self.record, fields.title),
-            text=text,
-            corpus=corpus,
-            score=self.score,
-            rank=rank,
-            retriever=retriever,
-        )
-
-
-class EngineSample(msgspec.Struct, frozen=True):
-    """What an engine knows of its content."""
-
-    count: int
-    """Passages that can be found, under the filter where there is one."""
-    rows: tuple[tuple[str, str], ...]
-    """Ids and texts: all, or at most :data:`SAMPLED` that the engine gives again as long as they are unchanged."""
-    mark: str = ""
-    """What the engine itself counts of its changes, where it does and `rows` are not all."""
-
-    @property
-    def version(self) -> str:
-        """Twelve hexadecimal digits of the number of passages and of the sampled ids and texts, by id."""
-        digest = hashlib.blake2b(f"{self.count}{self.mark and f' {self.mark}'}".encode(), digest_size=6)
-        for identity, text in sorted(self.rows):
-            digest.update(hashlib.blake2b(f"{identity}\0{text}".encode("utf-8", "replace"), digest_size=16).digest())
-        return digest.hexdigest()
-
-
-class EngineFault(Exception):
-    """What an engine's client met, in our words: adapters raise it where its own errors do not say enough.
-
-    Args:
-        kind: ``connection``, ``timeout``, ``server``, ``rate_limit``: passes, and is tried again; ``auth``,
-            ``bad_request``, ``missing``, ``malformed``: does not.
-        message: One line; keys are taken out when it is shown.
-    """
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 PASSING = frozenset({"connection", "timeout", "server", "rate_limit"})
 
 
-class ExternalEngine(ABC):
-    """One engine behind its official client, with blocking calls that several threads make at a time.
-
-    Every call may raise the client's own errors: :meth:`fault` says which of them pass.
-    """
-
-    @abstractmethod
-    def fields(self) -> Sequence[str]:
-        """Names of the fields that records have, for errors; empty: not known."""
-
-    @abstractmethod
-    def sample(self, most: int) -> EngineSample:
-        """The number of passages, and ids and texts of at most `most` of them."""
-
-    @abstractmethod
-    def by_vectors(self, vectors: Vectors, k: int) -> list[list[EngineHit]]:
-        """For each vector, shape (queries, dimensions), the `k` nearest passages, best first."""
-
-    @abstractmethod
-    def by_texts(self, queries: Sequence[str], k: int) -> list[list[EngineHit]]:
-        """For each query the `k` best passages by their words, best first.
-
-        Raises:
-            UserError: the engine does not search by words.
-        """
-
-    def by_both(self, queries: Sequence[str], vectors: Vectors, k: int) -> list[list[EngineHit]]:
-        """For each query the `k` best passages by words and vectors: by reciprocal rank, where the engine has no way of
-        its own."""
-        depth = max(k, FUSED_DEPTH)
-        texts, nearest_ones = self.by_texts(queries, depth), self.by_vectors(vectors, depth)
-        return [fused_hits(pair, k) for pair in zip(texts, nearest_ones, strict=True)]
-
-    def records(self, document: str) -> list[Record]:
-        """The records of a document, in their order; empty: the engine cannot tell."""
-        return []
-
-    @abstractmethod
-    def fault(self, error: Exception) -> str:
-        """The kind of a client's error, as :class:`EngineFault` names them; empty: not known, it does not pass."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Give back the connections."""
-
-
-def fused_hits(rankings: Sequence[Sequence[EngineHit]], k: int) -> list[EngineHit]:
-    """Rankings fused by reciprocal rank (constant :data:`FUSED`): the `k` best, ties to the first ranking's order."""
-    scores: dict[str, float] = {}
-    hits: dict[str, EngineHit] = {}
-    for ranking in rankings:
-        for rank, hit in enumerate(ranking, 1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (FUSED + rank)
-            hits.setdefault(hit.id, hit)
-    best = sorted(scores.items(), key=lambda item: -item[1])[:k]
-    return [msgspec.structs.replace(hits[identity], score=score) for identity, score in best]
-
-
 class ExternalSearcher:
     """Searches an index that somebody else keeps: see :class:`ragrounds.contracts.Searcher`."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        name: str,
-        given: ExternalParameters,
-        engine: ExternalEngine,
-        *,
-        secrets: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, spec: Spec, name: str, engine: ExternalEngine) -> None:
         """Look at the engine: its fields and its version. With a `version` of the spec nothing is asked before the
         first search: a replay needs no server.
 
         Args:
             spec: The retriever, as the user gave it.
-            name: What the corpus is called.
-            given: The parameters.
+            name: What the corpus is called; empty: as what is searched.
             engine: What is searched. It connects when it is first asked, so that errors are told in one line.
-            secrets: What no error may show.
 
         Raises:
             UserError: the embedder cannot be had, a field is not there, or the server gives no answer.
         """
         self.spec = str(spec)
-        self._name = spec.name
-        self._given = given
-        self._redact = Redactor(*secrets)
-        self._threads = ThreadPoolExecutor(given.connections, thread_name_prefix=f"ragrounds-{spec.name}")
+        self._name, self._engine, self._given = spec.name, engine, engine.given
+        self._redact = Redactor(*secrets_in(engine.address, engine.key, *engine.key.split(":", 1)[1:]))
+        self._threads = ThreadPoolExecutor(self._given.connections, thread_name_prefix=f"ragrounds-{spec.name}")
         self._away = False
         self._encoding_now = threading.Lock()
         self._looking = threading.Lock()
         self._looked = False
-        self._engine = engine
-        self._closing = weakref.finalize(self, _closed, self._engine, self._threads)
+        self._closing = weakref.finalize(self, _closed, engine, self._threads)
         try:
             self._embedder = self._opened_embedder()
-            if not given.version:
+            version = self._given.version
+            if not version:
                 self._blocking(self._look)
-            self.corpus = f"{name}@{given.version or self._blocking(lambda: self._engine.sample(SAMPLED)).version}"
+                version = self._blocking(lambda: engine.sample(SAMPLED)).version
+            self.corpus = f"{name or engine.named}@{version}"
         except BaseException:
             self._closing()
             raise
@@ -239,7 +109,7 @@ class ExternalSearcher:
         with self._looking:
             if not self._looked:
                 vector = self._given.mode != "text"
-                check_fields(self._given.fields, self._engine.fields(), self._name, vector=vector)
+                check_fields(self._engine.map, self._engine.fields(), self._name, vector=vector)
                 self._looked = True
 
     def _opened_embedder(self) -> Embedder | None:
@@ -308,8 +178,7 @@ class ExternalSearcher:
             return self._engine.records(id)
 
         records = self._blocking(find)
-        fields = self._given.fields
-        return [EngineHit("", 0.0, record).passage(fields, 0, self.corpus, "") for record in records]
+        return [self._engine.hit(record, 0.0).passage(self._engine.map, 0, self.corpus, "") for record in records]
 
     def close(self) -> None:
         """Give back the connections and threads."""
@@ -322,11 +191,10 @@ class ExternalSearcher:
             return self._embedder.queries(texts)
 
     def _passages(self, hits: Iterable[EngineHit], k: int) -> list[Passage]:
-        fields = self._given.fields
         # A vector of zeros has no cosine.
         sound = [hit if np.isfinite(hit.score) else msgspec.structs.replace(hit, score=0.0) for hit in hits]
         ordered = sorted(sound, key=lambda hit: -hit.score)[:k]
-        return [hit.passage(fields, rank, self.corpus, self.spec) for rank, hit in enumerate(ordered, 1)]
+        return [hit.passage(self._engine.map, rank, self.corpus, self.spec) for rank, hit in enumerate(ordered, 1)]
 
     async def _in_thread(self, work: Callable[[], R]) -> R:
         context = contextvars.copy_context()
@@ -338,15 +206,20 @@ class ExternalSearcher:
         Raises:
             GaveUp: it failed for good, or too often.
         """
-        import tenacity
+        from tenacity import AsyncRetrying
 
         begun = time.monotonic()
-        retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(self._passes),
-            wait=tenacity.wait_exponential(FIRST_WAIT, LONGEST_WAIT) + tenacity.wait_random(0, FIRST_WAIT),
-            stop=lambda state: self._over(state.attempt_number, time.monotonic() - begun, _error(state)),
-            reraise=True,
-        )
+
+        def over(tries: int, error: BaseException) -> bool:
+            """Whether it was tried enough; a server that another search has waited for in vain is not waited for."""
+            if self._kind(error) != "connection":
+                return tries >= TRIES
+            if not self._away:
+                self._away = time.monotonic() - begun >= OUTAGE
+                return self._away
+            return True
+
+        retrying = AsyncRetrying(**again(self._kind, over))
         try:
             done: R = await retrying(self._in_thread, lambda: _own(work))
         except Exception as problem:
@@ -364,17 +237,6 @@ class ExternalSearcher:
 
     def _kind(self, error: BaseException) -> str:
         return kind_of(error, self._engine.fault)
-
-    def _passes(self, error: BaseException) -> bool:
-        return self._kind(error) in PASSING
-
-    def _over(self, tries: int, seconds: float, error: BaseException) -> bool:
-        if self._kind(error) != "connection":
-            return tries >= TRIES
-        if self._away:  # another search has waited for it already
-            return True
-        self._away = seconds >= OUTAGE
-        return self._away
 
     def _gave_up(self, error: Exception, seconds: float) -> UserError:
         return gave_up(error, self._kind(error), self._name, self._redact, seconds)
@@ -399,22 +261,37 @@ def tried_again(work: Callable[[], R], kind: Callable[[BaseException], str], out
     Raises:
         Exception: the last error, as it was.
     """
-    import tenacity
+    from tenacity import Retrying
 
     begun = time.monotonic()
 
-    def over(state: tenacity.RetryCallState) -> bool:
+    def over(tries: int, error: BaseException) -> bool:
         """Whether it was tried enough."""
-        away = kind(_error(state)) == "connection" and outage > 0
-        return time.monotonic() - begun >= outage if away else state.attempt_number >= TRIES
+        away = outage > 0 and kind(error) == "connection"
+        return time.monotonic() - begun >= outage if away else tries >= TRIES
 
-    retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: kind(error) in PASSING),
-        wait=tenacity.wait_exponential(FIRST_WAIT, LONGEST_WAIT) + tenacity.wait_random(0, FIRST_WAIT),
-        stop=over,
-        reraise=True,
-    )
-    return retrying(work)
+    return Retrying(**again(kind, over))(work)
+
+
+def again(
+    kind: Callable[[BaseException], str],
+    over: Callable[[int, BaseException], bool] = lambda tries, error: tries >= TRIES,
+) -> dict[str, Any]:
+    """How tenacity asks again after faults that pass, until it is `over`: after so many tries, with that last error."""
+    import tenacity
+
+    def stop(state: tenacity.RetryCallState) -> bool:
+        """By the number of tries and the last error."""
+        outcome = state.outcome
+        error = outcome.exception() if outcome is not None else None
+        return over(state.attempt_number, error or EngineFault("server", "no answer"))
+
+    return {
+        "retry": tenacity.retry_if_exception(lambda error: kind(error) in PASSING),
+        "wait": tenacity.wait_exponential(FIRST_WAIT, LONGEST_WAIT) + tenacity.wait_random(0, FIRST_WAIT),
+        "stop": stop,
+        "reraise": True,
+    }
 
 
 def gave_up(error: Exception, kind: str, name: str, redact: Redactor, seconds: float) -> UserError:
@@ -439,25 +316,42 @@ def _own(work: Callable[[], R]) -> R:
         return work()
 
 
-def _error(state: object) -> BaseException:
-    outcome = getattr(state, "outcome", None)
-    error = outcome.exception() if outcome is not None else None
-    return error if isinstance(error, BaseException) else EngineFault("server", "no answer")
-
-
 def _closed(engine: ExternalEngine, threads: ThreadPoolExecutor) -> None:
     threads.shutdown(wait=False)
     engine.close()
 
 
-def status_fault(status: int) -> str:
-    """The kind of an HTTP status, as :class:`EngineFault` names them; empty: none."""
-    if status == 429:
-        return "rate_limit"
-    if status in (401, 403):
-        return "auth"
-    if status == 404:
-        return "missing"
-    if status == 408:
-        return "timeout"
-    return "server" if status >= 500 else "bad_request" if status >= 400 else ""
+def external_retriever(
+    engine: type[ExternalEngine],
+    *,
+    name: str,
+    summary: str,
+    example: str,
+    library: str,
+    words: Mapping[str, str],
+    cost: str = "a request to the server; with vectors, the model once for each query",
+    caution: str = "",
+) -> Retriever:
+    """The retriever of an adapter, which takes passages too.
+
+    Args:
+        engine: The adapter.
+        name: What specs call it.
+        summary: As for :class:`~ragrounds.tools.retriever.Retriever`, as `example`, `library`, `cost`, `caution`.
+        words: What is said of the parameters that it adds, or means otherwise than others.
+    """
+
+    def _open(spec: Spec, corpora: SearchedCorpora) -> ExternalSearcher:
+        given = read_parameters(spec, engine.parameters, words=engine.by_words)
+        return ExternalSearcher(spec, corpora.names, engine(given, spec.name))
+
+    def _target(spec: Spec, called: str) -> ExternalEngine:
+        given = read_parameters(engine.filled(spec, called), engine.parameters, searching=False)
+        return engine(given, spec.name, filling=True)
+
+    address = "path" if "path" in engine.parameters.__struct_fields__ else "url"
+    return Retriever(
+        name=name, summary=summary, example=example, open=_open, cost=cost, extra=engine.extra, library=library,
+        parameters=external_parameters(engine.parameters, **words), caution=caution, own_corpus=True,
+        push=PushWay(open=_target, searched=engine.filled, address=address),
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -32,10 +33,6 @@ class FieldMap(msgspec.Struct, frozen=True, kw_only=True):
     title: str = "title"
     document: str = "document"
     vector: str = "vector"
-
-
-_VECTORS_ALONE = ("chroma",)
-"""Engines that rank by vectors and not by words."""
 
 
 def field_of(record: Record, name: str) -> object:
@@ -110,8 +107,9 @@ def external_parameters(kind: type[ExternalParameters], **words: str) -> tuple[R
     )
 
 
-def read_parameters(spec: Spec, kind: type[P], *, searching: bool = True) -> P:
-    """Read the parameters of a spec. Only where it is opened for `searching` it has to say what makes vectors.
+def read_parameters(spec: Spec, kind: type[P], *, searching: bool = True, words: bool = True) -> P:
+    """Read the parameters of a spec. Only where it is opened for `searching` it has to say what makes vectors. Where
+    the engine does not search by `words`, there is one mode.
 
     Raises:
         UserError: one that is not known (names the nearest), a value of another kind, or a password in the address.
@@ -133,11 +131,15 @@ def read_parameters(spec: Spec, kind: type[P], *, searching: bool = True) -> P:
         _check_variable(getattr(given, name), name, spec.name)
     if given.connections < 1 or not given.timeout > 0:
         raise UserError(f"Cannot use {str(spec)!r}: connections is 1 or more, timeout more than 0 seconds.")
+    if searching and not words and given.mode != "vector":
+        raise UserError(
+            f"{spec.name} ranks by vectors alone: fuse it with BM25 for words, rrf[a=bm25,b={spec.name}[…]]."
+        )
     if searching and given.mode != "text" and not given.embed:
-        words = "" if spec.name in _VECTORS_ALONE else " Or search by words: mode=text."
+        other = " Or search by words: mode=text." if words else ""
         raise UserError(
             f"{spec.name}[mode={given.mode}] needs what makes vectors of queries: {spec.name}[embed=MODEL], the model "
-            f"that made the vectors of the index.{words}"
+            f"that made the vectors of the index.{other}"
         )
     return given
 
@@ -180,17 +182,36 @@ def check_url(url: str, retriever: str) -> None:
     check_address(urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment)), instead)
 
 
-def address_of(given: ExternalParameters, retriever: str, default: str = "") -> str:
-    """The address to reach the server at: `url`, or what the variable `url_env` holds, or `default`.
+def place_of(given: ExternalParameters, retriever: str) -> str:
+    """Where an engine is: the address of a server, or `path`, where it may live in this process.
+
+    Raises:
+        UserError: there is none, or both were given.
+    """
+    path: str | None = getattr(given, "path", None)
+    if path is None:
+        return address_of(given, retriever)
+    if bool(path) == bool(given.url or given.url_env):
+        raise UserError(
+            f"{retriever} needs one place: {retriever}[path=…] in this process, or {retriever}[url=…] of a server."
+        )
+    if not path or "://" in path:
+        check_url(path, retriever)
+        return path or address_of(given, retriever)
+    return str(Path(path).expanduser())
+
+
+def address_of(given: ExternalParameters, retriever: str) -> str:
+    """The address to reach the server at: `url`, or what the variable `url_env` holds.
 
     Raises:
         UserError: there is none.
     """
     if given.url_env:
         return _held(given.url_env, "url_env", retriever)
-    if not (given.url or default):
+    if not given.url:
         raise UserError(f"{retriever} needs the address of its server: {retriever}[url=…] or url_env=NAME.")
-    return given.url or default
+    return given.url
 
 
 def key_of(given: ExternalParameters, retriever: str) -> str:
@@ -207,6 +228,22 @@ def _held(name: str, parameter: str, retriever: str) -> str:
     if not value:
         raise UserError(f"{retriever}[{parameter}={name}] names an environment variable that is not set: set {name}.")
     return value
+
+
+def json_filter(text: str, retriever: str, example: str) -> dict[str, object] | None:
+    """A filter that is written as JSON; ``None``: there is none.
+
+    Raises:
+        UserError: it is no object of JSON; shows the `example`.
+    """
+    if not text.strip():
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except msgspec.MsgspecError as problem:
+        raise UserError(
+            f"Cannot read filter={safe(text, 80)!r} of {retriever} as JSON: {problem}. Expected {example}, say."
+        ) from None
 
 
 def secrets_of(spec: Spec) -> list[str]:

@@ -4,9 +4,10 @@ An adapter says how by the field ``push`` of its :class:`~ragrounds.tools.retrie
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,10 @@ class PushRow(NamedTuple):
     """Shape (dimensions,); ``None``: words alone are pushed."""
 
 
-class PushTarget(Protocol):
+class PushTarget(ABC):
     """Where passages are pushed to, with blocking calls. Every call may be made again after it failed."""
 
+    @abstractmethod
     def begin(self, dimensions: int, metric: Literal["ip", "cosine", "l2"]) -> int:
         """Make the table, collection or index where it is not there, with the fields of the spec's field map, and give
         the number of passages that it holds.
@@ -40,16 +42,21 @@ class PushTarget(Protocol):
             UserError: what is there has other fields or dimensions; or words alone cannot be pushed.
         """
 
+    @abstractmethod
     def put(self, rows: Sequence[PushRow]) -> None:
         """Insert passages, in place of those with the same id."""
 
+    @abstractmethod
     def end(self) -> int:
         """Make everything searchable, build what speeds the search up, and give the number of passages that are held
         now."""
 
+    @abstractmethod
     def fault(self, error: Exception) -> str:
-        """As :meth:`ragrounds.tools.external_index.ExternalEngine.fault`."""
+        """The kind of a client's error, as :class:`ragrounds.tools.external_index.EngineFault` names them; empty: not
+        known, it does not pass."""
 
+    @abstractmethod
     def close(self) -> None:
         """Give back the connections."""
 

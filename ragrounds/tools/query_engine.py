@@ -1,78 +1,130 @@
-"""An index of Elasticsearch or OpenSearch as an engine and as a target: what both adapters share."""
+"""Elasticsearch and OpenSearch, as far as they are one: bodies out, answers in.
+
+Both come from one ancestor and share ``match``, ``bool``, ``_msearch``, ``_bulk``, the form of answers, and the calls
+of their clients; what differs (vectors, fusion, how a client is made) stands in their adapters.
+"""
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
-from ragrounds.tools.embedders import Metric, Vectors
-from ragrounds.tools.engine_hits import flat_fields, query_metric
-from ragrounds.tools.external_index import (
+from ragrounds.tools.embedders import Vectors
+from ragrounds.tools.external_engine import (
     FUSED_DEPTH,
     EngineFault,
     EngineHit,
     EngineSample,
     ExternalEngine,
+    Vendor,
     fused_hits,
+    in_order,
     status_fault,
 )
-from ragrounds.tools.external_parameters import Record, text_of
+from ragrounds.tools.external_parameters import ExternalParameters, Record, json_filter, text_of
 from ragrounds.tools.push import PushRow
-from ragrounds.tools.query_dsl import (
-    OWN_ID,
-    WINDOW,
-    Body,
-    QueryParameters,
-    SearchServer,
-    changes_of,
-    field_names,
-    filter_of,
-    found_by,
-    page,
-    put_rows,
-    same_vectors,
-    words_query,
-)
 
-Connecting = Callable[[], SearchServer]
+Body = dict[str, object]
+WINDOW = 10_000
+"""Hits that a search gives at most, as both engines are set up (``index.max_result_window``)."""
+OWN_ID = "_id"
+"""What the engines call the id of a document of theirs."""
+ALL: Body = {"match_all": {}}
+
+
+class QueryParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What both take."""
+
+    index: str = ""
+    id: str = OWN_ID
+    searched: str = ""
+    fusion: str = "ours"
+    candidates: int = 0
+    ca: str = ""
+
+
+QUERY_WORDS: Mapping[str, str] = {
+    "index": "the index, or an alias",
+    "searched": 'fields whose words are searched, with weights: "title^2,text"; by default the text\'s',
+    "fusion": "of mode=hybrid: ours (reciprocal rank, under any licence), or engine (its own reciprocal rank fusion)",
+    "candidates": "vectors looked at in each shard; 0: as many as hits, 100 at least",
+    "ca": "file with the certificates that the server's is signed by",
+    "filter": 'a query as JSON, or in the syntax of query_string: "year:>2015"',
+    "key_env": "environment variable that holds user:password, or a key alone",
+    "id": "field of a passage's id; _id: the engine's own",
+}
 
 
 class QueryEngine(ExternalEngine):
     """One index. What differs between the two, searching by vectors and fusing, is left to subclasses."""
 
-    def __init__(self, given: QueryParameters, retriever: str, connect: Connecting) -> None:
-        """Nothing is opened before the first call."""
-        self.given, self._connect = given, connect
-        self.filters = filter_of(given, retriever)
-        self._retriever = retriever
-        self._opening = threading.Lock()
-        self._held: SearchServer | None = None
+    parameters = QueryParameters
+    given: QueryParameters
+    place = "index"
+    dimensions_key: ClassVar[str]
+    """What a mapping calls the dimensions of vectors."""
+
+    def __init__(self, given: ExternalParameters, name: str, *, filling: bool = False) -> None:
+        super().__init__(given, name, filling=filling)
+        if self.given.fusion not in ("ours", "engine"):
+            raise UserError(f"Cannot use fusion={self.given.fusion!r} in {name}: expected ours or engine.")
+        text = given.filter.strip()
+        self.filters: list[Body] = [{"query_string": {"query": text}}] if text else []
+        if text.startswith("{"):
+            self.filters = [json_filter(text, name, '{"term": {"year": 2015}}') or {}]
 
     @abstractmethod
     def vector_body(self, vector: Sequence[float], k: int) -> Body:
-        """A search by a vector, without :func:`ragrounds.tools.query_dsl.page`."""
+        """A search by a vector."""
 
     @abstractmethod
     def fused_body(self, text: str, vector: Sequence[float], k: int) -> Body:
         """A search by words and a vector that the engine fuses."""
 
-    def words_body(self, text: str) -> Body:
-        """A search by words."""
-        return {"query": words_query(self.given, text, self.filters)}
+    @abstractmethod
+    def index_body(self, fields: Body) -> Body:
+        """The index that is made, with the mapping of these texts and, where there are dimensions, of the vector."""
+
+    def words_query(self, text: str) -> Body:
+        """A query by words, BM25 unless the index is set up otherwise; operators in the text mean nothing."""
+        names = [name.strip() for name in self.given.searched.split(",") if name.strip()]
+        matching: Body = (
+            {"multi_match": {"query": text, "fields": names}} if names else {"match": {self.map.text: {"query": text}}}
+        )
+        return {"bool": {"must": [matching], "filter": self.filters}} if self.filters else matching
+
+    def login(self) -> tuple[str, tuple[str, str] | None, str]:
+        """What reaches the server: its address without a login, the login, and a key alone. A login may stand in the
+        address; the key is ``user:password``, a key alone, or the password of the user in the address."""
+        parts = urlsplit(self.address)
+        plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        if self.key and user:
+            return plain, (user, self.key), ""
+        if ":" in self.key:
+            name, _, secret = self.key.partition(":")
+            return plain, (name, secret), ""
+        return plain, (user, password) if user else None, self.key
+
+    def look(self, client: Vendor) -> None:
+        """Whether there is such an index."""
+        if not client.indices.exists(index=self.named):
+            raise UserError(f"{self.name} has no index {self.named!r} there.")
 
     def fields(self) -> Sequence[str]:
-        """The fields of the mapping, with dots.
+        """The fields of the mapping, of one index or of all behind an alias, with dots."""
+        found = [OWN_ID]
+        for one in self._mappings():
+            found += _properties(one, "")
+        return list(dict.fromkeys(found))
 
-        Raises:
-            UserError: there is no such index.
-        """
-        server = self._server()
-        if not server.exists():
-            raise UserError(f"{self._retriever} has no index {self.given.index!r} there.")
-        return field_names(server.mapping())
+    def _mappings(self) -> list[Mapping[str, Vendor]]:
+        answer = _body(self.client.indices.get_mapping(index=self.named))
+        return [one.get("mappings") or {} for one in answer.values()]
 
     def sample(self, most: int) -> EngineSample:
         """The number of documents, and ids and texts of all, or how often each shard was changed.
@@ -80,17 +132,17 @@ class QueryEngine(ExternalEngine):
         Raises:
             UserError: there are more than `most`, and the server does not tell of changes.
         """
-        server, fields = self._server(), self.given.fields
-        query: Body = {"bool": {"filter": self.filters}} if self.filters else {"match_all": {}}
-        count = server.count({"query": query})
+        query: Body = {"bool": {"filter": self.filters}} if self.filters else ALL
+        count = self._count(query)
         if count <= most:
-            [hits] = found_by(server, [{"query": query, **page(self.given, most)}], fields, most)
-            return EngineSample(count, tuple((hit.id, text_of(hit.record, fields.text)) for hit in hits))
-        mark = changes_of(server.stats())
+            [hits] = self._found([{"query": query}], most)
+            return EngineSample(count, tuple((hit.id, text_of(hit.record, self.map.text)) for hit in hits))
+        stats = self.client.indices.stats(index=self.named, metric="docs", level="shards")
+        mark = changes_of(_body(stats))
         if not mark:
             raise UserError(
-                f"{self._retriever} does not tell how often the index {self.given.index!r} was changed (`_stats`, the "
-                "privilege `monitor`). Say by yourself which version it is: version=2026-01, say."
+                f"{self.name} does not tell how often the index {self.named!r} was changed (`_stats`, the privilege "
+                "`monitor`). Say by yourself which version it is: version=2026-01, say."
             )
         return EngineSample(count, (), mark)
 
@@ -100,7 +152,7 @@ class QueryEngine(ExternalEngine):
 
     def by_texts(self, queries: Sequence[str], k: int) -> list[list[EngineHit]]:
         """For each query the `k` best documents by their words."""
-        return self._found([self.words_body(query) for query in queries], k)
+        return self._found([{"query": self.words_query(query)} for query in queries], k)
 
     def by_both(self, queries: Sequence[str], vectors: Vectors, k: int) -> list[list[EngineHit]]:
         """For each query the `k` best of both rankings, in one request: fused by us, or by the engine where the spec
@@ -109,132 +161,158 @@ class QueryEngine(ExternalEngine):
         depth = max(k, FUSED_DEPTH)
         if self.given.fusion == "engine":
             return self._found([self.fused_body(query, vector, depth) for query, vector in pairs], k)
-        bodies = [body for query, vector in pairs for body in (self.words_body(query), self.vector_body(vector, depth))]
+        bodies: list[Body] = []
+        for query, vector in pairs:
+            bodies += [{"query": self.words_query(query)}, self.vector_body(vector, depth)]
         rankings = self._found(bodies, depth)
         return [fused_hits(rankings[place : place + 2], k) for place in range(0, len(rankings), 2)]
 
     def records(self, document: str) -> list[Record]:
         """The documents of ours that stand under a document's id, by id."""
-        name = self.given.document
-        terms = [{"term": {f"{name}{keyword}": document}} for keyword in ("", ".keyword")]
-        query: Body = {"bool": {"should": terms, "minimum_should_match": 1}}
-        [hits] = found_by(self._server(), [{"query": query, **page(self.given, WINDOW)}], self.given.fields, WINDOW)
+        terms = [{"term": {f"{self.map.document}{keyword}": document}} for keyword in ("", ".keyword")]
+        [hits] = self._found([{"query": {"bool": {"should": terms, "minimum_should_match": 1}}}], WINDOW)
         return [hit.record for hit in sorted(hits, key=lambda hit: hit.id)]
 
-    def fault(self, error: Exception) -> str:
-        """By the status of the answer, or by what the client says of the connection."""
-        return client_fault(error)
-
-    def close(self) -> None:
-        """Give back the connections."""
-        if self._held is not None:
-            self._held.close()
-            self._held = None
-
-    def _server(self) -> SearchServer:
-        with self._opening:
-            if self._held is None:
-                self._held = self._connect()
-            return self._held
-
     def _found(self, bodies: Sequence[Body], k: int) -> list[list[EngineHit]]:
-        whole = [{**page(self.given, k), **body} for body in bodies]
-        return found_by(self._server(), whole, self.given.fields, k)
+        """The hits of several searches: one by itself, more in one request (``_msearch``).
 
+        Raises:
+            EngineFault: see :meth:`hits_of`; also where the answers are not as many as the searches.
+        """
+        if k > WINDOW:
+            raise EngineFault("bad_request", f"{k:,} passages were asked for; an index gives {WINDOW:,} at most")
+        # Of the fields only those of a passage: vectors are never sent.
+        page = {"size": k, "_source": [one for one in self.read() if one != OWN_ID], "track_total_hits": False}
+        whole = [{**page, **body} for body in bodies]
+        if len(whole) == 1:
+            return [self.hits_of(_body(self.client.search(index=self.named, body=whole[0])), k)]
+        lines = [line for body in whole for line in ({"index": self.named}, body)]
+        answers = _body(self.client.msearch(body=lines)).get("responses") or []
+        if len(answers) != len(bodies):
+            raise EngineFault("malformed", f"{len(answers)} answers to {len(bodies)} searches")
+        return [self.hits_of(answer, k) for answer in answers]
 
-class QueryPush:
-    """Brings passages into an index: see :class:`ragrounds.tools.push.PushTarget`."""
+    def hits_of(self, answer: Vendor, k: int) -> list[EngineHit]:
+        """The hits of an answer to one search, best first.
 
-    def __init__(
-        self, given: QueryParameters, retriever: str, connect: Connecting,
-        index_body: Callable[[dict[str, str], int, Metric], Body], dimensions_key: str,
-    ) -> None:  # fmt: skip
-        self._given, self._retriever = given, retriever
-        self._names = flat_fields(given.fields, retriever)
-        self._server = connect()
-        self._index_body, self._dimensions_key = index_body, dimensions_key
+        Raises:
+            EngineFault: the answer is an error, was cut short, or leaves a part of the index out.
+        """
+        if not isinstance(answer, Mapping):
+            raise EngineFault("malformed", "the answer is no object")
+        if "error" in answer:
+            raise _refused(answer)
+        shards = answer.get("_shards")
+        failed = shards.get("failed", 0) if isinstance(shards, Mapping) else 0
+        if answer.get("timed_out") is True or failed:
+            # A part of the hits is no answer: which part is luck.
+            raise EngineFault("server", f"the search was not made on all of the index ({failed} shards failed)")
+        held = answer.get("hits")
+        rows = held.get("hits") if isinstance(held, Mapping) else None
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+            raise EngineFault("malformed", "the answer has no list of hits")
+        return in_order(self._hit(row) for row in rows[:k])
 
-    def begin(self, dimensions: int, metric: Metric) -> int:
-        """Make the index where it is not there; see :meth:`ragrounds.tools.push.PushTarget.begin`."""
-        if not self._server.exists():
-            self._server.create(self._index_body(self._names, dimensions, metric))
-            return 0
-        mapping = self._server.mapping()
-        if dimensions:
-            same_vectors(mapping, self._names["vector"], self._dimensions_key, dimensions, self._given.index)
-        return self._server.count({"query": {"match_all": {}}})
+    def _hit(self, row: Mapping[str, Vendor]) -> EngineHit:
+        source, score = row.get("_source"), row.get("_score")
+        record = {**(source if isinstance(source, Mapping) else {}), OWN_ID: row.get(OWN_ID)}
+        if not isinstance(score, int | float):
+            raise EngineFault("malformed", f"a hit has the score {score!r}")
+        return EngineHit(text_of(record, self.map.id) or text_of(record, OWN_ID), float(score), record)
+
+    @classmethod
+    def filled(cls, spec: Spec, name: str) -> Spec:
+        """Both take names in small letters alone."""
+        return super().filled(spec, name.lower())
+
+    def there(self) -> tuple[Sequence[str], int] | None:
+        """The dimensions of the vectors; other fields are added where they are not there."""
+        if not self.client.indices.exists(index=self.named):
+            return None
+        vectors = [(one.get("properties") or {}).get(self.names["vector"]) or {} for one in self._mappings()]
+        held = {int(one.get(self.dimensions_key) or 0) for one in vectors}
+        return list(self.names.values()), held.pop() if len(held) == 1 else 0
+
+    def create(self) -> None:
+        """Words are searched in text and title, the rest is kept whole."""
+        fields: Body = {self.names[one]: {"type": "keyword"} for one in ("document", "id") if self.names[one] != OWN_ID}
+        fields |= {self.names[one]: {"type": "text", "analyzer": "english"} for one in ("title", "text")}
+        self.client.indices.create(index=self.named, body=self.index_body(fields))
 
     def put(self, rows: Sequence[PushRow]) -> None:
-        """Insert passages, in place of those with the same id."""
-        put_rows(self._server, rows, self._given.fields, self._given.index)
+        """Insert passages by their ids (``_bulk``), in place of those with the same id.
+
+        Raises:
+            EngineFault: one was refused: the first is told. 429 and what is the server's own passes.
+        """
+        lines: list[Body] = []
+        for row in rows:
+            record = self.texts_of(row)
+            record.pop(OWN_ID, None)
+            if row.vector is not None:
+                record[self.names["vector"]] = row.vector.tolist()
+            lines += [{"index": {"_index": self.named, OWN_ID: row.id}}, record]
+        answer = _body(self.client.bulk(body=lines))
+        if answer.get("errors") is not True:
+            return
+        for item in answer.get("items") or ():
+            told = item.get("index")
+            if told and "error" in told:
+                raise _refused(told, f"{told.get(OWN_ID)!r}: ")
+        raise EngineFault("server", "some passages were refused, without a reason")
 
     def end(self) -> int:
         """Make everything searchable; gives the number of documents."""
-        self._server.refresh()
-        return self._server.count({"query": {"match_all": {}}})
+        self.client.indices.refresh(index=self.named)
+        return self.count()
 
-    def fault(self, error: Exception) -> str:
-        """As :meth:`QueryEngine.fault`."""
-        return client_fault(error)
+    def count(self) -> int:
+        """The number of documents."""
+        return self._count(ALL)
 
-    def close(self) -> None:
-        """Give back the connections."""
-        self._server.close()
+    def _count(self, query: Body) -> int:
+        return int(_body(self.client.count(index=self.named, body={"query": query}))["count"])
 
 
-def text_fields(names: dict[str, str]) -> Body:
-    """The mapping of a pushed passage's texts: words are searched in text and title, the rest is kept whole."""
-    found: Body = {names["document"]: {"type": "keyword"}}
-    if names["id"] != OWN_ID:
-        found[names["id"]] = {"type": "keyword"}
-    for name in (names["title"], names["text"]):
-        found[name] = {"type": "text", "analyzer": "english"}
+def _body(answer: Vendor) -> Mapping[str, Vendor]:
+    """The body of an answer, which is an object of its own in Elasticsearch's client."""
+    body = getattr(answer, "body", answer)
+    return body if isinstance(body, Mapping) else {}
+
+
+def _refused(answer: Mapping[str, Vendor], before: str = "") -> EngineFault:
+    """What an engine's error says: its kind, its reason and those of its first cause, on one line."""
+    status, error = answer.get("status"), answer["error"]
+    said = str(error)
+    if isinstance(error, Mapping):
+        first = (error.get("root_cause") or [None])[0]
+        parts = [error.get("type"), error.get("reason")]
+        if isinstance(first, Mapping) and first.get("reason") != error.get("reason"):
+            parts.append(first.get("reason"))
+        said = ": ".join(str(part) for part in parts if part)
+    kind = status_fault(status) if isinstance(status, int) else ""
+    return EngineFault(kind or "bad_request", f"{before}{said[:400]}")
+
+
+def _properties(node: Mapping[str, Vendor], before: str) -> list[str]:
+    found = []
+    for name, inside in (node.get("properties") or {}).items():
+        found += [f"{before}{name}", *_properties(inside, f"{before}{name}.")]
     return found
 
 
-def client_fault(error: Exception) -> str:
-    """The kind of an error of either client, as :class:`EngineFault` names them; empty: not known."""
-    if isinstance(error, EngineFault):
-        return error.kind
-    for status in (getattr(getattr(error, "meta", None), "status", None), getattr(error, "status_code", None)):
-        if isinstance(status, int) and (kind := status_fault(status)):
-            return kind
-    called = [kind.__name__ for kind in type(error).__mro__]
-    if "ConnectionTimeout" in called:
-        return "timeout"
-    if "SSLError" in called or "TlsError" in called:
-        return "tls"
-    if "ConnectionError" in called:
-        return "connection"
-    return "malformed" if "SerializationError" in called else ""
-
-
-def login_of(address: str, key: str) -> tuple[str, tuple[str, str] | None, str]:
-    """What reaches a server: its address without a login, the login, and a key alone.
-
-    Args:
-        address: As it was given; a login may stand in it.
-        key: ``user:password``, a key alone, or the password of the user in the address.
-    """
-    from urllib.parse import unquote, urlsplit, urlunsplit
-
-    parts = urlsplit(address)
-    host = parts.netloc.rpartition("@")[2]
-    plain = urlunsplit((parts.scheme, host, parts.path, "", ""))
-    user, password = unquote(parts.username or ""), unquote(parts.password or "")
-    if key and user:
-        return plain, (user, key), ""
-    if ":" in key:
-        name, _, secret = key.partition(":")
-        return plain, (name, secret), ""
-    return plain, (user, password) if user else None, key
-
-
-def metric_of(given: QueryParameters) -> Metric:
-    """The metric by which vectors were made."""
-    return given.metric or query_metric(given)
-
-
-def indexed(spec: Spec, name: str) -> Spec:
-    """The spec of what is pushed: without an index, the one of our index' name, as both engines take it."""
-    return spec if "index" in spec.parameters else spec.having(index=name.lower())
+def changes_of(stats: Mapping[str, Vendor]) -> str:
+    """How often an index was changed, by the numbers that every operation on a shard gets (``GET
+    /INDEX/_stats?level=shards``): the index' own id and the highest number of each primary shard. Empty: not told."""
+    marks = []
+    for name, one in sorted((stats.get("indices") or {}).items()):
+        numbers = [
+            f"{shard}:{int(copy.get('seq_no', {}).get('max_seq_no', -1))}"
+            for shard, copies in sorted((one.get("shards") or {}).items())
+            for copy in copies
+            if (copy.get("routing") or {}).get("primary") is True and "seq_no" in copy
+        ]
+        if not numbers:
+            return ""
+        marks.append(f"{name}/{one.get('uuid', '')}/{','.join(numbers)}")
+    return " ".join(marks)

@@ -225,9 +225,8 @@ def take_away(engine, place):
         client.drop_collection("passages")
         client.close()
     else:
-        from ragrounds.tools.retrievers.qdrant import QdrantParameters, QdrantPlace
+        from ragrounds.tools.retrievers.qdrant import QdrantEngine, QdrantParameters
 
-        shared = QdrantPlace(QdrantParameters(path=place))
-        client = shared.connect()
-        client.delete_collection("passages")
-        shared.release(client)
+        shared = QdrantEngine(QdrantParameters(path=place), "qdrant", filling=True)
+        shared.client.delete_collection("passages")
+        shared.close()

@@ -110,7 +110,7 @@ def test_what_is_wrong_is_said_in_one_line(index, home, target):
     spec = parse(push(target, home).spec)
     with pytest.raises(UserError, match=r"has no field 'titel' for title=….*Its fields are .*title"):
         open_searcher(spec.having(title="titel"), "", home)
-    with pytest.raises(UserError, match=r"finds no \w+ 'nothere'"):
+    with pytest.raises(UserError, match=r"has no \w+ 'nothere'"):
         open_searcher(spec.having(**{PLACE[spec.name]: "nothere"}), "", home)
     with pytest.raises(UserError, match=r"has no parameter 'embd'. Did you mean 'embed'"):
         open_searcher(spec.having(embd="x"), "", home)

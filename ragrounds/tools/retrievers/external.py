@@ -24,20 +24,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ragrounds.errors import GaveUp, UserError
-from ragrounds.http import causes, root_cause
+from ragrounds.http import root_cause
 from ragrounds.plugins import imported
 from ragrounds.records import Passage
 from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec
 from ragrounds.text import safe
-from ragrounds.tools.external_index import (
-    FIRST_WAIT,
-    LONGEST_WAIT,
-    PASSING,
-    TRIES,
-    kind_of,
-    status_fault,
-)
+from ragrounds.tools.external_engine import client_fault
+from ragrounds.tools.external_index import PASSING, TRIES, again, kind_of
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
 if TYPE_CHECKING:
@@ -95,14 +89,9 @@ class _ForeignSearcher:
         Raises:
             GaveUp: it failed for good.
         """
-        import tenacity
+        from tenacity import AsyncRetrying
 
-        retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(lambda error: kind_of(error, foreign_fault) in PASSING),
-            wait=tenacity.wait_exponential(FIRST_WAIT, LONGEST_WAIT) + tenacity.wait_random(0, FIRST_WAIT),
-            stop=tenacity.stop_after_attempt(TRIES),
-            reraise=True,
-        )
+        retrying = AsyncRetrying(**again(lambda error: kind_of(error, client_fault)))
 
         async def once() -> R:
             """One try."""
@@ -113,33 +102,12 @@ class _ForeignSearcher:
         except UserError:
             raise
         except Exception as problem:  # whatever the user's own code, and what it asks, may raise
-            kind = kind_of(problem, foreign_fault)
+            kind = kind_of(problem, client_fault)
             said = " ".join(Redactor()(safe(root_cause(problem), 400)).split()).rstrip(".")
             tries = f" {TRIES} times" if kind in PASSING else ""
             raise GaveUp(
                 kind or "search", f"The retriever {self.spec} failed{tries}: {type(problem).__name__}: {said}."
             ) from problem
-
-
-def foreign_fault(error: Exception) -> str:
-    """The kind of an error of some client that is not known here: by its status, or by how its class and those of what
-    led to it are called. As :class:`~ragrounds.tools.external_index.EngineFault` names kinds; empty: not known."""
-    for cause in causes(error):
-        if isinstance(cause, TimeoutError):
-            return "timeout"
-        if isinstance(cause, ConnectionError):
-            return "connection"
-        for holder in (cause, getattr(cause, "response", None)):
-            for name in ("status_code", "http_status", "status"):
-                status = getattr(holder, name, None)
-                if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
-                    return status_fault(status)
-        called = type(cause).__name__
-        if "Timeout" in called or "TimedOut" in called:
-            return "timeout"
-        if "Connect" in called or called in ("RemoteProtocolError", "ServerDisconnectedError", "ServiceUnavailable"):
-            return "connection"
-    return ""
 
 
 class ScoredStore:

@@ -18,36 +18,18 @@ the query as it stands.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
 from ragrounds.tools.embedders import Metric, Vectors
-from ragrounds.tools.external_index import EngineFault, EngineHit, EngineSample, ExternalEngine, ExternalSearcher
-from ragrounds.tools.external_parameters import (
-    ExternalParameters,
-    FieldMap,
-    Record,
-    address_of,
-    external_parameters,
-    query_encoding,
-    read_parameters,
-    secrets_in,
-)
-from ragrounds.tools.push import PushRow, PushTarget, PushWay
-from ragrounds.tools.retriever import Retriever, SearchedCorpora
-
-if TYPE_CHECKING:
-    from psycopg import Connection
-    from psycopg.rows import TupleRow
-    from psycopg.sql import Composable, Composed
-    from psycopg_pool import ConnectionPool
+from ragrounds.tools.external_engine import EngineFault, EngineHit, EngineSample, ExternalEngine, Vendor, query_metric
+from ragrounds.tools.external_index import external_retriever
+from ragrounds.tools.external_parameters import ExternalParameters, Record, read_parameters
+from ragrounds.tools.push import PushRow
 
 WHOLE = 200_000
 """Passages up to which the version is a digest of all ids and texts, which the server makes."""
@@ -57,6 +39,8 @@ _MOST_INDEXED = 2000
 """Dimensions above which pgvector has no index for the type `vector`."""
 _WAITING = 5.0
 """Seconds that a call waits for a connection."""
+_PASSWORD = re.compile(r"authentication failed|no password supplied|no pg_hba\.conf entry", re.IGNORECASE)
+_NOWHERE = re.compile(r'(database|role|user) "?[^"]*"? does not exist', re.IGNORECASE)
 
 
 class PgvectorParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,365 +52,300 @@ class PgvectorParameters(ExternalParameters, frozen=True, kw_only=True, forbid_u
     breadth: int = 200
 
 
-def _named(name: str) -> Composable:
-    from psycopg import sql
-
-    return sql.Identifier(*name.split("."))
-
-
-def _column(name: str, columns: Sequence[str]) -> Composable:
-    """A field as an expression: a column, or a path into one of JSON."""
-    from psycopg import sql
-
-    if name in columns or "." not in name:
-        return sql.Identifier(name)
-    first, *path = name.split(".")
-    return sql.SQL("({}::jsonb #>> {})").format(sql.Identifier(first), sql.Literal(path))
-
-
 class PgvectorEngine(ExternalEngine):
     """A table behind a pool of connections."""
 
-    def __init__(self, address: str, given: PgvectorParameters, metric: Metric) -> None:
-        self._given, self._fields, self._metric = given, given.fields, metric
-        self._vectors = given.mode != "text"
-        self._address = address
-        self._opening = threading.Lock()
-        self._opened: ConnectionPool[Connection[TupleRow]] | None = None
+    parameters = PgvectorParameters
+    given: PgvectorParameters
+    place = "table"
+    extra = "pgvector"
+
+    def __init__(self, given: ExternalParameters, name: str, *, filling: bool = False) -> None:
+        super().__init__(given, name, filling=filling)
         self._columns: list[str] = []
         self._extension: tuple[int, ...] = ()
+        if filling and "." in self.given.words:
+            raise UserError(f"pgvector cannot make the field {self.given.words!r}: give a plain name, without a dot.")
 
-    @property
-    def _pool(self) -> ConnectionPool[Connection[TupleRow]]:
-        with self._opening:
-            if self._opened is None:
-                self._opened = opened_pool(self._address, self._given, vectors=self._vectors)
-            return self._opened
+    def connect(self) -> Vendor:
+        """A pool of connections, once the server has answered.
+
+        Raises:
+            psycopg.Error: no connection.
+            EngineFault: there is no extension `vector`, where vectors need it.
+        """
+        import psycopg
+        from pgvector.psycopg import register_vector
+        from psycopg import sql
+        from psycopg_pool import ConnectionPool
+
+        self._sql: Vendor = sql
+        given = self.given
+        vectors = bool(self.dimensions) if self.filling else given.mode != "text"
+
+        def configure(connection: Vendor) -> None:
+            """Prepare a new connection."""
+            connection.autocommit = True
+            self._limit(connection)
+            if vectors:
+                register_vector(connection)
+                lists = max(1, min(given.breadth // 10, 100))
+                connection.execute(
+                    "SELECT set_config('hnsw.ef_search', %s, false), set_config('ivfflat.probes', %s, false)",
+                    (str(self._candidates(0)), str(lists)),
+                )
+
+        wait = max(2, int(_WAITING))
+        with psycopg.connect(self.address, connect_timeout=wait, autocommit=True) as first:
+            # Its error says what is wrong, where a pool's says that it waited.
+            if vectors and self.filling:
+                first.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            elif vectors and first.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
+                raise EngineFault(
+                    "missing", "the database has no extension `vector`: CREATE EXTENSION vector, or search by mode=text"
+                )
+        return ConnectionPool(
+            self.address, min_size=0, max_size=given.connections, open=True, timeout=_WAITING, configure=configure,
+            kwargs={"connect_timeout": wait, "application_name": "ragrounds"},
+        )  # fmt: skip
+
+    def release(self, client: Vendor) -> None:
+        """Close the pool."""
+        client.close(timeout=1)
+
+    def look(self, client: Vendor) -> None:
+        """The table's columns, the metric of the model, and how old the extension is."""
+        self.metric = query_metric(self.given)
+        with client.connection() as connection:
+            found = self._columns_of(connection)
+            if found is None:
+                rows = connection.execute(
+                    "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname NOT IN "
+                    "('pg_catalog', 'information_schema') ORDER BY 1 LIMIT 40"
+                ).fetchall()
+                self.check_named(str(row[0]).removeprefix("public.") for row in rows)
+            self._columns = found or []
+            held = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+            self._extension = tuple(int(part) for part in re.findall(r"\d+", str(held[0]))) if held else ()
+
+    def _columns_of(self, connection: Vendor) -> list[str] | None:
+        """The columns of the table; ``None``: there is no such table."""
+        table = self._table()
+        [there] = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone()
+        if there is None:
+            return None
+        described = connection.execute(self._sql.SQL("SELECT * FROM {} LIMIT 0").format(table)).description
+        return [column.name for column in described]
+
+    def _table(self) -> Vendor:
+        return self._sql.Identifier(*self.named.split("."))
 
     def fields(self) -> Sequence[str]:
         """The columns of the table."""
-        with self._pool.connection() as connection:
-            self._columns = columns_of(connection, self._given.table)
-            held = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-            self._extension = tuple(int(part) for part in re.findall(r"\d+", str(held[0]))) if held else ()
-        if self._given.words and self._given.words not in self._columns:
-            raise UserError(
-                f"pgvector has no field {self._given.words!r} for words=…. Its fields are {', '.join(self._columns)}."
-            )
+        words = self.given.words
+        if self.client and words and words not in self._columns:
+            raise UserError(f"pgvector has no field {words!r} for words=…. Its fields are {', '.join(self._columns)}.")
         return self._columns
 
     def sample(self, most: int) -> EngineSample:
         """Up to :data:`WHOLE` passages a digest of all, beyond that the first and the last by id."""
-        from psycopg import sql
-
-        where, table = self._where(), _named(self._given.table)
-        identity, text = self._expression(self._fields.id), self._expression(self._fields.text)
-        with self._pool.connection() as connection:
-            found = connection.execute(sql.SQL("SELECT count(*) FROM {}{}").format(table, where)).fetchone()
-            count = int(found[0]) if found else 0
+        with self.client.connection() as connection:
+            sql, where, table = self._sql, self._where(), self._table()
+            identity, text = self._column(self.map.id), self._column(self.map.text)
+            [count] = connection.execute(sql.SQL("SELECT count(*) FROM {}{}").format(table, where)).fetchone()
             if count <= WHOLE:
                 whole = sql.SQL(
                     "SELECT md5(coalesce(string_agg(md5({0}::text || ':' || coalesce({1}::text, '')), '' "
                     "ORDER BY {0}::text COLLATE \"C\"), '')) FROM {2}{3}"
                 ).format(identity, text, table, where)
-                row = connection.execute(whole).fetchone()
-                return EngineSample(count, (("", str(row[0]) if row else ""),))
+                [digest] = connection.execute(whole).fetchone()
+                return EngineSample(count, (("", str(digest)),))
             rows: list[tuple[str, str]] = []
             for order in ("ASC", "DESC"):
-                asked = sql.SQL("SELECT {}::text, {}::text FROM {}{} ORDER BY {} {} LIMIT {}").format(
-                    identity, text, table, where, identity, sql.SQL(order), sql.Literal(most // 2)
+                asked = sql.SQL("SELECT {0}::text, {1}::text FROM {2}{3} ORDER BY {0} {4} LIMIT {5}").format(
+                    identity, text, table, where, sql.SQL(order), sql.Literal(most // 2)
                 )
                 rows += [(str(row[0]), str(row[1] or "")) for row in connection.execute(asked).fetchall()]
         return EngineSample(count, tuple(rows))
 
     def by_vectors(self, vectors: Vectors, k: int) -> list[list[EngineHit]]:
         """The nearest passages by the operator of the metric."""
-        from psycopg import sql
-
-        distance = sql.SQL("{} {} %s").format(self._expression(self._fields.vector), sql.SQL(_OPERATORS[self._metric]))
-        asked = self._select(distance, sql.SQL("ORDER BY score LIMIT {}").format(sql.Literal(k)))
         found = []
-        wide = self._given.filter or k > self._given.breadth
-        with self._pool.connection() as connection:
+        wide = self.given.filter or k > self.given.breadth
+        with self.client.connection() as connection:
+            sql = self._sql
+            distance = sql.SQL("{} {} %s").format(self._column(self.map.vector), sql.SQL(_OPERATORS[self.metric]))
+            asked = self._select(distance, sql.SQL("ORDER BY score LIMIT {}").format(sql.Literal(k)))
             for vector in vectors:
                 with connection.transaction() if wide else nullcontext():
                     if wide:
                         self._widen(connection, k)
                     rows = connection.execute(asked, (vector,)).fetchall()
-                    if self._given.filter and len(rows) < k and self._extension < (0, 8):
+                    if self.given.filter and len(rows) < k and self._extension < (0, 8):
                         # Before version 0.8 an index gives its candidates, of which the filter leaves fewer than asked.
                         connection.execute("SET LOCAL enable_indexscan = off")
                         rows = connection.execute(asked, (vector,)).fetchall()
-                found.append([self._hit(row) for row in rows])
+                found.append([self._hit(row, self._score(float(row[-1]))) for row in rows])
         return found
 
     def by_texts(self, queries: Sequence[str], k: int) -> list[list[EngineHit]]:
         """The best passages by full-text search."""
-        from psycopg import sql
-
-        language = sql.Literal(self._given.language)
-        words: Composable
-        if self._given.words:
-            words = self._expression(self._given.words)
-        else:
-            parts = [self._expression(name) for name in self._shown() if name != self._fields.id]
-            texts = [sql.SQL("coalesce({}::text, '')").format(part) for part in parts]
-            words = sql.SQL("to_tsvector({}::regconfig, {})").format(language, sql.SQL(" || ' ' || ").join(texts))
-        # Any word may match: a question as a whole stands in no passage.
-        query = sql.SQL("replace(plainto_tsquery({}::regconfig, %s)::text, '&', '|')::tsquery").format(language)
-        rank = sql.SQL("ts_rank({}, query, 1)").format(words)
-        asked = self._select(
-            rank,
-            sql.SQL("ORDER BY score DESC, {} LIMIT {}").format(self._expression(self._fields.id), sql.Literal(k)),
-            source=sql.SQL(", (SELECT {} AS query) AS asked").format(query),
-            condition=sql.SQL("{} @@ query").format(words),
-        )
-        with self._pool.connection() as connection:
+        with self.client.connection() as connection:
+            sql = self._sql
+            language = sql.Literal(self.given.language)
+            if self.given.words:
+                words = self._column(self.given.words)
+            else:
+                parts = [self._column(name) for name in self._shown() if name != self.map.id]
+                texts = [sql.SQL("coalesce({}::text, '')").format(part) for part in parts]
+                words = sql.SQL("to_tsvector({}::regconfig, {})").format(language, sql.SQL(" || ' ' || ").join(texts))
+            # Vendor word may match: a question as a whole stands in no passage.
+            query = sql.SQL("replace(plainto_tsquery({}::regconfig, %s)::text, '&', '|')::tsquery").format(language)
+            asked = self._select(
+                sql.SQL("ts_rank({}, query, 1)").format(words),
+                sql.SQL("ORDER BY score DESC, {} LIMIT {}").format(self._column(self.map.id), sql.Literal(k)),
+                source=sql.SQL(", (SELECT {} AS query) AS asked").format(query),
+                condition=sql.SQL("{} @@ query").format(words),
+            )
             return [
-                [self._hit(row, distance=False) for row in connection.execute(asked, (query_text,)).fetchall()]
-                for query_text in (text.replace("\0", " ") for text in queries)
+                [self._hit(row, row[-1]) for row in connection.execute(asked, (text.replace("\0", " "),)).fetchall()]
+                for text in queries
             ]
 
     def records(self, document: str) -> list[Record]:
         """The rows of a document, by their ids, shorter ones first."""
-        from psycopg import sql
-
-        known = [name for name in (self._fields.document, self._fields.id) if self._has(name)]
-        asked = self._select(
-            sql.SQL("0"),
-            sql.SQL("ORDER BY length({0}::text), {0}").format(self._expression(self._fields.id)),
-            condition=sql.SQL("{}::text = %s").format(self._expression(known[0])),
-        )
-        with self._pool.connection() as connection:
-            return [self._hit(row).record for row in connection.execute(asked, (document,)).fetchall()]
+        with self.client.connection() as connection:
+            sql = self._sql
+            known = [name for name in (self.map.document, self.map.id) if self._has(name)]
+            asked = self._select(
+                sql.SQL("0"),
+                sql.SQL("ORDER BY length({0}::text), {0}").format(self._column(self.map.id)),
+                condition=sql.SQL("{}::text = %s").format(self._column(known[0])),
+            )
+            return [self._hit(row, 0.0).record for row in connection.execute(asked, (document,)).fetchall()]
 
     def fault(self, error: Exception) -> str:
-        """The kind of an error of psycopg's or of its pool's."""
-        return fault_of(error)
-
-    def close(self) -> None:
-        """Close the pool."""
-        if self._opened is not None:
-            self._opened.close(timeout=1)
+        """By the state that PostgreSQL gives its errors, or by what psycopg says of the connection."""
+        called = {kind.__name__ for kind in type(error).__mro__}
+        if "PoolClosed" in called or "PoolTimeout" in called:
+            return "missing" if "PoolClosed" in called else "connection"
+        if "Error" not in called:  # psycopg's own, of which all its errors are
+            return ""
+        state: str = getattr(error, "sqlstate", "") or ""
+        if state == "57014":
+            return "timeout"
+        if state == "53300":
+            return "rate_limit"
+        if state.startswith("28") or _PASSWORD.search(str(error)):
+            return "auth"
+        if state.startswith(("08", "57P")):
+            return "connection"
+        if state.startswith("53") or state in ("40001", "40P01"):
+            return "server"
+        if called & {"OperationalError", "InterfaceError"} and not state:
+            return "missing" if _NOWHERE.search(str(error)) else "connection"
+        return "bad_request"
 
     def _has(self, name: str) -> bool:
         return name in self._columns or name.split(".")[0] in self._columns
 
     def _shown(self) -> list[str]:
         """The fields that a passage is made of, as far as the table has them."""
-        fields = self._fields
-        return [
-            name for name in dict.fromkeys((fields.id, fields.title, fields.document, fields.text)) if self._has(name)
-        ]
+        named = (self.map.id, self.map.title, self.map.document, self.map.text)
+        return [name for name in dict.fromkeys(named) if self._has(name)]
 
-    def _expression(self, name: str) -> Composable:
-        return _column(name, self._columns)
+    def _column(self, name: str) -> Vendor:
+        """A field as an expression: a column, or a path into one of JSON."""
+        sql = self._sql
+        if name in self._columns or "." not in name:
+            return sql.Identifier(name)
+        first, *path = name.split(".")
+        return sql.SQL("({}::jsonb #>> {})").format(sql.Identifier(first), sql.Literal(path))
 
-    def _where(self, condition: Composable | None = None, *, parameters: bool = False) -> Composable:
+    def _where(self, condition: Vendor = None, *, parameters: bool = False) -> Vendor:
         """The filter and a condition. A statement with `parameters` reads percent signs as theirs."""
-        from psycopg import sql
-
-        own = self._given.filter.replace("%", "%%") if parameters else self._given.filter
-        both: list[Composable] = [sql.SQL("({})").format(sql.SQL(own))] if own else []
+        sql = self._sql
+        own = self.given.filter.replace("%", "%%") if parameters else self.given.filter
+        both = [sql.SQL("({})").format(sql.SQL(own))] if own else []
         both += [condition] if condition is not None else []
         return sql.SQL(" WHERE ") + sql.SQL(" AND ").join(both) if both else sql.SQL("")
 
-    def _select(
-        self,
-        score: Composable,
-        end: Composable,
-        *,
-        source: Composable | None = None,
-        condition: Composable | None = None,
-    ) -> Composed:
-        from psycopg import sql
-
-        shown = sql.SQL(", ").join([sql.SQL("{}::text").format(self._expression(name)) for name in self._shown()])
+    def _select(self, score: Vendor, end: Vendor, *, source: Vendor = None, condition: Vendor = None) -> Vendor:
+        sql = self._sql
+        shown = sql.SQL(", ").join([sql.SQL("{}::text").format(self._column(name)) for name in self._shown()])
         return sql.SQL("SELECT {}, {} AS score FROM {}{}{} {}").format(
-            shown, score, _named(self._given.table), source or sql.SQL(""), self._where(condition, parameters=True), end
+            shown, score, self._table(), source or sql.SQL(""), self._where(condition, parameters=True), end
         )
 
-    def _hit(self, row: TupleRow, *, distance: bool = True) -> EngineHit:
-        record = dict(zip(self._shown(), row, strict=False))
-        score = float(row[-1])
-        if distance:
-            score = 1 - score if self._metric == "cosine" else -score if self._metric == "ip" else -(score**2)
-        return EngineHit(str(record[self._fields.id]), score, record)
+    def _hit(self, row: Vendor, score: float) -> EngineHit:
+        return self.hit(dict(zip(self._shown(), row, strict=False)), score)
 
-    def _widen(self, connection: Connection[TupleRow], k: int) -> None:
-        """For one transaction, have an approximate index look at more candidates than :func:`opened_pool` says."""
-        connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (str(_candidates(self._given, k)),))
-        if self._given.filter and self._extension >= (0, 8):
+    def _score(self, distance: float) -> float:
+        if self.metric == "cosine":
+            return 1 - distance
+        return -distance if self.metric == "ip" else -(distance**2)
+
+    def _candidates(self, k: int) -> int:
+        return min(1000, max(k, self.given.breadth))
+
+    def _limit(self, connection: Vendor) -> None:
+        """No statement takes longer than the spec says."""
+        milliseconds = str(int(self.given.timeout * 1000))
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", (milliseconds,))
+
+    def _widen(self, connection: Vendor, k: int) -> None:
+        """For one transaction, have an approximate index look at more candidates than a new connection does."""
+        connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", (str(self._candidates(k)),))
+        if self.given.filter and self._extension >= (0, 8):
             connection.execute("SELECT set_config('hnsw.iterative_scan', 'strict_order', true)")
 
+    @classmethod
+    def filled(cls, spec: Spec, name: str) -> Spec:
+        """With the names of the table and of the column of words that are made."""
+        given = read_parameters(spec, PgvectorParameters, searching=False)
+        made = spec.having(table=given.table or re.sub(r"\W", "_", name).lower(), words=given.words or "words")
+        return made if given.embed else made.having(mode="text")
 
-def _candidates(given: PgvectorParameters, k: int = 0) -> int:
-    return min(1000, max(k, given.breadth))
+    def there(self) -> tuple[Sequence[str], int] | None:
+        """The table's columns, and the dimensions that its column of vectors takes."""
+        with self.client.connection() as connection:
+            columns = self._columns_of(connection)
+            if columns is None:
+                return None
+            found = connection.execute(
+                "SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s",
+                (self._table().as_string(connection), self.names["vector"]),
+            ).fetchone()
+        return columns, int(found[0]) if found else 0
 
-
-def opened_pool(address: str, given: PgvectorParameters, *, vectors: bool) -> ConnectionPool[Connection[TupleRow]]:
-    """A pool of connections, once the server has answered.
-
-    Raises:
-        UserError: psycopg or pgvector is not installed.
-        psycopg.Error: no connection; or there is no extension `vector`, where `vectors` need it.
-    """
-    try:
-        import psycopg
-        from pgvector.psycopg import register_vector
-        from psycopg_pool import ConnectionPool
-    except ImportError:
-        raise UserError("pgvector needs its clients: install ragrounds[pgvector].") from None
-
-    def configure(connection: Connection[TupleRow]) -> None:
-        """Prepare a new connection."""
-        connection.autocommit = True
-        connection.execute("SELECT set_config('statement_timeout', %s, false)", (f"{int(given.timeout * 1000)}",))
-        if vectors:
-            register_vector(connection)
-            lists = max(1, min(given.breadth // 10, 100))
+    def create(self) -> None:
+        """The table, with a column of words that PostgreSQL makes by itself."""
+        with self.client.connection() as connection:
+            sql = self._sql
+            columns = {one: sql.Identifier(name) for one, name in self.names.items()}
+            vector = sql.SQL(f", {{}} vector({self.dimensions})").format(columns["vector"])
             connection.execute(
-                "SELECT set_config('hnsw.ef_search', %s, false), set_config('ivfflat.probes', %s, false)",
-                (str(_candidates(given)), str(lists)),
-            )
-
-    with psycopg.connect(address, connect_timeout=max(2, int(_WAITING))) as first:  # its error says what is wrong
-        if vectors and first.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
-            raise EngineFault(
-                "missing", "the database has no extension `vector`: CREATE EXTENSION vector, or search by mode=text"
-            )
-    return ConnectionPool(
-        address,
-        min_size=0,
-        max_size=given.connections,
-        open=True,
-        timeout=_WAITING,
-        configure=configure,
-        kwargs={"connect_timeout": max(2, int(_WAITING)), "application_name": "ragrounds"},
-    )
-
-
-def columns_of(connection: Connection[TupleRow], table: str) -> list[str]:
-    """The columns of a table.
-
-    Raises:
-        UserError: there is no such table; names those that there are.
-    """
-    from psycopg import sql
-
-    found = connection.execute("SELECT to_regclass(%s)", (_named(table).as_string(connection),)).fetchone()
-    if found is None or found[0] is None:
-        rows = connection.execute(
-            "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname NOT IN "
-            "('pg_catalog', 'information_schema') ORDER BY 1 LIMIT 40"
-        ).fetchall()
-        known = ", ".join(str(row[0]).removeprefix("public.") for row in rows) or "none"
-        raise UserError(f"pgvector finds no table {table!r}: its tables are {known}.")
-    described = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(_named(table))).description
-    return [column.name for column in described or ()]
-
-
-_PASSWORD = re.compile(r"authentication failed|no password supplied|no pg_hba\.conf entry", re.IGNORECASE)
-_NOWHERE = re.compile(r'(database|role|user) "?[^"]*"? does not exist', re.IGNORECASE)
-
-
-def fault_of(error: Exception) -> str:
-    """The kind of an error of psycopg's, as :class:`~ragrounds.tools.external_index.EngineFault` names them."""
-    import psycopg
-    from psycopg_pool import PoolClosed, PoolTimeout
-
-    if isinstance(error, PoolTimeout):
-        return "connection"
-    if isinstance(error, PoolClosed):
-        return "missing"
-    if not isinstance(error, psycopg.Error):
-        return ""
-    state = error.sqlstate or ""
-    if state == "57014":
-        return "timeout"
-    if state == "53300":
-        return "rate_limit"
-    if state.startswith("28") or _PASSWORD.search(str(error)):
-        return "auth"
-    if state.startswith(("08", "57P")):
-        return "connection"
-    if state.startswith("53") or state in ("40001", "40P01"):
-        return "server"
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not state:
-        return "missing" if _NOWHERE.search(str(error)) else "connection"
-    return "bad_request"
-
-
-class PgvectorPush:
-    """Fills a table: see :class:`~ragrounds.tools.push.PushTarget`."""
-
-    def __init__(self, address: str, given: PgvectorParameters) -> None:
-        self._address, self._given, self._fields = address, given, given.fields
-        self._pool: ConnectionPool[Connection[TupleRow]] | None = None
-        self._dimensions = 0
-        self._metric: Metric = "cosine"
-        dotted = [name for name in (*self._names(FieldMap()), given.words) if "." in name]
-        dotted += [name for name in self._names(self._fields) if "." in name]
-        if dotted:
-            raise UserError(f"pgvector cannot make the field {dotted[0]!r}: give a column's name, without a dot.")
-
-    def begin(self, dimensions: int, metric: Metric) -> int:
-        """Make extension and table, or check the table that is there."""
-        import psycopg
-        from psycopg import sql
-
-        self._dimensions, self._metric = dimensions, metric
-        fields, table = self._fields, _named(self._given.table)
-        with psycopg.connect(self._address, connect_timeout=max(2, int(_WAITING)), autocommit=True) as first:
-            if dimensions:
-                first.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            vector = sql.SQL(f", {{}} vector({dimensions})") if dimensions else sql.SQL("")
-            made = sql.SQL(
-                "CREATE TABLE IF NOT EXISTS {table} ({id} text PRIMARY KEY, {document} text, {title} text, "
-                "{text} text NOT NULL, {words} tsvector GENERATED ALWAYS AS (to_tsvector({language}::regconfig, "
-                "coalesce({title}, '') || ' ' || {text})) STORED{vector})"
-            ).format(
-                table=table,
-                id=sql.Identifier(fields.id),
-                document=sql.Identifier(fields.document),
-                title=sql.Identifier(fields.title),
-                text=sql.Identifier(fields.text),
-                words=sql.Identifier(self._given.words),
-                language=sql.Literal(self._given.language),
-                vector=vector.format(sql.Identifier(fields.vector)) if dimensions else vector,
-            )
-            first.execute(made)
-            columns = columns_of(first, self._given.table)
-            lacking = [name for name in self._names(fields) if name not in columns]
-            if lacking:
-                raise UserError(
-                    f"The table {self._given.table!r} is there and has no column {lacking[0]!r}: its columns are "
-                    f"{', '.join(columns)}. Give the names of its fields, or push to another table."
+                sql.SQL(
+                    "CREATE TABLE IF NOT EXISTS {table} ({id} text PRIMARY KEY, {document} text, {title} text, "
+                    "{text} text NOT NULL, {words} tsvector GENERATED ALWAYS AS (to_tsvector({language}::regconfig, "
+                    "coalesce({title}, '') || ' ' || {text})) STORED{vectors})"
+                ).format(
+                    **columns, table=self._table(), words=sql.Identifier(self.given.words),
+                    language=sql.Literal(self.given.language), vectors=vector if self.dimensions else sql.SQL(""),
                 )
-            held = self._held_dimensions(first) if dimensions else 0
-            if held > 0 and held != dimensions:
-                raise UserError(
-                    f"The table {self._given.table!r} holds vectors of {held} dimensions; those of the model have "
-                    f"{dimensions}. Push to another table."
-                )
-        if self._pool is None:
-            self._pool = opened_pool(self._address, self._given, vectors=bool(dimensions))
-        return self._count()
+            )  # fmt: skip
 
     def put(self, rows: Sequence[PushRow]) -> None:
         """Copy the rows to the server, then insert or replace them, in one transaction."""
-        from psycopg import sql
-
-        names = [sql.Identifier(name) for name in self._names(self._fields)]
-        listed = sql.SQL(", ").join(names)
-        replaced = sql.SQL(", ").join([sql.SQL("{0} = excluded.{0}").format(name) for name in names[1:]])
-        fill = {"temp": sql.Identifier("ragrounds_push"), "table": _named(self._given.table), "listed": listed}
-        with self._opened().connection() as connection, connection.transaction(), connection.cursor() as cursor:
-            cursor.execute(
-                sql.SQL("CREATE TEMP TABLE {temp} ON COMMIT DROP AS SELECT {listed} FROM {table} LIMIT 0").format(
-                    **fill
-                )
-            )
+        with self.client.connection() as connection, connection.transaction(), connection.cursor() as cursor:
+            sql = self._sql
+            kept = ["id", "document", "title", "text", *(["vector"] if self.dimensions else [])]
+            names = [sql.Identifier(self.names[one]) for one in kept]
+            listed = sql.SQL(", ").join(names)
+            replaced = sql.SQL(", ").join([sql.SQL("{0} = excluded.{0}").format(name) for name in names[1:]])
+            fill = {"temp": sql.Identifier("ragrounds_push"), "table": self._table(), "listed": listed}
+            made = sql.SQL("CREATE TEMP TABLE {temp} ON COMMIT DROP AS SELECT {listed} FROM {table} LIMIT 0")
+            cursor.execute(made.format(**fill))
             with cursor.copy(sql.SQL("COPY {temp} ({listed}) FROM STDIN").format(**fill)) as copy:
                 for row in rows:
                     texts = (text.replace("\0", "\ufffd") for text in (row.id, row.document, row.title, row.text))
@@ -440,114 +359,45 @@ class PgvectorPush:
 
     def end(self) -> int:
         """Build the indexes of vectors (HNSW) and of words (GIN), and refresh the planner's figures."""
-        from psycopg import sql
-
-        table = self._given.table.split(".")[-1]
-        with self._opened().connection() as connection:
+        stem, words, vector = self.named.split(".")[-1], self.given.words, self.names["vector"]
+        with self.client.connection() as connection:
+            sql = self._sql
+            made = [(words, "gin", words, "")]
+            if 0 < self.dimensions <= _MOST_INDEXED:
+                made.append((f"{vector}_{self.metric}", "hnsw", vector, f" {_CLASSES[self.metric]}"))
             connection.execute("SET statement_timeout = 0")
             try:
-                connection.execute(
-                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin ({})").format(
-                        sql.Identifier(f"{table}_{self._given.words}"[:60]),
-                        _named(self._given.table),
-                        sql.Identifier(self._given.words),
-                    )
-                )
-                if 0 < self._dimensions <= _MOST_INDEXED:
+                for called, kind, column, operators in made:
                     connection.execute(
-                        sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw ({} {})").format(
-                            sql.Identifier(f"{table}_{self._fields.vector}_{self._metric}"[:60]),
-                            _named(self._given.table),
-                            sql.Identifier(self._fields.vector),
-                            sql.SQL(_CLASSES[self._metric]),
+                        sql.SQL(f"CREATE INDEX IF NOT EXISTS {{}} ON {{}} USING {kind} ({{}}{operators})").format(
+                            sql.Identifier(f"{stem}_{called}"[:60]), self._table(), sql.Identifier(column)
                         )
                     )
-                connection.execute(sql.SQL("ANALYZE {}").format(_named(self._given.table)))
+                connection.execute(sql.SQL("ANALYZE {}").format(self._table()))
             finally:
-                connection.execute(
-                    "SELECT set_config('statement_timeout', %s, false)", (str(int(self._given.timeout * 1000)),)
-                )
-        return self._count()
+                self._limit(connection)
+        return self.count()
 
-    def fault(self, error: Exception) -> str:
-        """As :meth:`PgvectorEngine.fault`."""
-        return fault_of(error)
-
-    def close(self) -> None:
-        """Close the pool."""
-        if self._pool is not None:
-            self._pool.close(timeout=1)
-
-    def _names(self, fields: FieldMap) -> list[str]:
-        names = [fields.id, fields.document, fields.title, fields.text]
-        return [*names, fields.vector] if self._dimensions else names
-
-    def _opened(self) -> ConnectionPool[Connection[TupleRow]]:
-        if self._pool is None:
-            raise UserError("Nothing can be pushed before the table is there.")
-        return self._pool
-
-    def _held_dimensions(self, connection: Connection[TupleRow]) -> int:
-        """The dimensions that the table's column of vectors takes; -1: any."""
-        found = connection.execute(
-            "SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s",
-            (_named(self._given.table).as_string(connection), self._fields.vector),
-        ).fetchone()
-        return int(found[0]) if found else -1
-
-    def _count(self) -> int:
-        from psycopg import sql
-
-        with self._opened().connection() as connection:
-            found = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(_named(self._given.table))).fetchone()
-        return int(found[0]) if found else 0
+    def count(self) -> int:
+        """The number of rows."""
+        with self.client.connection() as connection:
+            [held] = connection.execute(self._sql.SQL("SELECT count(*) FROM {}").format(self._table())).fetchone()
+        return int(held)
 
 
-def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
-    given = read_parameters(spec, PgvectorParameters)
-    if not given.table:
-        raise UserError("pgvector needs its table: pgvector[url=…,table=NAME].")
-    address = address_of(given, spec.name)
-    metric = "cosine" if given.mode == "text" else query_encoding(given).metric
-    return ExternalSearcher(
-        spec,
-        corpora.names or given.table,
-        given,
-        PgvectorEngine(address, given, metric),
-        secrets=secrets_in(address),
-    )
-
-
-def _pushed(spec: Spec, name: str) -> Spec:
-    """The spec with the names of the table and of the column of words that are made."""
-    given = read_parameters(spec, PgvectorParameters, searching=False)
-    table = given.table or re.sub(r"\W", "_", name).lower()
-    made = spec.having(table=table, words=given.words or "words")
-    return made if given.embed else made.having(mode="text")
-
-
-def _open_push(spec: Spec, name: str) -> PushTarget:
-    full = read_parameters(_pushed(spec, name), PgvectorParameters, searching=False)
-    return PgvectorPush(address_of(full, spec.name), full)
-
-
-PGVECTOR = Retriever(
+PGVECTOR = external_retriever(
+    PgvectorEngine,
     name="pgvector",
     summary="a table of PostgreSQL with pgvector: vectors, full text, or both",
     example="pgvector[url=postgresql://USER@HOST/DB,table=passages,embed=MODEL]",
-    open=_open,
-    parameters=external_parameters(
-        PgvectorParameters,
-        url="postgresql://USER@HOST:PORT/DATABASE, without a password: that comes from PGPASSWORD or .pgpass",
-        filter='a condition of SQL: filter="year > 2015"',
-        table="the table, or schema.table",
-        words="column of the type tsvector, for mode=text; by default made of title and text, row by row",
-        language="PostgreSQL's text search configuration",
-        breadth="candidates that an HNSW index looks at (a tenth as many lists of IVFFlat), or k where that is more",
-    ),
-    cost="a query to the server, and the embedding model once for each query",
-    extra="pgvector",
     library="psycopg_pool",
-    own_corpus=True,
-    push=PushWay(open=_open_push, searched=_pushed),
+    cost="a query to the server, and the embedding model once for each query",
+    words={
+        "url": "postgresql://USER@HOST:PORT/DATABASE, without a password: that comes from PGPASSWORD or .pgpass",
+        "filter": 'a condition of SQL: filter="year > 2015"',
+        "table": "the table, or schema.table",
+        "words": "column of the type tsvector, for mode=text; by default made of title and text, row by row",
+        "language": "PostgreSQL's text search configuration",
+        "breadth": "candidates that an HNSW index looks at (a tenth as many lists of IVFFlat), or k where that is more",
+    },
 )

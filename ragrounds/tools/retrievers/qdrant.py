@@ -14,42 +14,32 @@ the inner product, or the squared distance with a minus sign.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
-from ragrounds.errors import UserError, nearest
-from ragrounds.specs import Spec
+from ragrounds.errors import UserError
 from ragrounds.text import safe
 from ragrounds.tools.analysers import analyser
 from ragrounds.tools.embedders import Metric, Vectors
-from ragrounds.tools.engine_hits import flat_fields, hit_id, in_order, paths_in, texts_of
-from ragrounds.tools.external_index import (
+from ragrounds.tools.external_engine import (
     FUSED_DEPTH,
     EngineHit,
     EngineSample,
     ExternalEngine,
-    ExternalSearcher,
+    Vendor,
+    client_fault,
     fused_hits,
-    status_fault,
+    in_order,
+    paths_in,
 )
-from ragrounds.tools.external_parameters import (
-    ExternalParameters,
-    Record,
-    address_of,
-    external_parameters,
-    key_of,
-    read_parameters,
-    secrets_in,
-    text_of,
-)
-from ragrounds.tools.push import PushRow, PushWay
-from ragrounds.tools.retriever import Retriever, SearchedCorpora
+from ragrounds.tools.external_index import external_retriever
+from ragrounds.tools.external_parameters import ExternalParameters, Record, json_filter, text_of
+from ragrounds.tools.push import PushRow
 
 _METRICS: Mapping[str, Metric] = {"Cosine": "cosine", "Dot": "ip", "Euclid": "l2"}
 OUR_TERMS = "lucene-english"
@@ -69,176 +59,118 @@ class QdrantParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unk
     exact: bool = False
 
 
-class QdrantConnection(Protocol):
-    """Qdrant's client, as far as it is used here."""
+class QdrantEngine(ExternalEngine):
+    """One collection of Qdrant. In this process a folder has one client, which all share."""
 
-    get_collections: Callable[..., object]
-    get_collection: Callable[..., object]
-    create_collection: Callable[..., object]
-    create_payload_index: Callable[..., object]
-    query_batch_points: Callable[..., Sequence[object]]
-    scroll: Callable[..., tuple[Sequence[QdrantPoint], object]]
-    count: Callable[..., object]
-    upsert: Callable[..., object]
-    close: Callable[..., None]
-
-
-class QdrantPoint(Protocol):
-    """A point, as Qdrant gives it."""
-
-    id: object
-    payload: Mapping[str, object] | None
-    score: float
-
-
-class QdrantPlace:
-    """Where a collection is kept, and how it is reached. In this process a folder has one client, which all share."""
-
-    _local: ClassVar[dict[str, tuple[QdrantConnection, int]]] = {}
+    parameters = QdrantParameters
+    given: QdrantParameters
+    extra = "qdrant"
+    _shared: ClassVar[dict[str, tuple[Vendor, int]]] = {}
     _lock = threading.Lock()
 
-    def __init__(self, given: QdrantParameters) -> None:
-        """Look at what was given.
+    def __init__(self, given: ExternalParameters, name: str, *, filling: bool = False) -> None:
+        super().__init__(given, name, filling=filling)
+        self._json = json_filter(given.filter, name, '{"must": [{"key": "year", "match": {"value": 2015}}]}')
+        self._filter: Vendor = None
+        self._vectors: list[str] = []
+        self._using, self._sign = given.vector, 1.0
+        if filling:
+            self._using = self.names["vector"] = given.vector or "vector"
 
-        Raises:
-            UserError: no place or two were given, or a variable is not set.
-        """
-        if bool(given.path) == bool(given.url or given.url_env):
-            raise UserError(
-                "qdrant needs one place: qdrant[path=FOLDER] in this process, or qdrant[url=…] of a server."
-            )
-        self._given = given
-        self.local = bool(given.path)
-        self._where = str(Path(given.path).expanduser().resolve()) if given.path else address_of(given, "qdrant")
-        self._key = key_of(given, "qdrant")
-        self.secrets = secrets_in(self._where, self._key)
-
-    def connect(self) -> QdrantConnection:
+    def connect(self) -> Vendor:
         """A client; :meth:`release` gives it back.
 
         Raises:
-            UserError: the client is not installed, or another process holds the folder.
+            UserError: another process holds the folder.
         """
-        try:
-            from qdrant_client import QdrantClient
-        except ImportError:
-            raise UserError("qdrant needs Qdrant's client: install ragrounds[qdrant].") from None
+        from qdrant_client import QdrantClient, models
+
+        self._models: Vendor = models
         if not self.local:
-            made: QdrantConnection = QdrantClient(
-                url=self._where, api_key=self._key or None, timeout=math.ceil(self._given.timeout),
+            return QdrantClient(
+                url=self.address, api_key=self.key or None, timeout=math.ceil(self.given.timeout),
                 check_compatibility=False,
             )  # fmt: skip
-            return made
+        folder = str(Path(self.address).resolve())
         with self._lock:
-            held, users = self._local.get(self._where, (None, 0))
+            held, users = self._shared.get(folder, (None, 0))
             if held is None:
                 try:
-                    held = QdrantClient(path=self._where, force_disable_check_same_thread=True)
+                    held = QdrantClient(path=folder, force_disable_check_same_thread=True)
                 except RuntimeError as problem:
                     if "already accessed" not in str(problem):
                         raise
                     raise UserError(
-                        f"Another process has {safe(self._where, 200)!r} open: Qdrant's folder is for one at a time. "
+                        f"Another process has {safe(folder, 200)!r} open: Qdrant's folder is for one at a time. "
                         "Wait for it, or start a Qdrant server and give its url."
                     ) from None
-            self._local[self._where] = held, users + 1
+            self._shared[folder] = held, users + 1
             return held
 
-    def release(self, client: QdrantConnection) -> None:
+    def release(self, client: Vendor) -> None:
         """Give a client back; the last user of a folder closes it."""
         if not self.local:
             client.close()
             return
+        folder = str(Path(self.address).resolve())
         with self._lock:
-            held, users = self._local.get(self._where, (client, 1))
+            held, users = self._shared.get(folder, (client, 1))
             if users > 1:
-                self._local[self._where] = held, users - 1
+                self._shared[folder] = held, users - 1
             else:
-                self._local.pop(self._where, None)
+                self._shared.pop(folder, None)
                 held.close()
 
-
-class QdrantEngine(ExternalEngine):
-    """One collection of Qdrant."""
-
-    def __init__(self, given: QdrantParameters, place: QdrantPlace) -> None:
-        """Nothing is opened before the first call.
-
-        Raises:
-            UserError: the filter cannot be read, or there are no such terms.
-        """
-        self._given, self._place = given, place
-        self._fields = given.fields
-        self._opening = threading.Lock()
-        self._held: QdrantConnection | None = None
-        self._using, self._sign = given.vector, 1.0
-        self._vectors: list[str] = []
-        self._filter = _filter(given.filter)
-        named = (self._fields.id, self._fields.text, self._fields.title, self._fields.document)
-        self._read = [name for name in dict.fromkeys(named) if name]
-
-    def _client(self) -> QdrantConnection:
-        """The client, with what the collection says of its vectors read.
-
-        Raises:
-            UserError: there is no such collection: names those there are.
-        """
-        with self._opening:
-            if self._held is None:
-                client = self._place.connect()
-                try:
-                    self._look(client)
-                except BaseException:
-                    self._place.release(client)
-                    raise
-                self._held = client
-            return self._held
-
-    def _look(self, client: QdrantConnection) -> None:
-        name = self._given.collection
-        if name not in (held := _collections(client)):
-            listed = ", ".join(safe(one, 60) for one in held[:20]) or "none"
-            raise UserError(f"Qdrant has no collection {name!r}.{nearest(name, held)} Its collections: {listed}.")
-        dense = _dense(client.get_collection(name))
+    def look(self, client: Vendor) -> None:
+        """What the collection says of its vectors, and the filter as Qdrant reads it."""
+        if self._json is not None:
+            try:
+                self._filter = self._models.Filter.model_validate(self._json)
+            except ValueError as problem:
+                said = safe(" ".join(str(problem).split()), 300)
+                raise UserError(
+                    f"qdrant's filter={safe(self.given.filter, 80)!r} is none of Qdrant's: {said}."
+                ) from None
+        self.check_named(_collections(client))
+        dense = _dense(client.get_collection(self.named))
         self._vectors = list(dense)
-        if self._given.mode == "text":
+        if self.given.mode == "text":
             return
         if not self._using and len(dense) == 1:
             self._using = self._vectors[0]
         if self._using not in dense:
             listed = ", ".join(safe(one, 60) or "one without a name" for one in dense) or "none"
             raise UserError(
-                f"Qdrant's collection {name!r} has no vectors {self._using!r}: name them as vector=…. Its vectors: "
-                f"{listed}."
+                f"Qdrant's collection {self.named!r} has no vectors {self._using!r}: name them as vector=…. Its "
+                f"vectors: {listed}."
             )
-        distance = str(getattr(getattr(dense[self._using], "distance", ""), "value", ""))
+        distance = str(dense[self._using].distance.value)
         if distance not in _METRICS:
-            raise UserError(f"Qdrant's collection {name!r} compares vectors by {distance!r}, which is not read here.")
+            raise UserError(f"Qdrant's collection {self.named!r} compares by {distance!r}, which is not read here.")
         self._sign = -1.0 if _METRICS[distance] == "l2" else 1.0
 
     def fields(self) -> Sequence[str]:
         """The fields in the payload of the first points, with dots, and the names of the vectors."""
-        points, _ = self._client().scroll(self._given.collection, limit=100, with_payload=True)
+        points, _ = self.client.scroll(self.named, limit=100, with_payload=True)
         inside = (name for point in points for name in paths_in(point.payload or {}))
         # The vectors were looked for already, by the name that the spec gives them.
-        return list(dict.fromkeys([*inside, *self._vectors, self._given.vector, *([] if points else self._read)]))
+        return list(dict.fromkeys([*inside, *self._vectors, self.given.vector, *([] if points else self.read())]))
 
     def sample(self, most: int) -> EngineSample:
         """The number of points, and ids and texts of the first by Qdrant's own ids."""
-        client, fields = self._client(), self._fields
-        counted = client.count(self._given.collection, count_filter=self._filter, exact=True)
-        count = int(getattr(counted, "count", 0))
+        client = self.client
+        count = client.count(self.named, count_filter=self._filter, exact=True).count
         rows: list[tuple[str, str]] = []
         after: object = None
         while len(rows) < most:
             points, after = client.scroll(
-                self._given.collection, limit=min(256, most), offset=after, scroll_filter=self._filter,
-                with_payload=[fields.id, fields.text],
+                self.named, limit=min(256, most), offset=after, scroll_filter=self._filter,
+                with_payload=[self.map.id, self.map.text],
             )  # fmt: skip
-            rows += [(self._id(point), text_of(point.payload or {}, fields.text)) for point in points]
+            rows += [(self._id(point), text_of(point.payload or {}, self.map.text)) for point in points]
             if after is None:
                 break
-        return EngineSample(count, tuple(rows[:most]))
+        return EngineSample(int(count), tuple(rows[:most]))
 
     def by_vectors(self, vectors: Vectors, k: int) -> list[list[EngineHit]]:
         """For each vector the `k` nearest points."""
@@ -246,70 +178,106 @@ class QdrantEngine(ExternalEngine):
 
     def by_texts(self, queries: Sequence[str], k: int) -> list[list[EngineHit]]:
         """For each query the `k` best points by their sparse vectors."""
-        return self._found([(self._sparse(query), self._given.sparse) for query in queries], k)
+        return self._found([(self._sparse(query), self.given.sparse) for query in queries], k)
 
     def by_both(self, queries: Sequence[str], vectors: Vectors, k: int) -> list[list[EngineHit]]:
         """For each query the `k` best of both rankings, asked for in one request and fused by reciprocal rank."""
         asked: list[tuple[object, str]] = []
         for query, row in zip(queries, vectors, strict=True):
-            asked += [(self._sparse(query), self._given.sparse), (row.tolist(), self._using)]
+            asked += [(self._sparse(query), self.given.sparse), (row.tolist(), self._using)]
         rankings = self._found(asked, max(k, FUSED_DEPTH))
         return [fused_hits(rankings[place : place + 2], k) for place in range(0, len(rankings), 2)]
 
     def records(self, document: str) -> list[Record]:
         """The points of a document, by id."""
-        from qdrant_client import models
-
-        wanted = models.FieldCondition(key=self._fields.document, match=models.MatchValue(value=document))
-        points, _ = self._client().scroll(
-            self._given.collection, limit=10_000, scroll_filter=models.Filter(must=[wanted]), with_payload=self._read
+        client, models = self.client, self._forms
+        wanted = models.FieldCondition(key=self.map.document, match=models.MatchValue(value=document))
+        points, _ = client.scroll(
+            self.named, limit=10_000, scroll_filter=models.Filter(must=[wanted]), with_payload=self.read()
         )
         held: list[Record] = [point.payload or {} for point in points]
-        return sorted(held, key=lambda record: text_of(record, self._fields.id))
+        return sorted(held, key=lambda record: text_of(record, self.map.id))
 
     def fault(self, error: Exception) -> str:
         """By the status of the answer, or by what the client met on the way."""
-        return qdrant_fault(error)
+        called = {kind.__name__ for kind in type(error).__mro__}
+        if "ResourceExhaustedResponse" in called:
+            return "rate_limit"
+        if found := client_fault(getattr(error, "source", error)):
+            return found
+        return "bad_request" if isinstance(error, ValueError | KeyError | IndexError) else ""
 
-    def close(self) -> None:
-        """Give back the client."""
-        if self._held is not None:
-            self._place.release(self._held)
-            self._held = None
+    @property
+    def _forms(self) -> Vendor:
+        """The forms of what the client sends, which come with it."""
+        return self._models if self.client else None
 
     def _sparse(self, query: str) -> object:
-        from qdrant_client import models
-
-        if self._given.terms != OUR_TERMS:
-            return models.Document(text=query, model=self._given.terms)
+        if self.given.terms != OUR_TERMS:
+            return self._forms.Document(text=query, model=self.given.terms)
         terms = sorted(set(term_numbers(query)))
-        return models.SparseVector(indices=terms, values=[1.0] * len(terms))
+        return self._forms.SparseVector(indices=terms, values=[1.0] * len(terms))
 
     def _found(self, asked: Sequence[tuple[object, str]], k: int) -> list[list[EngineHit]]:
-        from qdrant_client import models
-
-        params = models.SearchParams(exact=True) if self._given.exact else None
+        client, models = self.client, self._forms
+        params = models.SearchParams(exact=True) if self.given.exact else None
         requests = [
             models.QueryRequest(
-                query=query, using=using or None, limit=k, filter=self._filter, with_payload=self._read, params=params
+                query=query, using=using or None, limit=k, filter=self._filter, with_payload=self.read(), params=params
             )
             for query, using in asked
         ]
-        answers = self._client().query_batch_points(self._given.collection, requests=requests)
         found = []
-        for (_, using), answer in zip(asked, answers, strict=True):
+        for (_, using), answer in zip(asked, client.query_batch_points(self.named, requests=requests), strict=True):
             l2 = using == self._using and self._sign < 0
-            points: Sequence[QdrantPoint] = getattr(answer, "points", ())
-            found.append(in_order(self._hit(point, -(point.score**2) if l2 else point.score) for point in points))
+            scored = ((point, -(point.score**2) if l2 else point.score) for point in answer.points)
+            found.append(
+                in_order(EngineHit(self._id(point), float(score), point.payload or {}) for point, score in scored)
+            )
         return found
 
-    def _id(self, point: QdrantPoint) -> str:
-        held = text_of(point.payload or {}, self._fields.id)
-        return held or str(point.id)
+    def _id(self, point: Vendor) -> str:
+        return text_of(point.payload or {}, self.map.id) or str(point.id)
 
-    def _hit(self, point: QdrantPoint, score: float) -> EngineHit:
-        record = point.payload or {}
-        return EngineHit(self._id(point) or hit_id(record, self._fields.id, self._fields.text), float(score), record)
+    def there(self) -> tuple[Sequence[str], int] | None:
+        """Payloads have any fields; the vectors by their name."""
+        if self.named not in _collections(self.client):
+            return None
+        held = _dense(self.client.get_collection(self.named)).get(self._using)
+        return list(self.names.values()), int(held.size) if held is not None else 0
+
+    def create(self) -> None:
+        """Vectors, and a sparse vector of the words."""
+        client, models = self.client, self._forms
+        distance = next(models.Distance(called) for called, one in _METRICS.items() if one == self.metric)
+        dense = {self._using: models.VectorParams(size=self.dimensions, distance=distance)} if self.dimensions else {}
+        sparse = {self.given.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+        client.create_collection(self.named, vectors_config=dense, sparse_vectors_config=sparse)
+        if not self.local:  # in this process there are none
+            client.create_payload_index(self.named, self.names["document"], models.PayloadSchemaType.KEYWORD)
+
+    def put(self, rows: Sequence[PushRow]) -> None:
+        """Insert passages, in place of those with the same id."""
+        client, models = self.client, self._forms
+        points = []
+        for row in rows:
+            weights = term_weights(f"{row.title}\n{row.text}")
+            sparse = models.SparseVector(indices=list(weights), values=list(weights.values()))
+            vectors: dict[str, object] = {self.given.sparse: sparse}
+            if row.vector is not None:
+                vectors[self._using] = row.vector.tolist()
+            # Qdrant's ids are numbers or UUIDs: the same id is the same point.
+            point = str(uuid.uuid5(uuid.NAMESPACE_URL, row.id))
+            points.append(models.PointStruct(id=point, vector=vectors, payload=self.texts_of(row)))
+        client.upsert(self.named, points=points, wait=True)
+
+    def end(self) -> int:
+        """Gives the number of points; Qdrant indexes by itself."""
+        return self.count()
+
+    def count(self) -> int:
+        """The number of points."""
+        return int(self.client.count(self.named, exact=True).count)
 
 
 def term_numbers(text: str) -> list[int]:
@@ -326,170 +294,31 @@ def term_weights(text: str) -> dict[int, float]:
     return {number: count * (K1 + 1) / (count + K1 * length) for number, count in counts.items()}
 
 
-def _filter(text: str) -> object:
-    """Qdrant's filter, of JSON; ``None``: there is none.
-
-    Raises:
-        UserError: it is no JSON. What Qdrant makes of it is told by Qdrant.
-    """
-    if not text.strip():
-        return None
-    try:
-        given = json.loads(text)
-    except ValueError as problem:
-        raise UserError(
-            f"Cannot read filter={safe(text, 80)!r} of qdrant as JSON: {problem}. Expected "
-            '{"must": [{"key": "year", "match": {"value": 2015}}]}, say.'
-        ) from None
-    try:
-        from qdrant_client import models
-    except ImportError:
-        return given
-    try:
-        return models.Filter.model_validate(given)
-    except ValueError as problem:
-        said = " ".join(str(problem).split())
-        raise UserError(f"qdrant's filter={safe(text, 80)!r} is none of Qdrant's: {safe(said, 300)}.") from None
+def _collections(client: Vendor) -> list[str]:
+    return [str(one.name) for one in client.get_collections().collections]
 
 
-def _collections(client: QdrantConnection) -> list[str]:
-    return sorted(str(one.name) for one in getattr(client.get_collections(), "collections", ()))
-
-
-def _dense(said: object) -> dict[str, object]:
+def _dense(said: Vendor) -> dict[str, Vendor]:
     """The dense vectors of a collection by name; the one without a name is called ``""``."""
-    held = getattr(getattr(getattr(said, "config", None), "params", None), "vectors", None)
-    if held is None:
-        return {}
-    return dict(held) if isinstance(held, Mapping) else {"": held}
+    held = said.config.params.vectors
+    return {} if held is None else dict(held) if isinstance(held, Mapping) else {"": held}
 
 
-def qdrant_fault(error: Exception) -> str:
-    """The kind of an error of Qdrant's client, as :class:`EngineFault` names them; empty: not known."""
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        return status_fault(status)
-    called = {kind.__name__ for kind in type(getattr(error, "source", error)).__mro__}
-    if "ResourceExhaustedResponse" in called:
-        return "rate_limit"
-    if "TimeoutException" in called or "TimeoutError" in called:
-        return "timeout"
-    if "TransportError" in called:
-        return "connection"
-    return "bad_request" if isinstance(error, ValueError | KeyError | IndexError) else ""
-
-
-class QdrantPush:
-    """Brings passages into a collection: see :class:`ragrounds.tools.push.PushTarget`."""
-
-    def __init__(self, given: QdrantParameters, place: QdrantPlace) -> None:
-        self._given, self._place = given, place
-        self._vector = given.vector or "vector"
-        self._names = flat_fields(given.fields, "qdrant")
-        self._held: QdrantConnection | None = None
-
-    def begin(self, dimensions: int, metric: Metric) -> int:
-        """Make the collection where it is not there; see :meth:`ragrounds.tools.push.PushTarget.begin`."""
-        from qdrant_client import models
-
-        client, name = self._client(), self._given.collection
-        if name not in _collections(client):
-            distance = next(models.Distance(called) for called, one in _METRICS.items() if one == metric)
-            dense = {self._vector: models.VectorParams(size=dimensions, distance=distance)} if dimensions else {}
-            sparse = {self._given.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-            client.create_collection(name, vectors_config=dense, sparse_vectors_config=sparse)
-            if not self._place.local:  # in this process there are none
-                client.create_payload_index(name, self._names["document"], models.PayloadSchemaType.KEYWORD)
-            return 0
-        held = _dense(client.get_collection(name))
-        found = getattr(held.get(self._vector), "size", None)
-        if dimensions and found != dimensions:
-            raise UserError(
-                f"Qdrant's collection {name!r} has vectors of {found or 'no'} dimensions under {self._vector!r}, these "
-                f"have {dimensions}: name another collection."
-            )
-        return self._count(client)
-
-    def put(self, rows: Sequence[PushRow]) -> None:
-        """Insert passages, in place of those with the same id."""
-        from qdrant_client import models
-
-        points = []
-        for row in rows:
-            weights = term_weights(f"{row.title}\n{row.text}")
-            sparse = models.SparseVector(indices=list(weights), values=list(weights.values()))
-            vectors: dict[str, object] = {self._given.sparse: sparse}
-            if row.vector is not None:
-                vectors[self._vector] = row.vector.tolist()
-            # Qdrant's ids are numbers or UUIDs: the same id is the same point.
-            point = str(uuid.uuid5(uuid.NAMESPACE_URL, row.id))
-            points.append(models.PointStruct(id=point, vector=vectors, payload=texts_of(row, self._names)))
-        self._client().upsert(self._given.collection, points=points, wait=True)
-
-    def end(self) -> int:
-        """Gives the number of points; Qdrant indexes by itself."""
-        return self._count(self._client())
-
-    def fault(self, error: Exception) -> str:
-        """As :meth:`QdrantEngine.fault`."""
-        return qdrant_fault(error)
-
-    def close(self) -> None:
-        """Give back the client."""
-        if self._held is not None:
-            self._place.release(self._held)
-            self._held = None
-
-    def _client(self) -> QdrantConnection:
-        if self._held is None:
-            self._held = self._place.connect()
-        return self._held
-
-    def _count(self, client: QdrantConnection) -> int:
-        return int(getattr(client.count(self._given.collection, exact=True), "count", 0))
-
-
-def _open(spec: Spec, corpora: SearchedCorpora) -> ExternalSearcher:
-    given = read_parameters(spec, QdrantParameters)
-    place = QdrantPlace(given)
-    engine = QdrantEngine(given, place)
-    return ExternalSearcher(spec, corpora.names or given.collection, given, engine, secrets=place.secrets)
-
-
-def _searched(spec: Spec, name: str) -> Spec:
-    place = spec.parameters.get("path")
-    if isinstance(place, str) and "://" in place:  # ``--to qdrant:ADDRESS`` names a folder or a server
-        spec = Spec(
-            spec.name, {**{key: value for key, value in spec.parameters.items() if key != "path"}, "url": place}
-        )
-    return spec if "collection" in spec.parameters else spec.having(collection=name)
-
-
-def _pushed(spec: Spec, name: str) -> QdrantPush:
-    given = read_parameters(_searched(spec, name), QdrantParameters, searching=False)
-    return QdrantPush(given, QdrantPlace(given))
-
-
-QDRANT = Retriever(
+QDRANT = external_retriever(
+    QdrantEngine,
     name="qdrant",
     summary="a collection of Qdrant, or of its client in this process: vectors, words (BM25), or both",
     example='qdrant[url="http://HOST:6333",collection=passages,embed=MODEL]',
-    open=_open,
-    parameters=external_parameters(
-        QdrantParameters,
-        path="folder of the client in this process, in place of a server's address",
-        collection="the collection",
-        vector="name of the vectors; by default the only ones",
-        sparse="name of the sparse vectors, for mode=text and hybrid",
-        terms="what makes sparse vectors of queries: lucene-english (as pushed), or a model such as Qdrant/bm25",
-        exact="compare with all vectors, without an index",
-        filter='Qdrant\'s filter as JSON: {"must": [{"key": "year", "range": {"gt": 2015}}]}',
-        key_env="environment variable that holds the API key",
-    ),
-    cost="a request to the server; with vectors, the model once for each query",
-    extra="qdrant",
     library="qdrant_client",
     caution="by its address tried against a stand-in alone; the form in this process is the real one",
-    own_corpus=True,
-    push=PushWay(open=_pushed, searched=_searched, address="path"),
+    words={
+        "path": "folder of the client in this process, in place of a server's address",
+        "collection": "the collection",
+        "vector": "name of the vectors; by default the only ones",
+        "sparse": "name of the sparse vectors, for mode=text and hybrid",
+        "terms": "what makes sparse vectors of queries: lucene-english (as pushed), or a model such as Qdrant/bm25",
+        "exact": "compare with all vectors, without an index",
+        "filter": 'Qdrant\'s filter as JSON: {"must": [{"key": "year", "range": {"gt": 2015}}]}',
+        "key_env": "environment variable that holds the API key",
+    },
 )
