@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from ragrounds.api.aliases import names_of
-from ragrounds.api.frame_rows import Part, Row
-from ragrounds.api.frames import MATCHES, RATINGS, Frame
+from ragrounds.api.frames import MATCHES, RATINGS, Frame, Part, Row
 from ragrounds.api.results import Result, agents_text
 from ragrounds.api.servers import ServerChanged, open_judges
 from ragrounds.api.workspace import (

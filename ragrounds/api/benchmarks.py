@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragrounds.api.frame_rows import Part, question_metadata
-from ragrounds.api.frames import QUESTIONS, Frame
+from ragrounds.api.frames import QUESTIONS, Frame, Part, question_metadata
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import chosen_settings
 

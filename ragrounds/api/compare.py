@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
 from ragrounds.api.aliases import names_of, with_agents
-from ragrounds.api.frame_rows import Part, Row
-from ragrounds.api.frames import LEDGER, Frame, FrameColumn
+from ragrounds.api.frames import LEDGER, Frame, Part, Row
 from ragrounds.api.results import ComparisonResult, Result
 from ragrounds.api.workspace import (
     Progress,
@@ -26,6 +25,7 @@ from ragrounds.api.workspace import (
     user_prices,
 )
 from ragrounds.errors import UserError
+from ragrounds.ui.columns import Column
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,10 +113,9 @@ class LedgerView(Result, frozen=True, kw_only=True):
         yield iter([[self._row(line) for line in self.ledger.lines]])
 
     def _row(self, line: LedgerLine) -> Row:
-        names = (getattr(line, name) if name in self.ledger.by else None for name in ("run", "role", "node", "model"))
-        tokens = (line.usage.input, line.usage.output) if line.usage else (None, None)
-        counts = (line.calls, line.reused, line.failed)
-        return (*names, *counts, *tokens, line.cost_paid, line.cost_uncached, line.replaced)
+        return LEDGER.cells(
+            line, **{name: None for name in ("run", "role", "node", "model") if name not in self.ledger.by}
+        )
 
 
 class AnalysedRuns(Result, frozen=True, kw_only=True):
@@ -153,13 +152,13 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
         """The table, with the columns of this analysis; a figure is followed by the ends of its interval."""
         from ragrounds.evals.compare.figures import Figure
 
-        table, columns = self.result.table, list[FrameColumn]()
+        table, columns = self.result.table, list[Column]()
         for place, name in enumerate(table.columns):
             cells = [row[place] for row in table.rows]
             words = any(isinstance(cell, str) for cell in cells)
-            columns.append(FrameColumn(name, "text" if words else "real", ""))
+            columns.append(Column(name, type="text" if words else "real"))
             if any(isinstance(cell, Figure) for cell in cells):
-                columns += [FrameColumn(f"{name} {end}", "real", "") for end in ("low", "high")]
+                columns += [Column(f"{name} {end}", type="real") for end in ("low", "high")]
         return (Frame(self.result.name, "as this analysis has it", tuple(columns)),)
 
     @contextmanager

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragrounds.api.frame_rows import Part
-from ragrounds.api.frames import ColumnType, Frame
+from ragrounds.api.frames import Frame, Part
 from ragrounds.errors import UserError
+from ragrounds.ui.columns import ColumnType
 
 if TYPE_CHECKING:
     import pandas

@@ -6,21 +6,18 @@ Every function gives parts, lists of rows; a row holds its frame's cells in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
-
-import msgspec
+from itertools import islice
 
 from ragrounds.api import frames
+from ragrounds.api.frames import Part, Row, question_metadata
+from ragrounds.evals.store.asked import AskedQuestion, asked, attempt_totals
+from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
+from ragrounds.evals.store.shown_names import kept_names
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import calls, searches_by
+from ragrounds.records import Call, Run
 
-if TYPE_CHECKING:
-    from ragrounds.evals.store.asked import AskedQuestion
-    from ragrounds.evals.store.attempt_notes import AttemptNote
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Call, Question, Run, Usage
-
-Row = tuple[object, ...]
-Part = list[Row]
-Rows = Callable[["Store", "Run"], Iterator[Part]]
+Rows = Callable[[Store, Run], Iterator[Part]]
 _PART = 2000
 
 
@@ -39,153 +36,85 @@ def rows_of(frame: frames.Frame, store: Store, runs: Sequence[Run]) -> Iterator[
 
 
 def _run_rows(store: Store, run: Run) -> Iterator[Part]:
-    from ragrounds.evals.store.asked import attempt_totals
-    from ragrounds.evals.store.shown_names import kept_names
 
     totals = attempt_totals(store, run)
     status, attempts = totals.statuses, run.count * run.epochs
     made = sum(count for name, count in status.items() if name != "not_run")
     models = dict.fromkeys(str(model) for model in dict(run.identity.get("models") or {}).values())
     yield [
-        (
-            run.id,
-            run.agent,
-            run.benchmark,
-            ", ".join(models) or None,
-            run.count,
-            run.epochs,
-            *(status.get(name, 0) for name in ("completed", "blocked", "failed", "capped", "paused")),
-            attempts - made,
-            totals.input,
-            totals.output,
-            totals.cost_paid,
-            totals.cost_uncached,
-            totals.seconds / made if made and run.origin == "replayed" else None,
-            totals.calls,
-            run.created,
-            run.origin,
-            run.fingerprint,
-            totals.retried,
-            kept_names(store.engine).get(run.id, run.agent),
-            totals.unrecorded,
+        frames.RUNS.cells(
+            run,
+            totals,
+            run=run.id,
+            models=", ".join(models) or None,
+            questions=run.count,
+            **{name: status.get(name, 0) for name in ("completed", "blocked", "failed", "capped", "paused")},
+            not_run=attempts - made,
+            input_tokens=totals.input,
+            output_tokens=totals.output,
+            seconds=totals.seconds / made if made and run.origin == "replayed" else None,
+            name=kept_names(store.engine).get(run.id, run.agent),
         )
     ]
 
 
-def _tokens(usage: Usage | None) -> tuple[int | None, ...]:
-    return (usage.input, usage.output, usage.cached, usage.reasoning) if usage else (None,) * 4
-
-
 def _attempt_rows(store: Store, run: Run) -> Iterator[Part]:
-    from ragrounds.evals.store.asked import asked
-    from ragrounds.evals.store.attempt_notes import notes_of
-
     noted = notes_of(store, [run])
     for part in asked(store, run):
-        yield [
-            (*_attempt_row(run, one), *_note_cells(noted.get((run.id, one.question.id, one.epoch), ()))) for one in part
-        ]
+        yield [_attempt_row(run, one, noted.get((run.id, one.question.id, one.epoch), ())) for one in part]
 
 
-def _note_cells(notes: Sequence[AttemptNote]) -> Row:
-    marks = " ".join(note.mark for note in notes if note.mark)
-    texts = "\n".join(f"{note.author}: {note.text}" for note in notes if note.text)
-    return marks or None, texts or None
-
-
-def _attempt_row(run: Run, one: AskedQuestion) -> Row:
-    from ragrounds.evals.store.traces import calls
-
+def _attempt_row(run: Run, one: AskedQuestion, notes: Sequence[AttemptNote]) -> Row:
     question, attempt = one.question, one.attempt
-    about = (run.id, run.agent, question.id, one.epoch, question.benchmark, question.group or None, question.kind)
+    own: dict[str, object] = {
+        **_place(run, question.id, one.epoch),
+        "gold": one.gold.answer,
+        "metadata": question_metadata(question),
+        "marks": " ".join(note.mark for note in notes if note.mark) or None,
+        "notes": "\n".join(f"{note.author}: {note.text}" for note in notes if note.text) or None,
+    }
     if attempt is None or attempt.status == "not_run":
         reason = attempt.reason or None if attempt else None
-        return (*about, one.gold.answer, "not_run", reason, *(None,) * 12, question_metadata(question), None, None)
-    return (
-        *about,
-        one.gold.answer,
-        attempt.status,
-        attempt.reason or None,
-        attempt.text,
-        *_tokens(attempt.usage),
-        attempt.cost_paid,
-        attempt.cost_uncached,
-        attempt.seconds if run.origin == "replayed" else None,
-        attempt.calls,
-        sum(call.kind == "search" for call in calls(attempt.events)),
-        attempt.at or None,
-        attempt.retry,
-        question_metadata(question),
-        attempt.choice or None,
-        attempt.unrecorded,
-    )
+        return frames.ATTEMPTS.cells(question, **own, status="not_run", reason=reason, text=None)
+    own["seconds"] = attempt.seconds if run.origin == "replayed" else None
+    own["searches"] = sum(call.kind == "search" for call in calls(attempt.events))
+    return frames.ATTEMPTS.cells(attempt, question, **own)
 
 
-def question_metadata(question: Question) -> str | None:
-    """A question's metadata as a frame has it: a JSON object; ``None``: it has none."""
-    return msgspec.json.encode(question.metadata).decode() if question.metadata else None
+def _place(run: Run, question_id: str, epoch: int) -> dict[str, object]:
+    return {"run": run.id, "agent": run.agent, "question_id": question_id, "epoch": epoch}
 
 
 def _call_rows(store: Store, run: Run) -> Iterator[Part]:
-    from ragrounds.evals.store.asked import asked
-    from ragrounds.evals.store.traces import calls
-
     for part in asked(store, run):
         yield [
-            (run.id, run.agent, one.question.id, one.epoch, number, *_call_cells(call))
+            _call_row(call, call=number, **_place(run, one.question.id, one.epoch))
             for one in part
             if one.attempt is not None
             for number, call in enumerate(calls(one.attempt.events))
         ]
 
 
-def _call_cells(call: Call) -> Row:
+def _call_row(made: Call, **own: object) -> Row:
     # A call without a reply: nothing is known of what it cost.
-    uncached = None if call.error else call.cost_uncached
-    return (
-        call.kind,
-        call.role,
-        call.node,
-        call.actor,
-        call.cached,
-        *_tokens(call.usage),
-        0.0 if call.cached and not call.error else uncached,
-        uncached,
-        call.seconds,
-        call.at or None,
-        len(call.passages) if call.kind == "search" else None,
-        len(call.faults),
-        call.error or None,
-        call.key or None,
-        call.model or None,
+    uncached = None if made.error else made.cost_uncached
+    return frames.CALLS.cells(
+        made,
+        **own,
+        cost_paid=0.0 if made.cached and not made.error else uncached,
+        cost_uncached=uncached,
+        passages=len(made.passages) if made.kind == "search" else None,
+        faults=len(made.faults),
     )
 
 
 def _score_rows(store: Store, run: Run) -> Iterator[Part]:
-    part: Part = []
-    for score in store.stream_scores(run):
-        part.append(
-            (
-                run.id,
-                run.agent,
-                score.question_id,
-                score.epoch,
-                score.scorer,
-                score.value,
-                score.answer_status,
-                score.prediction or None,
-                score.reason or None,
-            )
-        )
-        if len(part) >= _PART:
-            yield part
-            part = []
-    yield part
+    scores = store.stream_scores(run)
+    while part := [frames.SCORES.cells(score, run=run.id, agent=run.agent) for score in islice(scores, _PART)]:
+        yield part
 
 
 def _passage_rows(store: Store, run: Run) -> Iterator[Part]:
-    from ragrounds.evals.store.asked import asked
-    from ragrounds.evals.store.traces import searches_by
 
     for part in asked(store, run):
         rows: Part = []
@@ -196,28 +125,20 @@ def _passage_rows(store: Store, run: Run) -> Iterator[Part]:
             for number, search in enumerate(searches_by(store, one.attempt), 1):
                 for place, passage in enumerate(search.passages, 1):
                     rows.append(
-                        (
-                            run.id,
-                            run.agent,
-                            one.question.id,
-                            one.epoch,
-                            number,
-                            search.query,
-                            passage.rank or place,
-                            passage.id,
-                            passage.document,
-                            passage.title or None,
-                            passage.score,
-                            passage.document in gold if gold else None,
-                            passage.corpus,
-                            passage.retriever or None,
-                            passage.chunk or None,
+                        frames.PASSAGES.cells(
+                            passage,
+                            **_place(run, one.question.id, one.epoch),
+                            search=number,
+                            query=search.query,
+                            rank=passage.rank or place,
+                            gold=passage.document in gold if gold else None,
                         )
                     )
         yield rows
 
 
 def _judgement_rows(store: Store, run: Run) -> Iterator[Part]:
+    # Judges load LangGraph.
     from ragrounds.evals.judges.methods import judge_methods
     from ragrounds.evals.judges.recorded import recorded_verdicts
     from ragrounds.evals.scorers.judged import LabelMethod

@@ -7,22 +7,19 @@ A column that is here keeps its name, type, unit and meaning; new ones are added
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-ColumnType = Literal["text", "whole", "real", "truth", "time"]
-"""In pandas: ``string``, ``Int64``, ``float64`` (not known is NaN), ``boolean``, ``datetime64[us, UTC]``; in Polars:
-``String``, ``Int64``, ``Float64``, ``Boolean``, ``Datetime("us", "UTC")``."""
+from ragrounds.records import Question
+from ragrounds.ui.columns import Column
+from ragrounds.ui.comparison_columns import TOTALS
 
-
-class FrameColumn(Struct, frozen=True):
-    """A column of a frame. Any cell may be null: what is not known is null, never 0."""
-
-    name: str
-    type: ColumnType
-    words: str
-    unit: str = ""
+Row = tuple[object, ...]
+"""Cells in the order of a frame's columns."""
+Part = list[Row]
 
 
 class Frame(Struct, frozen=True):
@@ -30,36 +27,60 @@ class Frame(Struct, frozen=True):
 
     name: str
     row: str
-    columns: tuple[FrameColumn, ...]
+    columns: tuple[Column, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return tuple(column.name for column in self.columns)
 
-
-def _text(name: str, words: str) -> FrameColumn:
-    return FrameColumn(name, "text", words)
-
-
-def _whole(name: str, words: str, unit: str = "") -> FrameColumn:
-    return FrameColumn(name, "whole", words, unit)
+    def cells(self, *records: Any, **own: object) -> tuple[object, ...]:
+        """A row: each cell is the one given by its column's name, else what the column reads from the first of these
+        records that has it, else null."""
+        return tuple(own[one.name] if one.name in own else _read(one, records) for one in self.columns)
 
 
-def _real(name: str, words: str, unit: str = "") -> FrameColumn:
-    return FrameColumn(name, "real", words, unit)
+def _read(column: Column, records: Sequence[Any]) -> object:
+    first = str(column.value or column.name).partition(".")[0]
+    value = column.of(next((record for record in records if hasattr(record, first)), None))
+    return value or None if column.null else value
 
 
+def _text(name: str, words: str, value: str = "") -> Column:
+    return Column(name, value, type="text", words=words)
+
+
+def _maybe(name: str, words: str, value: str = "") -> Column:
+    """A column of texts of which an empty one is null."""
+    return Column(name, value, type="text", words=words, null=True)
+
+
+def _whole(name: str, words: str, unit: str = "", value: str = "") -> Column:
+    return Column(name, value, type="whole", words=words, unit=unit)
+
+
+def _real(name: str, words: str, unit: str = "", value: str = "") -> Column:
+    return Column(name, value, type="real", words=words, unit=unit)
+
+
+def _truth(name: str, words: str) -> Column:
+    return Column(name, type="truth", words=words)
+
+
+def _time(name: str, words: str) -> Column:
+    return Column(name, type="time", words=words, null=True)
+
+
+_TOTALS = {one.name: one for one in TOTALS if one.type}
 _RUN = _text("run", "The run's id.")
 _AGENT = _text("agent", "The agent's canonical text.")
 _NAME = _text("name", "What it is called in tables: its own name, else the agent's text.")
 _QUESTION = _text("question_id", "The question's id.")
 _EPOCH = _whole("epoch", "Which time the question was asked, from 0.")
-_TOKENS_IN = _whole("input_tokens", "Tokens given to models.", "tokens")
-_TOKENS_OUT = _whole("output_tokens", "Tokens that models wrote.", "tokens")
-_PAID = _real("cost_paid", "What was really paid: what the journal answered cost nothing.", "US dollars")
-_UNCACHED = _real("cost_uncached", "What the same would cost with an empty journal.", "US dollars")
-
+_TOKENS = (_TOTALS["input_tokens"], _TOTALS["output_tokens"])
+_COSTS = (_TOTALS["cost_paid"], _TOTALS["cost_uncached"])
+_UNCACHED = _TOTALS["cost_uncached"]
+_CALLS = _TOTALS["calls"]
 _METADATA = _text(
     "metadata",
     "What else its benchmark says of it, such as `significance_type`, as a JSON object; null: nothing.",
@@ -81,13 +102,11 @@ RUNS = Frame(
         _whole("capped", "Attempts that reached a cap of their agent."),
         _whole("paused", "Attempts whose agent asked a person."),
         _whole("not_run", "Attempts that are still to be made."),
-        _TOKENS_IN,
-        _TOKENS_OUT,
-        _PAID,
-        _UNCACHED,
+        *_TOKENS,
+        *_COSTS,
         _real("seconds", "Mean time of an attempt; null for imported runs.", "seconds"),
-        _whole("calls", "Calls of models, searches and tools."),
-        FrameColumn("created", "time", "When it was begun."),
+        _CALLS,
+        _time("created", "When it was begun."),
         _text("origin", "`replayed` or `imported`."),
         _text("fingerprint", "Hash of all that determines its results."),
         _whole("retried", "Attempts that were made again; `cost_paid` is of the earlier ones too."),
@@ -103,26 +122,24 @@ ATTEMPTS = Frame(
         _AGENT,
         _QUESTION,
         _EPOCH,
-        _text("dataset", "The question's own benchmark, such as `mirage/pubmedqa`."),
-        _text("subject", "The question's subject or specialty; null: it has none."),
+        _text("dataset", "The question's own benchmark, such as `mirage/pubmedqa`.", "benchmark"),
+        _maybe("subject", "The question's subject or specialty; null: it has none.", "group"),
         _text("kind", "`choice`, `long` or `extraction`."),
         _text("gold", "The letter of the right option, or the reference answer."),
         _text("status", "`completed`, `blocked`, `failed`, `capped`, `paused` or `not_run`."),
-        _text("reason", "Why the status is not `completed`; null: it is."),
+        _maybe("reason", "Why the status is not `completed`; null: it is."),
         _text("text", "The answer as the agent gave it; null: not run."),
-        _TOKENS_IN,
-        _TOKENS_OUT,
-        _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens"),
-        _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens"),
-        _PAID,
-        _UNCACHED,
+        *_TOKENS,
+        _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens", "usage.cached"),
+        _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens", "usage.reasoning"),
+        *_COSTS,
         _real("seconds", "Of the clock, from its first step to its last; null for imported runs.", "seconds"),
-        _whole("calls", "Calls of models, searches and tools."),
+        _CALLS,
         _whole("searches", "Of these, searches."),
-        FrameColumn("at", "time", "When it began."),
+        _time("at", "When it began."),
         _whole("retry", "Which time it was made again, from 1; 0: its first attempt; null: not run."),
         _METADATA,
-        _text("choice", "The letter of an option that the system gave apart from its text; null: it gave none."),
+        _maybe("choice", "The letter of an option that the system gave apart from its text; null: it gave none."),
         _whole("unrecorded", "Calls of a foreign system that were seen and are in no journal; null: not run."),
         _text("marks", "Readers' marks, with spaces between them; null: none."),
         _text("notes", "Readers' notes, a line each: `author: text`; null: none."),
@@ -141,20 +158,18 @@ CALLS = Frame(
         _text("role", "Whose cost it is: `answering`, `reading`, `querying`, `searching`, `judging` …"),
         _text("node", "The graph's node that made it."),
         _text("actor", "The model's or the searcher's canonical text."),
-        FrameColumn("cached", "truth", "Whether the journal answered it."),
-        _TOKENS_IN,
-        _TOKENS_OUT,
-        _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens"),
-        _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens"),
-        _PAID,
-        _UNCACHED,
+        _truth("cached", "Whether the journal answered it."),
+        *_TOKENS,
+        _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens", "usage.cached"),
+        _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens", "usage.reasoning"),
+        *_COSTS,
         _real("seconds", "How long it took, tries and waiting included.", "seconds"),
-        FrameColumn("at", "time", "When it began."),
+        _time("at", "When it began."),
         _whole("passages", "Passages that a search returned; null: no search."),
         _whole("faults", "Tries that gave no reply."),
-        _text("error", "Why it gave no reply at all; null: it gave one."),
-        _text("key", "Its key in the journal."),
-        _text("answered_by", "The model that the reply names; null: it names none."),
+        _maybe("error", "Why it gave no reply at all; null: it gave one."),
+        _maybe("key", "Its key in the journal."),
+        _maybe("answered_by", "The model that the reply names; null: it names none.", "model"),
     ),
 )
 SCORES = Frame(
@@ -168,8 +183,8 @@ SCORES = Frame(
         _text("scorer", "The scorer's name."),
         _real("value", "The score; null: missing (a judge that failed).", "the scorer's"),
         _text("answer_status", "`answered`, `abstained`, `refused`, `unreadable` or `empty`."),
-        _text("prediction", "The letter or the parsed answer that the scorer went by; null: none."),
-        _text("reason", "What the scorer says of it; null: nothing."),
+        _maybe("prediction", "The letter or the parsed answer that the scorer went by; null: none."),
+        _maybe("reason", "What the scorer says of it; null: nothing."),
     ),
 )
 PASSAGES = Frame(
@@ -183,14 +198,14 @@ PASSAGES = Frame(
         _whole("search", "The search's place among the attempt's searches, from 1."),
         _text("query", "What was searched for."),
         _whole("rank", "From 1, best first."),
-        _text("passage", "The passage's id."),
+        _text("passage", "The passage's id.", "id"),
         _text("document", "The id of its document."),
-        _text("title", "The document's title; null: it has none."),
+        _maybe("title", "The document's title; null: it has none."),
         _real("score", "The retriever's score.", "the retriever's"),
-        FrameColumn("gold", "truth", "Whether the document holds the answer; null: the benchmark does not say."),
+        _truth("gold", "Whether the document holds the answer; null: the benchmark does not say."),
         _text("corpus", "Where it was found."),
-        _text("retriever", "By what."),
-        _text("chunk", "Of a whole document: the id of the chunk that it was found by; null: the passage was found."),
+        _maybe("retriever", "By what."),
+        _maybe("chunk", "Of a whole document: the id of the chunk that it was found by; null: the passage was found."),
     ),
 )
 JUDGEMENTS = Frame(
@@ -207,6 +222,8 @@ JUDGEMENTS = Frame(
         _text("verdict", "The label; null: it was asked and gave none."),
     ),
 )
+_FIRST = ("calls", "input_tokens", "output_tokens", "cost_paid", "cost_uncached", "seconds")
+"""Totals that stand before the columns that came later."""
 FIGURES = Frame(
     "figures",
     "a run under one scorer: those that tables show come first, then the others that `pairs` has too",
@@ -214,7 +231,7 @@ FIGURES = Frame(
         _RUN,
         _AGENT,
         _text("scorer", "The scorer's name."),
-        FrameColumn("headline", "truth", "Whether it is the headline scorer of the benchmark, or was asked for."),
+        _truth("headline", "Whether it is the headline scorer of the benchmark, or was asked for."),
         _real("value", "The score: of several datasets their unweighted mean.", "the scorer's; a share, not percent"),
         _real("error", "The ± of MIRAGE's tables, sqrt(p(1-p)/n); no interval.", "as value"),
         _real("low", "Lower end of the 95 % interval; null: too few questions for one.", "as value"),
@@ -222,15 +239,10 @@ FIGURES = Frame(
         _real("best", "The value if every open attempt (failed, capped, not run) had the best score.", "as value"),
         _whole("n", "Questions with a score."),
         _whole("missing", "Questions whose score is missing."),
-        _whole("calls", "Calls of models, searches and tools."),
-        _TOKENS_IN,
-        _TOKENS_OUT,
-        _PAID,
-        _UNCACHED,
-        _real("seconds", "Mean time of an attempt.", "seconds"),
+        *(one for name, one in _TOTALS.items() if name in _FIRST),
         _real("pooled", "The mean over all questions alike, whatever dataset they are of.", "as value"),
         _NAME,
-        _real("cost_judging", "What was paid for judges of its answers; it is in no other column.", "US dollars"),
+        *(one for name, one in _TOTALS.items() if name not in _FIRST),
     ),
 )
 PAIRS = Frame(
@@ -258,11 +270,11 @@ CLASSES = Frame(
     "classes",
     "a class (a type of relation) in one dataset, of one run, under a scorer that counts",
     (
-        _text("run", "The run's id."),
+        _RUN,
         _text("agent", "The agent's text."),
         _text("scorer", "The scorer's name."),
         _text("dataset", "The dataset."),
-        _text("class", "The class; empty: all together."),
+        _text("class", "The class; empty: all together.", "name"),
         _real("wanted", "How many there are to find, the mean over epochs.", "triplets"),
         _real("given", "How many the answers give, likewise.", "triplets"),
         _real("right", "How many of these are right, likewise.", "triplets"),
@@ -370,10 +382,8 @@ LEDGER = Frame(
         _whole("calls", "Calls."),
         _whole("reused", "Of these, answered from the journal."),
         _whole("failed", "Of these, without a reply."),
-        _TOKENS_IN,
-        _TOKENS_OUT,
-        _PAID,
-        _UNCACHED,
+        *_TOKENS,
+        *_COSTS,
         _whole("replaced", "Of the calls, those of attempts made again: in all figures but the uncached cost."),
     ),
 )
@@ -387,12 +397,12 @@ GRID = Frame(
         _RUN,
         _AGENT,
         _NAME,
-        _real("score", "Mean score of its epochs; null: none has one."),
+        _real("score", "Mean score of its epochs; null: none has one.", value="value"),
         _whole("right", "Epochs with full marks."),
         _whole("scored", "Epochs with a score."),
         _whole("epochs", "How often the question is asked."),
         _text("outcome", "How it ended, the most telling of its epochs: `answered`, `failed` …, `not_run`."),
-        _UNCACHED,
+        replace(_UNCACHED, value="cost"),
     ),
 )
 QUESTIONS = Frame(
@@ -420,6 +430,11 @@ FRAMES: tuple[Frame, ...] = (
 """All frames, those of stored runs first."""
 OF_RUNS: tuple[Frame, ...] = (ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, RUNS)
 """What every result that stands for stored runs gives."""
+
+
+def question_metadata(question: Question) -> str | None:
+    """A question's metadata as a frame has it: a JSON object; ``None``: it has none."""
+    return msgspec.json.encode(question.metadata).decode() if question.metadata else None
 
 
 def columns_table(frames: Sequence[Frame] = FRAMES) -> str:

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from ragrounds.api.frame_rows import Part, Row
-from ragrounds.api.frames import GRID, Frame
+from ragrounds.api.frames import GRID, Frame, Part, Row
 from ragrounds.api.results import Result
 from ragrounds.api.trace import AttemptQuery, listed_where, opened_pages
 from ragrounds.api.workspace import chosen_settings, one_of
@@ -58,20 +57,7 @@ class QuestionGrid(Result, frozen=True, kw_only=True):
     def _rows(self) -> Iterator[Row]:
         for question in self.table.rows:
             for agent, cell in zip(self.table.agents, question.cells, strict=True):
-                yield (
-                    question.id,
-                    question.group,
-                    question.disagreement,
-                    agent.run,
-                    agent.agent,
-                    agent.name,
-                    cell.value,
-                    cell.right,
-                    cell.scored,
-                    cell.epochs,
-                    cell.outcome,
-                    cell.cost,
-                )
+                yield GRID.cells(cell, agent, question, question_id=question.id, subject=question.group)
 
 
 def grid(

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ragrounds.api.frame_rows import Part, Row, rows_of
-from ragrounds.api.frames import CLASSES, FIGURES, OF_RUNS, PAIRS, Frame
+from ragrounds.api.frames import CLASSES, FIGURES, OF_RUNS, PAIRS, Frame, Part, Row
 from ragrounds.api.workspace import opened_runs
 from ragrounds.errors import UserError, nearest
 
@@ -171,6 +170,8 @@ class RunsResult(Result, frozen=True, kw_only=True):
         if own is not None:
             yield iter(own)
             return
+        from ragrounds.api.frame_rows import rows_of  # reads the store
+
         with opened_runs(self.ids, self.settings) as (store, runs):
             yield rows_of(frame, store, runs)
 
@@ -251,77 +252,23 @@ def _figure_rows(comparison: Comparison) -> Iterator[Row]:
             continue
         seen.add(table.scorer)
         for line in table.lines:
-            row, whole = totals[line.run], line.overall
-            yield (
-                line.run,
-                line.agent,
-                table.scorer,
-                headline,
-                whole.value,
-                whole.error,
-                whole.low,
-                whole.high,
-                whole.best,
-                whole.n,
-                whole.missing,
-                row.calls,
-                row.usage.input if row.usage else None,
-                row.usage.output if row.usage else None,
-                row.cost_paid,
-                row.cost_uncached,
-                row.seconds,
-                whole.pooled,
-                row.name or row.agent,
-                row.cost_judging,
-            )
+            row = totals[line.run]
+            yield FIGURES.cells(line.overall, row, scorer=table.scorer, headline=headline, name=row.name or row.agent)
 
 
 def _pair_rows(comparison: Comparison) -> Iterator[Row]:
     names = {row.run: row.name or row.agent for row in comparison.rows}
     for table in comparison.tables:
         for pair in table.pairs:
-            tests = pair.tests
-            yield (
-                table.scorer,
-                pair.first,
-                pair.second,
-                tests.difference,
-                tests.low,
-                tests.high,
-                tests.n,
-                tests.first_only,
-                tests.second_only,
-                tests.p_mcnemar,
-                pair.p_holm,
-                tests.p_always,
-                tests.mde,
-                names[pair.first],
-                names[pair.second],
-            )
+            called = {"first_name": names[pair.first], "second_name": names[pair.second]}
+            yield PAIRS.cells(pair, pair.tests, scorer=table.scorer, **called)
 
 
 def _class_rows(comparison: Comparison) -> Iterator[Row]:
     agents = {row.run: row.agent for row in comparison.rows}
     for table in comparison.tables:
         for one in table.classes:
-            yield (
-                one.run,
-                agents[one.run],
-                table.scorer,
-                one.dataset,
-                one.name,
-                one.wanted,
-                one.given,
-                one.right,
-                one.precision,
-                one.recall,
-                one.f1,
-                one.low,
-                one.high,
-                one.difference,
-                one.difference_low,
-                one.difference_high,
-            )
+            yield CLASSES.cells(one, agent=agents[one.run], scorer=table.scorer)
 
 
 def agents_text(agents: Sequence[str]) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.api.frame_rows import Part
-from ragrounds.api.frames import MEASURES, QUERIES, Frame
+from ragrounds.api.frames import MEASURES, QUERIES, Frame, Part
 from ragrounds.api.results import Result
 from ragrounds.api.retrieve import RetrievalRequest, RetrievalResult, measure_rows, paths, query_rows, retrieve_set
 from ragrounds.api.workspace import Progress, chosen_settings, texts

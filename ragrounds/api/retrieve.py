@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from msgspec import Struct
 
-from ragrounds.api.frame_rows import Part, Row
-from ragrounds.api.frames import MEASURES, QUERIES, Frame
+from ragrounds.api.frames import MEASURES, QUERIES, Frame, Part, Row
 from ragrounds.api.results import Result
 from ragrounds.api.servers import ServerChanged, met_retrievers, met_servers, server_defaults
 from ragrounds.api.workspace import (

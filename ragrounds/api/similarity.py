@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragrounds.api.frame_rows import Part
-from ragrounds.api.frames import MEASURES, Frame
+from ragrounds.api.frames import MEASURES, Frame, Part
 from ragrounds.api.results import Result
 from ragrounds.api.retrieve import Entry
 from ragrounds.api.workspace import texts

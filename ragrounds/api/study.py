@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from ragrounds.api.frame_rows import Part, Row
-from ragrounds.api.frames import STUDY_CELLS, Frame
+from ragrounds.api.frames import STUDY_CELLS, Frame, Part, Row
 from ragrounds.api.imported_cells import Imported, recorded_rows
 from ragrounds.api.results import Result
 from ragrounds.api.servers import ServerChanged
@@ -121,11 +120,7 @@ def _of_analysis(found: AnalysisResult) -> Picture:
 
 
 def _cell_row(table: StudyTable, cell: TableCell) -> Row:
-    figures = (cell.value, cell.low, cell.high, cell.spread, cell.n, cell.missing, cell.failed)
-    published = (cell.published, cell.published_spread, cell.deviation)
-    against = (cell.difference, cell.difference_low, cell.difference_high)
-    said = (cell.state, cell.why, ", ".join(cell.runs))
-    return (table.study, cell.row, cell.column, cell.measure, *figures, *published, *against, *said)
+    return STUDY_CELLS.cells(cell, study=table.study, runs=", ".join(cell.runs))
 
 
 def study(

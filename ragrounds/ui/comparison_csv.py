@@ -12,6 +12,7 @@ from ragrounds.evals.compare.figures import Figure, PairedFigure
 from ragrounds.evals.compare.frontier import Frontier, Range
 from ragrounds.files import guarded
 from ragrounds.text import safe
+from ragrounds.ui.comparison_columns import TOTALS
 
 COLUMNS = (
     *("figure", "scorer", "run", "agent", "against", "part", "n", "missing", "value", "error", "low", "high", "best"),
@@ -118,14 +119,6 @@ def _range(figure: str, run: str, found: Range, frontier: Frontier) -> Row:
 
 def _totals(comparison: Comparison) -> Iterator[Row]:
     for row in comparison.rows:
-        totals = {
-            "calls": row.calls,
-            "input tokens": row.usage.input if row.usage else None,
-            "output tokens": row.usage.output if row.usage else None,
-            "cost_paid": row.cost_paid,
-            "cost_uncached": row.cost_uncached,
-            **({"cost_judging": row.cost_judging} if row.judging_calls else {}),
-            "seconds a question": row.seconds,
-        }
-        for measure, value in totals.items():
-            yield {"figure": "total", "run": row.run, "agent": row.agent, "measure": measure, "value": value}
+        for one in TOTALS:
+            if one.csv and (not one.where or getattr(row, one.where)):
+                yield {"figure": "total", "run": row.run, "agent": row.agent, "measure": one.csv, "value": one.of(row)}

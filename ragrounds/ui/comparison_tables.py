@@ -8,31 +8,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
+from ragrounds.evals.compare.class_figures import ClassFigure
+from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
 from ragrounds.evals.compare.conclusions import conclusions
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.average_words import average_lines
+from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.comparison_columns import TOTALS
 from ragrounds.ui.comparison_verdict import verdict_lines
 from ragrounds.ui.corpus_versions import corpora_apart
 from ragrounds.ui.frontier import frontier_tables, left_out
-from ragrounds.ui.tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import (
     TOO_FEW,
     UNKNOWN,
-    dollars,
-    duration,
     figure_text,
     in_scale,
     p_value,
     percent,
     points,
     safe,
-    tokens,
 )
 
 _LISTED = 15
@@ -125,6 +126,11 @@ def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Co
             console.print(Text(left), soft_wrap=True)
 
 
+def _who(numbers: Mapping[str, str], names: Mapping[str, str]) -> tuple[Column, Column]:
+    """The columns that name a run of a row: its number and what it is called."""
+    return Column("#", lambda row: numbers[row.run]), words("agent", lambda row: names[row.run])
+
+
 def score_table(
     table: ScorerTable,
     numbers: Mapping[str, str],
@@ -133,61 +139,84 @@ def score_table(
 ) -> TextTable:
     """Every dataset, the average over them (the figure, with its interval) and over all questions (pooled), what the
     open attempts could still make of it; then the overall figures of the scorers beside the headline."""
-    datasets = list(table.lines[0].datasets)
-    averages = ["average", "pooled"] if len(datasets) > 1 else []
-    open_ = ["at best"] if any(_is_open(line.overall) for line in table.lines) else []
-    names = [*(safe(name.rpartition("/")[2]) for name in datasets), *averages, "95 %", "n", *open_]
-    others = {other.scorer: {line.run: line.overall for line in other.lines} for other in beside}
-    rows = []
-    for line in table.lines:
-        whole = line.overall
-        cells = [with_error(line.datasets[name], table.unit, bool(averages)) for name in datasets]
-        cells += [with_error(whole, table.unit, False), in_scale(whole.pooled, table.unit)] if averages else []
-        cells += [interval(whole, table.unit)]
-        cells.append(f"{whole.n:,}" + (f" ({whole.missing:,} missing)" if whole.missing else ""))
-        cells += [in_scale(whole.best, table.unit)] if open_ else []
-        cells += [in_scale(others[other.scorer][line.run].value, other.unit) for other in beside]
-        rows.append((numbers[line.run], agents[line.run], *cells))
-    headings = [other.scorer if other.unit == table.unit else f"{other.scorer} ({other.unit})" for other in beside]
-    lower = ", lower is better" if table.direction == "lower" else ""
-    plain = any("±" in cell for row in rows for cell in row[2:])
-    named = "; ±: MIRAGE's sqrt(p(1-p)/n), no interval" if plain else ""
-    return TextTable(
-        key="scores",
+    unit, datasets = table.unit, list(table.lines[0].datasets)
+    averaged = len(datasets) > 1
+    others = {other.scorer: {line.run: line.overall.value for line in other.lines} for other in beside}
+
+    def dataset(name: str) -> Column:
+        """The column of a dataset's figures."""
+        return Column(safe(name.rpartition("/")[2]), lambda line: with_error(line.datasets[name], unit, averaged))
+
+    def other(one: ScorerTable) -> Column:
+        """The column of a scorer beside the headline."""
+        heading = one.scorer if one.unit == unit else f"{one.scorer} ({one.unit})"
+        return Column(heading, lambda line: in_scale(others[one.scorer][line.run], one.unit))
+
+    def scored(line: RunFigures) -> str:
+        """How many questions have a score, and how many have none."""
+        return f"{line.overall.n:,}" + (f" ({line.overall.missing:,} missing)" if line.overall.missing else "")
+
+    made = table_of(
+        "scores",
+        table.lines,
+        (
+            *_who(numbers, agents),
+            *map(dataset, datasets),
+            Column("average", lambda line: with_error(line.overall, unit, False)) if averaged else None,
+            Column("pooled", lambda line: in_scale(line.overall.pooled, unit)) if averaged else None,
+            Column("95 %", lambda line: interval(line.overall, unit)),
+            Column("n", scored),
+            Column("at best", lambda line: in_scale(line.overall.best, unit))
+            if any(_is_open(line.overall) for line in table.lines)
+            else None,
+            *map(other, beside),
+        ),
         scorer=table.scorer,
-        title=f"{table.scorer}, {table.unit}{lower}",
-        about=f"{described(table.scorer).summary}{named}",
-        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in (*names, *headings))),
-        rows=tuple(rows),
+        title=f"{table.scorer}, {unit}{', lower is better' if table.direction == 'lower' else ''}",
     )
+    plain = any("±" in cell for row in made.rows for cell in row[2:])
+    named = "; ±: MIRAGE's sqrt(p(1-p)/n), no interval" if plain else ""
+    return replace(made, about=f"{described(table.scorer).summary}{named}")
 
 
 def class_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
     """Precision, recall and F1 by class, of several runs also against the first."""
-    several = len({one.dataset for one in table.classes}) > 1
     against = len(table.lines) > 1
     first = labels[table.lines[0].run]
-    names = ["to find", "given", "right", "precision", "recall", "F1", "95 %"]
-    names += [f"F1 - {first}", "95 %"] if against else []
-    rows = []
-    for one in table.classes:
-        whole = Figure(value=one.f1, n=0, missing=0, low=one.low, high=one.high)
-        cells = [*map(_amount, (one.wanted, one.given, one.right)), percent(one.precision), percent(one.recall)]
-        cells += [percent(one.f1), interval(whole)]
-        if against:
-            tests = PairedFigure(difference=one.difference, low=one.difference_low, high=one.difference_high, n=0)
-            # The first run stands against nothing.
-            cells += [points(one.difference), difference_interval(tests)] if one.difference is not None else ["", ""]
-        dataset = [safe(one.dataset.rpartition("/")[2])] if several else []
-        rows.append((*dataset, safe(one.name) or "all", labels[one.run], *cells))
-    leading = [*(["dataset"] if several else []), "type"]
-    return TextTable(
-        key="classes",
+
+    def ends(one: ClassFigure) -> str:
+        """The interval of an F1."""
+        return interval(Figure(value=one.f1, n=0, missing=0, low=one.low, high=one.high))
+
+    def apart(one: ClassFigure) -> str:
+        """The interval of the difference from the first run, which stands against nothing."""
+        tests = PairedFigure(difference=one.difference, low=one.difference_low, high=one.difference_high, n=0)
+        return difference_interval(tests) if one.difference is not None else ""
+
+    return table_of(
+        "classes",
+        table.classes,
+        (
+            words("dataset", lambda one: safe(one.dataset.rpartition("/")[2]))
+            if len({one.dataset for one in table.classes}) > 1
+            else None,
+            words("type", lambda one: safe(one.name) or "all"),
+            Column("#", lambda one: labels[one.run]),
+            Column("wanted", text=_amount, heading="to find"),
+            Column("given", text=_amount),
+            Column("right", text=_amount),
+            Column("precision", text=percent),
+            Column("recall", text=percent),
+            Column("f1", text=percent, heading="F1"),
+            Column("95 %", ends),
+            Column(f"F1 - {first}", lambda one: "" if one.difference is None else points(one.difference))
+            if against
+            else None,
+            Column("95 %", apart) if against else None,
+        ),
         scorer=table.scorer,
         title=f"{table.scorer} by type, percent",
         about="to find, given, right: triplets",
-        columns=(*(Column(name, right=False) for name in leading), Column("#"), *(Column(name) for name in names)),
-        rows=tuple(rows),
     )
 
 
@@ -200,78 +229,59 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     """How attempts ended, and what they took."""
     counted = comparison.outcomes(scorers)
     used = [name for name in OUTCOMES if any(counts[name] for counts in counted.values())]
-    retried = any(row.retried for row in comparison.rows)
     judged = any(row.judging_calls for row in comparison.rows)
-    unseen = any(row.unrecorded for row in comparison.rows)
-    names = [
-        *(name.replace("_", " ") for name in used),
-        *(["retried"] if retried else []),
-        "calls",
-        *(["not recorded"] if unseen else []),
-        "in",
-        "out",
-        "paid",
-        "uncached",
-        *(["judging"] if judged else []),
-        "time",
-    ]
-    numbers, agents = numbered(comparison), agent_names(comparison)
     told = legend(name for name in used if name in OPEN | {"blocked", "empty"})
-    return TextTable(
-        key="outcomes",
+
+    def outcome(name: str) -> Column:
+        """The column of an outcome's attempts."""
+        return Column(name.replace("_", " "), lambda row: counted.get(row.run, Counter())[name])
+
+    return table_of(
+        "outcomes",
+        comparison.rows,
+        (*_who(numbered(comparison), agent_names(comparison)), *map(outcome, used), *TOTALS),
         title="outcomes and cost",
         about="in, out: tokens; paid: really paid; uncached: with an empty journal; "
         + ("judging: paid for judges of these answers, in no other column; " if judged else "")
         + "time: a question"
         + (f"; {told}" if told else ""),
-        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
-        rows=tuple(
-            (
-                numbers[row.run],
-                agents[row.run],
-                *(f"{counted.get(row.run, Counter())[name]:,}" for name in used),
-                *([f"{row.retried:,}"] if retried else []),
-                *_took(row, judged, unseen),
-            )
-            for row in comparison.rows
-        ),
     )
 
 
 def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
     """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
-    unit = "percentage points" if table.unit == "percent" else table.unit
-    corrected = len(table.pairs) > 1
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
     watched = any(pair.tests.draws is not None for pair in table.pairs)
-    tested = ["only 2nd right", "only 1st right", "McNemar p", *(["Holm p"] if corrected else []), "MDE"]
-    names = ["difference", "95 %", *(tested if binary else []), *(["always-valid p", "draws"] if watched else [])]
-    rows = []
-    for pair in table.pairs:
-        tests = pair.tests
-        cells = [_difference(tests.difference, table.unit), difference_interval(tests, table.unit)]
-        if binary:
-            cells += [_count(tests.second_only), _count(tests.first_only), p_value(tests.p_mcnemar)]
-            cells += [p_value(pair.p_holm)] if corrected else []
-            cells.append(TOO_FEW if _undetectable(tests) else percent(tests.mde, 1))
-        cells += [p_value(tests.p_always), _count(tests.draws)] if watched else []
-        rows.append((f"{labels[pair.second]} - {labels[pair.first]}", *cells))
-    return TextTable(
-        key="pairs",
-        scorer=table.scorer,
-        title=f"paired differences under {table.scorer}, {unit}",
-        about="; ".join(
-            [
-                *(["with an always-valid p, 95 % is a confidence sequence"] if watched else []),
-                *([_UNDETECTABLE] if any(_undetectable(pair.tests) for pair in table.pairs) else []),
-            ]
+    tested = (
+        Column("only 2nd right", "tests.second_only"),
+        Column("only 1st right", "tests.first_only"),
+        Column("McNemar p", "tests.p_mcnemar", p_value),
+        Column("Holm p", "p_holm", p_value) if len(table.pairs) > 1 else None,
+        Column("MDE", lambda pair: TOO_FEW if _undetectable(pair.tests) else percent(pair.tests.mde, 1)),
+    )
+    sequential = Column("always-valid p", "tests.p_always", p_value), Column("draws", "tests.draws")
+    about = ["with an always-valid p, 95 % is a confidence sequence"] if watched else []
+    if any(_undetectable(pair.tests) for pair in table.pairs):
+        about.append(f"MDE {TOO_FEW}: too few questions differ to show any difference reliably")
+    return table_of(
+        "pairs",
+        table.pairs,
+        (
+            words("2nd - 1st", lambda pair: f"{labels[pair.second]} - {labels[pair.first]}"),
+            Column("difference", lambda pair: _difference(pair.tests.difference, table.unit)),
+            Column("95 %", lambda pair: difference_interval(pair.tests, table.unit)),
+            *(tested if binary else ()),
+            *(sequential if watched else ()),
         ),
-        columns=(Column("2nd - 1st", right=False), *(Column(name) for name in names)),
-        rows=tuple(rows),
+        scorer=table.scorer,
+        title=_paired(table),
+        about="; ".join(about),
     )
 
 
-_UNDETECTABLE = f"MDE {TOO_FEW}: too few questions differ to show any difference reliably"
+def _paired(table: ScorerTable) -> str:
+    unit = "percentage points" if table.unit == "percent" else table.unit
+    return f"paired differences under {table.scorer}, {unit}"
 
 
 def _undetectable(tests: PairedFigure) -> bool:
@@ -284,29 +294,28 @@ def difference_matrix(table: ScorerTable, numbers: Mapping[str, str], names: Map
     them."""
     carried = {frozenset((one.better, one.worse)) for one in conclusions(table)}
     found = {(pair.first, pair.second): pair.tests.difference for pair in table.pairs}
-    runs = [line.run for line in table.lines]
 
-    def _cell(run: str, other: str) -> str:
-        if run == other:
-            return "·"
-        value = found.get((other, run))
-        opposite = found.get((run, other))
-        value = -opposite if value is None and opposite is not None else value
-        return _difference(value, table.unit, 1) + ("*" if frozenset((run, other)) in carried else "")
+    def against(other: str) -> Column:
+        """The column of what runs are more than another."""
 
-    unit = "percentage points" if table.unit == "percent" else table.unit
-    return TextTable(
-        key="pairs",
+        def cell(line: RunFigures) -> str:
+            """How much more a run is."""
+            if line.run == other:
+                return "·"
+            value, opposite = found.get((other, line.run)), found.get((line.run, other))
+            value = -opposite if value is None and opposite is not None else value
+            return _difference(value, table.unit, 1) + ("*" if frozenset((line.run, other)) in carried else "")
+
+        return Column(f"#{numbers[other]}", cell)
+
+    return table_of(
+        "pairs",
+        table.lines,
+        (*_who(numbers, names), *(against(line.run) for line in table.lines)),
         scorer=table.scorer,
-        title=f"paired differences under {table.scorer}, {unit}",
+        title=_paired(table),
         about=f"line minus column; *: the tests tell the two apart, corrected over {len(table.pairs):,} pairs; "
         "intervals and p of each pair: --csv, --markdown, --baseline RUN",
-        columns=(
-            Column("#"),
-            Column("agent", right=False),
-            *(Column(f"#{numbers[run]}") for run in runs),
-        ),
-        rows=tuple((numbers[run], names[run], *(_cell(run, other) for other in runs)) for run in runs),
         turns=False,
     )
 
@@ -317,24 +326,20 @@ def _every_pair(runs: int) -> int:
 
 def group_table(table: ScorerTable, grouped: GroupTable, labels: Mapping[str, str]) -> TextTable:
     """The figures of each group of questions; with two runs also their difference."""
-    two = len(table.lines) == 2
-    names = ["n", *(labels[line.run] for line in table.lines)]
-    names += [f"{labels[table.lines[1].run]} - {labels[table.lines[0].run]}", "95 %", "Holm p"] if two else []
-    rows = []
-    for group in grouped.groups:
-        cells = [with_error(group.figures[line.run], table.unit) for line in table.lines]
-        if two:
-            tests = group.pairs[0].tests
-            cells += [_difference(tests.difference, table.unit), difference_interval(tests, table.unit)]
-            cells.append(p_value(group.pairs[0].p_holm))
-        rows.append((safe(group.name), f"{group.questions:,}", *cells))
-    return TextTable(
-        key="group",
-        scorer=table.scorer,
-        title=f"{table.scorer} by {safe(grouped.by)}, {table.unit}",
-        columns=(Column(safe(grouped.by), right=False), *(Column(name) for name in names)),
-        rows=tuple(rows),
-    )
+    runs = [line.run for line in table.lines]
+    columns = [words(safe(grouped.by), lambda group: safe(group.name)), Column("n", "questions")]
+    columns += [Column(labels[run], lambda group, run=run: with_error(group.figures[run], table.unit)) for run in runs]  # type: ignore[misc]
+    if len(runs) == 2:
+        columns += [
+            Column(
+                f"{labels[runs[1]]} - {labels[runs[0]]}",
+                lambda group: _difference(group.pairs[0].tests.difference, table.unit),
+            ),
+            Column("95 %", lambda group: difference_interval(group.pairs[0].tests, table.unit)),
+            Column("Holm p", lambda group: p_value(group.pairs[0].p_holm)),
+        ]
+    title = f"{table.scorer} by {safe(grouped.by)}, {table.unit}"
+    return table_of("group", grouped.groups, columns, scorer=table.scorer, title=title)
 
 
 def with_error(figure: Figure, unit: str = "percent", alone: bool = True) -> str:
@@ -367,26 +372,9 @@ def _difference(value: float | None, unit: str, digits: int = 2) -> str:
     return points(value, digits) if unit == "percent" or value is None else figure_text(value, "+.4g")
 
 
-def _took(row: RunTotals, judged: bool, unseen: bool) -> tuple[str, ...]:
-    return (
-        f"{row.calls:,}",
-        *([f"{row.unrecorded:,}"] if unseen else []),
-        tokens(row.usage.input if row.usage else None),
-        tokens(row.usage.output if row.usage else None),
-        dollars(row.cost_paid),
-        dollars(row.cost_uncached),
-        *([dollars(row.cost_judging) if row.judging_calls else UNKNOWN] if judged else []),
-        duration(row.seconds),
-    )
-
-
 def _is_open(figure: Figure) -> bool:
     # The two are added up in different orders: a remainder of rounding is no difference.
     return figure.best is not None and figure.value is not None and figure.best > figure.value + 1e-9
-
-
-def _count(value: int | None) -> str:
-    return UNKNOWN if value is None else f"{value:,}"
 
 
 def agent_names(comparison: Comparison, longest: int | None = None) -> dict[str, str]:

@@ -15,14 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 
+from ragrounds.ui.columns import FOLDED, Column, TextTable
+
 GAP = 2
 """Blank columns between two columns of a table."""
 _AGENT = 20
 """Columns that agents get at least where there is room."""
 _NAME = 24
 """Columns to which names are shortened, where a number says which row they are of."""
-_FOLDED = 16
-"""Columns to which words are folded at most."""
 _NAMED = 24
 """Columns of the names of figures in a turned table, at most."""
 _WIDE = 40
@@ -33,42 +33,6 @@ _INTERVAL = re.compile(r"\d+(\.\d+)? ?%( interval)?|interval")
 """Headings of what belongs to the column before it, and is not parted from it."""
 _BREAKS = (re.compile(r"(?<=[\s,/])|(?=\[)"), re.compile(r"(?<=[_=:.\-])"))
 """Where words are broken, and where they are where that is not enough, before they are broken anywhere."""
-
-
-class Column(Struct, frozen=True):
-    """A heading; figures stand to the right, words to the left."""
-
-    name: str
-    right: bool = True
-    whole: bool = False
-    """Words that are not folded on a narrow screen: ids, so that they can be copied."""
-    least: int = _FOLDED
-    """Columns to which its words are folded at most."""
-    spare: int = 0
-    """Above 0: left out where the table would be too wide with it, the highest first."""
-
-
-class TextTable(Struct, frozen=True, kw_only=True):
-    """A table of text. Nothing in it is markup."""
-
-    key: str
-    """What the table is of: ``scores``, ``outcomes``, ``pairs``, ``group``, ``frontier``, ``prices`` …"""
-    scorer: str = ""
-    title: str
-    about: str = ""
-    """What its headings mean."""
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    turns: bool = True
-    """Whether its rows may stand as columns: not where one row goes on from the one above it."""
-
-    names: tuple[str, ...] = ()
-    """Names of rows that are shortened in it, as they are written below it."""
-
-    @property
-    def caption(self) -> str:
-        """The title with what the headings mean."""
-        return f"{self.title} ({self.about})" if self.about else self.title
 
 
 class Band(Struct, frozen=True):
@@ -191,10 +155,10 @@ def _turned(table: TextTable, width: int) -> Band | None:
     label = max(min(_NAMED, cell_len(column.name)) for column in figures)
     cells = [max(cell_len(line) for row in rows for line in row[place].split("\n")) for place in range(1, len(rows[0]))]
     heads = [_head(table, row[:keys]) for row in table.rows]
-    words = [max(map(cell_len, map(str.strip, _parts(head, _FOLDED)))) for head in heads]
+    words = [max(map(cell_len, map(str.strip, _parts(head, FOLDED)))) for head in heads]
     whole = [place for place in range(keys) if table.columns[place].whole]
     ids = [max((cell_len(row[place]) for place in whole), default=0) for row in table.rows]
-    least = [max(cell, id, min(word, _FOLDED)) for cell, id, word in zip(cells, ids, words, strict=True)]
+    least = [max(cell, id, min(word, FOLDED)) for cell, id, word in zip(cells, ids, words, strict=True)]
     wanted = max(max(map(cell_len, head.split("\n"))) for head in heads)
     # Columns of one width are easier to compare; the room that is left is not filled for its own sake.
     least, even = [max(least)] * len(least), [max(*least, min(wanted, _WIDE))] * len(least)

@@ -13,10 +13,12 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from ragrounds.ui.columns import Column as Column
+from ragrounds.ui.columns import TextTable as TextTable
+from ragrounds.ui.columns import table_of as table_of
+from ragrounds.ui.columns import words as words
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.table_layout import GAP, Band, folded, laid_out, stacked
-from ragrounds.ui.table_layout import Column as Column
-from ragrounds.ui.table_layout import TextTable as TextTable
 
 _LATEX = {
     "\\": r"\textbackslash{}",

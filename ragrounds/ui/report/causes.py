@@ -11,10 +11,10 @@ from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.causes import CAUSES
 from ragrounds.records import Run
+from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.comparison_verdict import listed
 from ragrounds.ui.report.attempt_part import attempt_link
 from ragrounds.ui.report.html_tables import html_table, prose, text
-from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import one_line
 
 _KINDS = {"choice": "multiple choice", "long": "long answers", "extraction": "extraction"}
@@ -30,10 +30,13 @@ def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attemp
     """
     if not found:
         return ""
-    columns = (Column("likely cause", False), *(Column(name) for name in names.values()), Column("it means", False))
-    rows = tuple((one.word, *(f"{one.counts.get(run, 0):,}" for run in names), CAUSES[one.word]) for one in found)
+    columns = (
+        words("likely cause", "word"),
+        *(Column(name, lambda one, run=run: one.counts.get(run, 0)) for run, name in names.items()),  # type: ignore[misc]
+        words("it means", lambda one: CAUSES[one.word]),
+    )
     links = {place: attempt_link(*one.first) for place, one in enumerate(found)} if attempts else {}
-    table = TextTable(key="causes", title="attempts by likely cause", columns=columns, rows=rows)
+    table = table_of("causes", found, columns, title="attempts by likely cause")
     led = "<p>A cause leads to the first such attempt.</p>" if attempts else ""
     return f"<h3>Why answers are not right</h3>{led}{html_table(table, links)}"
 

@@ -1,0 +1,40 @@
+"""The columns of a comparison that are of a run and of no scorer: in tables of text, in CSV and in frames.
+
+A figure of :class:`ragrounds.evals.compare.comparison.RunTotals` is shown everywhere once it has a line here.
+"""
+
+from __future__ import annotations
+
+from ragrounds.ui.columns import Column
+from ragrounds.ui.text import dollars, duration, tokens
+
+TOTALS = (
+    Column("retried", where="retried"),
+    Column("calls", csv="calls", type="whole", words="Calls of models, searches and tools."),
+    Column("unrecorded", where="unrecorded", heading="not recorded"),
+    Column(
+        "input_tokens", "usage.input", tokens, heading="in",
+        csv="input tokens", type="whole", words="Tokens given to models.", unit="tokens",
+    ),
+    Column(
+        "output_tokens", "usage.output", tokens, heading="out",
+        csv="output tokens", type="whole", words="Tokens that models wrote.", unit="tokens",
+    ),
+    Column(
+        "cost_paid", text=dollars, heading="paid", csv="cost_paid", type="real", unit="US dollars",
+        words="What was really paid: what the journal answered cost nothing.",
+    ),
+    Column(
+        "cost_uncached", text=dollars, heading="uncached", csv="cost_uncached", type="real", unit="US dollars",
+        words="What the same would cost with an empty journal.",
+    ),
+    Column(
+        "cost_judging", text=dollars, heading="judging", where="judging_calls", csv="cost_judging", type="real",
+        words="What was paid for judges of its answers; it is in no other column.", unit="US dollars",
+    ),
+    Column(
+        "seconds", text=duration, heading="time", csv="seconds a question", type="real",
+        words="Mean time of an attempt.", unit="seconds",
+    ),
+)  # fmt: skip
+"""In the order in which tables of text have them; a new one stands at the end of frames."""
