@@ -1,4 +1,4 @@
-"""Makes a folder of awkward files, reads it as `files:`, and writes what came of each into documents.md.
+"""Makes a folder of awkward files, reads it as `files:`, and writes what came of each into perf/awkward_files.md.
 
     python docs/scripts/awkward_files.py [--write | --folder PATH]
 
@@ -23,7 +23,7 @@ from ragrounds.text import safe
 from ragrounds.tools.build_report import BuildReport
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 
-PAGE = Path(__file__).parents[1] / "reference" / "documents.md"
+PAGE = Path(__file__).parents[2] / "perf" / "awkward_files.md"
 _FORMS = "http://schemas.openxmlformats.org"
 
 

@@ -22,7 +22,7 @@ MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "project/contributing.md", 
 SECTIONS = (
     ("Learn", ("five-minutes", "tutorials/index", "examples/index")),
     ("Do", ("how-to/index", "coming-from/index", "troubleshooting")),
-    ("Understand", ("concepts/index", "glossary", "studies/index")),
+    ("Understand", ("concepts/index", "glossary")),
     ("Look up", ("reference/index", "measurements/index", "project/index")),
 )
 """Headings of the navigation → pages below them."""

@@ -1,4 +1,4 @@
-"""Writes docs/studies/mirage-table6.md from the authors' recorded replies.
+"""Writes perf/mirage_table6.md from the authors' recorded replies.
 
     python docs/scripts/studies.py MIRAGE_FOLDER
 
@@ -26,7 +26,7 @@ from ragrounds.ui.study_tables import study_tables
 from ragrounds.ui.tables import markdown
 
 STUDY = "mirage-table6"
-DOCUMENT = Path(__file__).parents[1] / "studies" / f"{STUDY}.md"
+DOCUMENT = Path(__file__).parents[2] / "perf" / "mirage_table6.md"
 REPLIES = {
     "GPT-3.5, CoT": "gpt-35-turbo-16k_cot.jsonl.gz",
     "GPT-3.5, MedRAG": "gpt-35-turbo-16k_rag_32.jsonl.gz",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -222,11 +221,9 @@ def test_long_expressions_are_not_too_much_either(quiz: Pages) -> None:
         assert len(quiz.order(one * (3990 // len(one)) + "made")) == 8
 
 
-def test_the_page_has_every_word_and_its_expressions_can_be_read() -> None:
+def test_every_word_says_what_it_is_and_expressions_of_the_page_can_be_read() -> None:
     page = (ROOT / "docs" / "reference" / "filters.md").read_text(encoding="utf-8")
-    assert runpy.run_path(str(ROOT / "docs" / "scripts" / "words.py"))["written"](page) == page, (
-        "python docs/scripts/words.py writes it"
-    )
+    assert [field.name for field in FIELDS if not field.about] == []
     shown = re.findall(r"^\| `(.+?)` \|", page.partition("## All words")[0], re.M)
     assert len(shown) >= 10
     for expression in shown:

@@ -181,7 +181,7 @@ def test_every_awkward_file_is_read_or_named_as_the_page_says() -> None:
         lines = [line.rsplit(" | ", 1) for line in text.splitlines() if line.startswith("| `")]
         return [[left, right.partition(" (")[0].removesuffix(" |")] for left, right in lines]
 
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "documents.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "perf" / "awkward_files.md").read_text(encoding="utf-8")
     written = _rows(page.partition("<!-- awkward files -->")[2].partition("<!-- end -->")[0])
     assert len(written) >= 30
     assert _rows(SCRIPT["table"]()) == written, "python docs/scripts/awkward_files.py --write"

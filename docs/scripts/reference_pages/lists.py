@@ -13,6 +13,7 @@ from ragrounds.api.retrievers import list_retrievers
 from ragrounds.api.scorers import list_scorers
 from ragrounds.evals.studies.study import open_study, shipped_studies
 from ragrounds.models.options import cards as model_cards
+from reference_pages.filters import filters_page
 from reference_pages.markdown import code, markdown, table, unrolled
 
 FOLDER = "reference/lists"
@@ -32,6 +33,7 @@ def list_pages() -> tuple[dict[str, str], dict[str, str]]:
         "studies": _studies(),
         "export-formats": _exports(),
         "frames": _frames(),
+        "filters": filters_page(),
         "model-cards": _model_cards(),
     }
     lines = []

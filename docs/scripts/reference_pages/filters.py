@@ -1,21 +1,12 @@
-"""Writes the words of the filter language and the sort orders into filters.md, from where they are defined.
-
-    python docs/scripts/words.py [--print]
-
-With --print the page goes to standard output.
-"""
+"""The page of the filter language: its words and the sort orders, from where they are defined."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from ragrounds.evals.store.filter_fields import ALIASES, FIELDS
 from ragrounds.evals.store.summaries import SORT_WORDS
 
-PAGE = Path(__file__).parents[1] / "reference" / "filters.md"
 KINDS = {"flag": "flags", "value": "names", "number": "figures", "text": "texts"}
 
 
@@ -46,22 +37,7 @@ def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
-def written(page: str) -> str:
-    """The page with its tables made anew."""
-    for name, table in (("words", words_table()), ("orders", orders_table())):
-        before, _, rest = page.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition(f"<!-- end of {name} -->")
-        page = f"{before}<!-- {name} -->\n\n{table}\n\n{end}{after}"
-    return page
-
-
-def main() -> None:
-    page = written(PAGE.read_text(encoding="utf-8"))
-    if "--print" in sys.argv:
-        sys.stdout.write(page)
-    else:
-        PAGE.write_text(page, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def filters_page() -> str:
+    """The page in Markdown."""
+    about = "What `--where`, the viewer's filter line and the report's understand, and what lists are sorted by."
+    return "\n\n".join(["# Words of filters", about, words_table(), "## Orders", orders_table()]) + "\n"
