@@ -21,9 +21,10 @@ from itertools import pairwise
 import numpy as np
 from msgspec.structs import replace
 
+from ragrounds.encodings import encoding_of
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
-from ragrounds.tools.chunkers import complete, tokens_of
+from ragrounds.tools.chunkers import complete
 from ragrounds.tools.collection import Collection, map_array
 
 _HEADINGS = " -- "
@@ -103,7 +104,7 @@ def _sure(before: str, after: str, length: int) -> bool:
 
 def _last_tokens(text: str, count: int, encoding: str) -> int:
     """Characters of the last tokens of a text."""
-    codec = tokens_of(encoding)
+    codec = encoding_of(encoding)
     starts = codec.decode_with_offsets(codec.encode_ordinary(text))[1]
     return len(text) - starts[max(0, len(starts) - count)] if starts else 0
 

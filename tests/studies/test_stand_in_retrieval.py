@@ -9,12 +9,12 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.api.study import show_study
+from ragrounds.encodings import encoding_of
 from ragrounds.evals.benchmarks.catalogue import load
 from ragrounds.evals.studies.stand_in import retrieval_sets as sets
 from ragrounds.evals.studies.stand_in.conditions import CONDITIONS
 from ragrounds.evals.studies.stand_in.retrieval import stand_in
 from ragrounds.evals.studies.study import open_study, shipped_studies
-from ragrounds.tools.chunkers import tokens_of
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.ui.study_tables import published_lines
 
@@ -43,7 +43,7 @@ def test_a_query_does_not_hold_its_answer() -> None:
 
 
 def test_reports_are_cut_and_long_questions_too(home: Path) -> None:
-    codec = tokens_of("cl100k_base")
+    codec = encoding_of("cl100k_base")
     reports = [len(codec.encode_ordinary(str(row["text"]))) for row in sets.case_reports()]
     questions = [len(codec.encode_ordinary(str(row["question"]))) for row in sets.case_questions()]
     assert min(reports) > 900

@@ -13,7 +13,7 @@ from ragrounds.records import Noted
 from tests.graphs.playing import play
 from tests.servers.http_script import Told, answering
 
-pytest.importorskip("llama_index.core")
+pytest.importorskip("llama_index.core", reason="llama-index-core is not installed: the extra `llamaindex`")
 
 MINE = """
 import os

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ragrounds.encodings import encoding_of
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.tools.chunkers import chunker, complete, paragraphs, splitter, tokens_of
+from ragrounds.tools.chunkers import chunker, complete, paragraphs, splitter
 
 
 def _document(text, title="T"):
@@ -38,7 +39,7 @@ def test_windows_of_tokens_cover_the_text(text, size, step):
 
 
 def test_the_stride_is_the_step_between_windows():
-    codec = tokens_of("cl100k_base")
+    codec = encoding_of("cl100k_base")
     text = " ".join(["word"] * 40)
     pieces = splitter("tokens[size=10,stride=10]")(text)
     assert [len(codec.encode(piece)) for piece in pieces] == [10, 10, 10, 10]

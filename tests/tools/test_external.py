@@ -82,6 +82,7 @@ async def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
 
 
 async def test_a_llama_index_retriever(tmp_path):
+    pytest.importorskip("llama_index.core", reason="llama-index-core is not installed: the extra `llamaindex`")
     searcher = open_searcher('llamaindex[from="embedding_doubles:make_llama_index"]', "mine", tmp_path)
     found = await searcher.search("asthma", 2)
     assert [(p.id, p.document, p.text, p.score) for p in found] == [
@@ -103,6 +104,8 @@ async def test_a_llama_index_retriever(tmp_path):
     ],
 )
 def test_what_cannot_be_meant_is_told(spec, reason, tmp_path, beir):
+    if spec.startswith("llamaindex"):
+        pytest.importorskip("llama_index.core", reason="llama-index-core is not installed: the extra `llamaindex`")
     with pytest.raises(UserError, match=reason):
         open_searcher(spec, beir([("a", "", "x")]), tmp_path)
 

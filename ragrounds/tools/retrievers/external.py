@@ -185,7 +185,10 @@ class LlamaIndexSearcher(_ForeignSearcher):
 
     def __init__(self, spec: Spec, corpus: str) -> None:
         super().__init__(spec, corpus)
-        from llama_index.core.retrievers import BaseRetriever
+        try:
+            from llama_index.core.retrievers import BaseRetriever
+        except ImportError:
+            raise UserError("llamaindex needs its library: install ragrounds[llamaindex].") from None
 
         self._retriever: LlamaRetriever = imported(path_of(spec), BaseRetriever, "a LlamaIndex BaseRetriever")
 
@@ -259,5 +262,7 @@ LLAMAINDEX = Retriever(
     open=_llamaindex,
     parameters=_PARAMETERS,
     cost="what your retriever takes",
+    extra="llamaindex",
+    library="llama_index",
     own_corpus=True,
 )
