@@ -46,6 +46,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_systems_of_ones_own_stand_in_one_table_and_are_replayed_without_a_server(tmp_path: Path) -> None:
+    pytest.importorskip("llama_index.core", reason="llama-index-core is not installed: the extra `llamaindex`")
     notebook = nbformat.read(OWN, as_version=4)
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
     client.execute(env=environment(tmp_path))
