@@ -27,12 +27,12 @@ from made_texts import MadeTexts
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.attempt_texts import texts_row
+from ragrounds.evals.store.attempt_texts import attempt_texts
 from ragrounds.evals.store.codec import attempt_rows, blob_rows, pack, score_rows
 from ragrounds.evals.store.database import insert_new
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_index import TextIndexWriter, find_attempts
+from ragrounds.evals.store.text_index import add_texts, find_attempts
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.evals.store.writer import group
 from ragrounds.records import (
@@ -109,7 +109,6 @@ def make_store(folder: Path, count: int) -> None:
             one.id: Gold(question_id=one.id, answer="A", documents=(f"d{texts.random.randrange(PASSAGES // 40)}",))
             for one in asked
         }
-        index = TextIndexWriter()
         for agent in range(AGENTS):
             run = Run(id=f"agent-{agent}", agent=f"agent_{agent}", benchmark="made", questions="made", count=len(asked),
                       epochs=1, fingerprint=f"{agent}", identity={}, created=float(agent))  # fmt: skip
@@ -117,19 +116,18 @@ def make_store(folder: Path, count: int) -> None:
             number = store.number(run)
             for start in range(0, len(asked), _BATCH):
                 rows: list[Row] = []
+                indexed = []
                 for question in asked[start : start + _BATCH]:
                     attempt, traced = make_attempt(run, question, texts, models, searches)
                     rows += attempt_rows(attempt, number)
                     rows += score_rows(make_scores(attempt, texts), number)
                     rows.append(facts_row(attempt, traced, golds[question.id], number))
-                    rows.append(texts_row(attempt, traced, question, run, number))
-                grouped = group(rows, {})
-                indexed = grouped.pop("text_attempts")[1]
+                    texts = attempt_texts(attempt, traced, question, run)
+                    indexed.append(((number, attempt.question_id, attempt.epoch), attempt.at, texts))
                 with store.engine.begin() as connection:
-                    for table, keyed in grouped.values():
+                    for table, keyed in group(rows, {}).values():
                         connection.execute(insert_new(store.engine, table), list(keyed.values()))
-                    index.write(connection, [indexed[key] for key in sorted(indexed)])
-                index.committed()
+                    add_texts(connection, indexed)
 
 
 def make_attempt(

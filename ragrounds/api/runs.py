@@ -294,7 +294,6 @@ def collect_garbage(
     """
     from ragrounds.evals.store import garbage
     from ragrounds.evals.store.database import reclaim_space
-    from ragrounds.evals.store.index_backlog import index_missing
     from ragrounds.evals.store.leases import Lease
     from ragrounds.records import FINAL
 
@@ -310,8 +309,6 @@ def collect_garbage(
                 runs=ids,
                 report=progress,
             )
-        if found.emptied:
-            index_missing(store, store.runs(), progress)
         return RemovedGarbage(found, reclaim_space(store.engine))
 
 

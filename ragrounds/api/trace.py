@@ -96,7 +96,7 @@ def list_attempts(
 ) -> list[AttemptSummary]:
     """The attempts that are wanted, without text and steps; questions that no attempt was made at are among them.
 
-    Where `where` asks for full text or for facts of steps that attempts of an older version lack, these are made from
+    Where `where` asks for full text or for facts of steps that attempts lack, these are made from
     the journal first; `progress` is told.
 
     Raises:
@@ -164,10 +164,7 @@ def complete_index(pages: Pages, where: str, progress: Progress = unheard) -> st
         FilterError: `where` cannot be understood.
         StopRun: the store cannot be written.
     """
-    if pages.backlog(where):
-        from ragrounds.evals.store.index_backlog import index_missing
-
-        index_missing(pages.store, pages.runs, progress)
+    pages.complete(where, progress)
     return where
 
 

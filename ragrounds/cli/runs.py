@@ -206,8 +206,8 @@ def index_command(
 ) -> None:
     """Make the full-text index and the facts of attempts that have none, so that searches and filters find them.
 
-    A run keeps both up as it goes. They are missing where the run was imported; a
-    search in the viewer makes them, too. Broken off, the same command goes on.
+    A run keeps facts up as it goes; the index is made by the first search, or here. Broken off, the same command goes
+    on.
 
     Example: ragrounds runs index
     """

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import VERSION, facts_row
+from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted
 from ragrounds.evals.store.attempt_notes import notes_of, remove_note, write_note
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
@@ -72,7 +72,7 @@ def write_facts(store: Store, run: Run, number: int, **facts: object) -> None:
     row: dict[str, object] = {
         column.name: None if column.nullable else "" if column.name == "notes" else 0 for column in schema.facts.columns
     }
-    row |= {"run": store.number(run), "question_id": f"quiz/{number:03}", "version": VERSION, **facts}
+    row |= {"run": store.number(run), "question_id": f"quiz/{number:03}", **facts}
     with store.engine.begin() as connection:
         connection.execute(sa.insert(schema.facts), row)
 

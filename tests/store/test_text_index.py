@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +53,10 @@ async def filled(store: Store, reply: str = '{"answer_choice": "B"} I think it i
     return store.number(one.run)
 
 
-def found(store: Store, text: str, *fields: str) -> list[tuple[str, str]]:
+def found(store: Store, text: str, *fields: str, complete: bool = True) -> list[tuple[str, str]]:
+    """What a search finds: it makes what is missing of the index first, as every search of a user's does."""
+    if complete:
+        index_missing(store, store.runs())
     numbers = [store.number(run) for run in store.runs()]
     names = {store.number(run): run.agent for run in store.runs()}
     return sorted((names[run], id) for run, id, _ in find_attempts(store.engine, numbers, text, fields))
@@ -147,6 +149,7 @@ def test_folding() -> None:
 
 async def test_a_retry_replaces_and_a_removed_run_is_gone(store: Store) -> None:
     number = await filled(store)
+    assert found(store, "lymphangitis") == ALL
     [run] = [one for one in store.runs() if store.number(one) == number]
     asked, golds = questions(3)
     with store.engine.begin() as connection:
@@ -157,50 +160,37 @@ async def test_a_retry_replaces_and_a_removed_run_is_gone(store: Store) -> None:
         store, "vanilla_rag", asked, golds, ScriptedModel(say=always("nothing")), ScriptedSearcher(texts=())
     )
     await replayed(store, [again], asked, golds, mode="fresh")
-    assert found(store, "lymphangitis") == found(store, "lymphedema") == [ALL[0], ALL[2]]
+    assert found(store, "lymphangitis") == [ALL[0], ALL[2]]
     assert found(store, "nothing") == [ALL[1]]
     store.remove(run)
     assert found(store, "lymphedema") == found(store, "nothing") == []
 
 
 KILLED = """
-import asyncio, sys
+import os, signal, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+from ragrounds.evals.store import index_backlog
 from ragrounds.evals.store.store import Store
-from tests.engine.conftest import planned, replayed
-from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
-async def main():
-    with Store(Path(sys.argv[1])) as store:
-        asked, golds = questions(400)
-        model = ScriptedModel(say=always("some words"), delay=0.01)
-        one = planned(store, "vanilla_rag", asked, golds, model, ScriptedSearcher())
-        print("begun", flush=True)
-        await replayed(store, [one], asked, golds, concurrency=8)
-asyncio.run(main())
+index_backlog._BATCH = 10
+def killed(step, rows):
+    if rows >= 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+with Store(Path(sys.argv[1])) as store:
+    index_backlog.index_missing(store, store.runs(), killed)
 """
 
 
-@pytest.mark.slow
-def test_a_killed_writer_leaves_no_attempt_without_its_words(tmp_path: Path) -> None:
-    root = str(Path(__file__).parents[2])
-    running = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), root], stdout=subprocess.PIPE, cwd=root)
-    assert running.stdout is not None
-    running.stdout.readline()
+async def test_an_indexing_that_is_killed_goes_on(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        table, until = schema.attempts, time.monotonic() + 60
-        while time.monotonic() < until:
-            with store.engine.connect() as connection:
-                if (connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() or 0) > 20:
-                    break
-            time.sleep(0.01)
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-        with store.engine.connect() as connection:
-            made = {row.question_id for row in connection.execute(sa.select(table.c.question_id))}
-            facts = {row.question_id for row in connection.execute(sa.select(schema.facts.c.question_id))}
-        assert 20 < len(made) < 400
-        assert made == facts == {id for _, id in found(store, "some words")}
+        asked, golds = questions(100)
+        one = planned(store, "vanilla_rag", asked, golds, ScriptedModel(say=always("some words")), ScriptedSearcher())
+        await replayed(store, [one], asked, golds)
+        killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)  # noqa: ASYNC221
+        assert killed.returncode == -signal.SIGKILL
+        assert missing(store.engine, [1]) == 50
+        assert len(found(store, "some words", complete=False)) == 50
+        assert index_missing(store, store.runs()) == Backlog(made=50, unreadable=0)
+        assert len(found(store, "some words")) == 100
 
 
 async def test_what_is_missing_is_made_again(store: Store) -> None:
@@ -208,6 +198,9 @@ async def test_what_is_missing_is_made_again(store: Store) -> None:
     runs = store.runs()
     numbers = [store.number(run) for run in runs]
     cases = [*CASES, ("erysipelas lymphangitis", ALL)]
+    assert missing(store.engine, numbers) == 5  # no attempt waits for the index
+    assert missing(store.engine, numbers, texts=False) == 0
+    assert not any(found(store, text, complete=False) for text, _ in cases)
     before = {text: found(store, text) for text, _ in cases}
     with store.engine.connect() as connection:
         facts = connection.execute(sa.select(schema.facts)).all()
@@ -216,7 +209,7 @@ async def test_what_is_missing_is_made_again(store: Store) -> None:
         clear(connection)
         connection.execute(sa.delete(schema.facts).where(schema.facts.c.question_id == "t/0"))
     assert [missing(store.engine, [one]) for one in sorted(numbers)] == [3, 2]
-    assert not any(found(store, text) for text, _ in cases)
+    assert not any(found(store, text, complete=False) for text, _ in cases)
     told: list[int] = []
     assert index_missing(store, runs, lambda step, rows: told.append(rows)) == Backlog(made=5, unreadable=0)
     assert told[-1] == 5
@@ -226,27 +219,18 @@ async def test_what_is_missing_is_made_again(store: Store) -> None:
     assert index_missing(store, runs) == Backlog(made=0, unreadable=0)
 
 
-async def test_an_older_version_is_made_again_and_a_damaged_attempt_is_left_out(store: Store) -> None:
+async def test_what_was_made_again_is_indexed_again_and_a_damaged_attempt_is_left_out(store: Store) -> None:
     await filled(store)
     numbers = [store.number(run) for run in store.runs()]
+    assert len(found(store, "lymphedema")) == 3
     with store.engine.begin() as connection:
-        connection.execute(sa.update(schema.text_attempts).values(version=0))
+        connection.execute(sa.update(schema.text_attempts).values(at=0.0))  # as of an attempt before
         connection.execute(
             sa.update(schema.attempts).values(body=b"no record").where(schema.attempts.c.question_id == "t/0")
         )
     assert missing(store.engine, numbers) == 5
     assert index_missing(store, store.runs()) == Backlog(made=3, unreadable=2)
     assert missing(store.engine, numbers) == 2
-
-
-async def test_a_writer_knows_that_the_index_was_emptied(store: Store) -> None:
-    asked, golds = questions(4)
-    searcher = ScriptedSearcher(texts=PASSAGES)
-    for agent in ("vanilla_rag", "vanilla_rag[limits.calls=9]"):
-        await replayed(store, [planned(store, agent, asked, golds, ScriptedModel(), searcher)], asked, golds)
-        assert len(found(store, "lymphedema")) == 4
-        with exclusive_transaction(store.engine) as connection:
-            clear(connection)
 
 
 async def test_snippets_show_where_it_stands(store: Store) -> None:

@@ -66,8 +66,6 @@ def everything(engine: sa.Engine) -> dict[str, list[Any]]:
         for table in set(schema.metadata.sorted_tables) - set(schema.DERIVED):
             rows = []
             for row in connection.execute(sa.select(table)):
-                if table is schema.meta and row.key in (schema.LAST_DOCUMENT, schema.INDEX_EDITION):
-                    continue
                 values = dict(row._mapping)
                 for column, ids in named.items():
                     if column in values:

@@ -22,6 +22,7 @@ from ragrounds.evals.compare.pairs import MOST_PAIRS
 from ragrounds.evals.stats.paired import holm, mcnemar_of_counts
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
+from ragrounds.evals.store.database import dialect_of
 from ragrounds.evals.store.row_names import subject
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
@@ -282,7 +283,7 @@ class AgentGrid:
         run, column = self.runs[place], _Column(self.rows, self.runs[place].epochs)
         number, total = self.pages.store.number(run), len(ordered) * run.epochs
         values, answers, scorers = (array.reshape(-1) for array in (column.values, column.answers, column.scorers))
-        by_id = sa.collate(_S.c.question_id, "BINARY" if connection.dialect.name == "sqlite" else "C")
+        by_id = sa.collate(_S.c.question_id, dialect_of(connection).binary)
         for code, scorer in enumerate(self.scorers):
             of_run = (_S.c.run == number, _S.c.scorer == scorer)
             # Where every attempt has a score, their order says whose each is, and no id is read.

@@ -26,7 +26,6 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.attempt_texts import texts_row
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.retries import replaced_replies, retry_numbers
@@ -123,7 +122,6 @@ class AttemptRunner:
                 *attempt_rows(attempt, number),
                 *score_rows(scores, number),
                 facts_row(attempt, traced, item.gold, number),
-                texts_row(attempt, traced, item.question, run, number),
             ]
         )
         return finished

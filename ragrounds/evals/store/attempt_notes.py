@@ -16,8 +16,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text
-from ragrounds.evals.store.database import autocommit, upsert, writing_failed
-from ragrounds.evals.store.patience import again
+from ragrounds.evals.store.database import again, autocommit, upsert, writing_failed
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 

@@ -8,12 +8,12 @@ attempt finds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.text_folding import joined
-from ragrounds.evals.store.text_index import AttemptTexts
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import TOKENS_APART, Attempt, Left, Noted, Question, Run
 
@@ -26,17 +26,25 @@ def is_foreign_run(run: Run) -> bool:
     return "system" in run.identity
 
 
-def texts_row(attempt: Attempt, traced: Sequence[TracedCall], question: Question, run: Run, number: int) -> Row:
-    """The row by which an attempt's texts join the index; `number` is the run's in this store, `traced` are its calls
-    in order, with what was asked and answered."""
+class AttemptTexts(Struct, frozen=True):
+    """What of an attempt joins the index."""
+
+    question: str
+    """Folded."""
+    passages: tuple[tuple[str, str], ...]
+    """Titles and texts, as they were found."""
+    own: Mapping[str, str]
+    """Field → folded texts."""
+
+
+def attempt_texts(attempt: Attempt, traced: Sequence[TracedCall], question: Question, run: Run) -> AttemptTexts:
+    """The texts of an attempt; `traced` are its calls in order, with what was asked and answered."""
     fields = attempt_fields(attempt, traced, is_foreign_run(run))
-    texts = AttemptTexts(
+    return AttemptTexts(
         question=joined(text for text, _ in question_texts(question)),
         passages=tuple(dict.fromkeys((one.title, one.text) for call in traced for one in call.passages)),
         own={name: joined(text for text, _ in found) for name, found in fields.items() if found},
     )
-    key = {"run": number, "question_id": attempt.question_id, "epoch": attempt.epoch}
-    return schema.text_attempts, {**key, "texts": texts}
 
 
 def question_texts(question: Question) -> list[Placed]:

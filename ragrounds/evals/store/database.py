@@ -1,30 +1,45 @@
-"""Engines, connections and transactions of stores, on SQLite and PostgreSQL; all that differs between the two is here.
+"""Engines, connections and transactions of stores, whatever the database (:mod:`ragrounds.evals.store.dialect`).
 
 A command has one store of its own, which :func:`open_engine` opens. Runs are copied from and to others, which
-:func:`open_source` and :func:`open_target` open: files anywhere, or PostgreSQL URLs.
+:func:`open_source` and :func:`open_target` open: files anywhere, or URLs.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 import sqlite3
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.pool import NullPool
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.dialect import Dialect
 from ragrounds.evals.store.run_names import is_file
+from ragrounds.evals.store.sqlite import SQLITE, open_file, open_to_read
 
-_LOCK = 0x7261_6772
-"""PostgreSQL's advisory lock of those who make or change the tables."""
+T = TypeVar("T")
+_SERVERS = {"postgresql": "ragrounds.evals.store.postgresql"}
+"""Scheme of a URL → the module that has `open_url` and the dialect by the scheme's name in capitals."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+RECONNECT_SECONDS = 120.0
+"""For how long a server that was reached before is waited for, where the settings do not say."""
+_TRIES = 5
+"""How often one statement is carried out: a restart cuts it once."""
+
+
+def dialect_of(bound: sa.Engine | sa.Connection) -> Dialect:
+    """What the database of an engine or a connection does in its own way."""
+    scheme = bound.dialect.name
+    if scheme == "sqlite":
+        return SQLITE
+    found: Dialect = getattr(importlib.import_module(_SERVERS[scheme]), scheme.upper())
+    return found
 
 
 def open_engine(home: Path, url: str | None = None) -> sa.Engine:
@@ -34,27 +49,6 @@ def open_engine(home: Path, url: str | None = None) -> sa.Engine:
         UserError: the folder cannot be written, the file is not a store, or one of another version.
     """
     return _prepared(_connectable(home, url))
-
-
-def open_file(path: Path) -> sa.Engine:
-    """The engine of a SQLite store by its path; it is made where there is none.
-
-    Raises:
-        UserError: as :func:`open_engine`.
-    """
-    return _prepared(_sqlite(path))
-
-
-def open_to_read(path: Path) -> sa.Engine:
-    """The engine of a SQLite file of unknown origin, which is never changed. Nothing of it is checked here."""
-    where = f"{path.resolve().as_uri()}?mode=ro"
-    engine = sa.create_engine(
-        _file_url(path),
-        creator=lambda: sqlite3.connect(where, uri=True, timeout=60, check_same_thread=False),
-        poolclass=NullPool,
-    )
-    sa.event.listen(engine, "connect", _distrust)
-    return engine
 
 
 def version_of(engine: sa.Engine) -> int:
@@ -72,60 +66,25 @@ def version_of(engine: sa.Engine) -> int:
 
 def shown(engine: sa.Engine) -> str:
     """Where the store is, for messages: the file's path, or the URL without its password."""
-    return engine.url.database or "" if is_sqlite(engine) else engine.url.render_as_string(True)
+    return engine.url.database or "" if engine.dialect.name == "sqlite" else engine.url.render_as_string(True)
 
 
-def is_sqlite(engine: sa.Engine) -> bool:
-    """Whether the store is a SQLite file; else it is PostgreSQL."""
-    return engine.dialect.name == "sqlite"
-
-
-@contextmanager
-def exclusive_transaction(engine: sa.Engine) -> Iterator[sa.Connection]:
+def exclusive_transaction(engine: sa.Engine) -> AbstractContextManager[sa.Connection]:
     """A transaction beside which no other process changes tables; it is rolled back where the block raises."""
-    if not is_sqlite(engine):
-        with engine.begin() as connection:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-            yield connection
-        return
-    # Python's driver begins a transaction before rows change, not before tables do: it is begun by hand.
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-        try:
-            yield connection
-        except BaseException:
-            connection.exec_driver_sql("ROLLBACK")
-            raise
-        connection.exec_driver_sql("COMMIT")
+    return dialect_of(engine).exclusive(engine)
 
 
 @contextmanager
 def locked_tables(engine: sa.Engine, tables: str) -> Iterator[sa.Connection]:
     """As :func:`exclusive_transaction`, and nobody writes to these tables (their names with commas between them)."""
     with exclusive_transaction(engine) as connection:
-        if not is_sqlite(engine):  # SQLite has one writer at a time
-            connection.execute(sa.text(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE"))
+        dialect_of(engine).lock(connection, tables)
         yield connection
 
 
-@contextmanager
-def snapshot(engine: sa.Engine) -> Iterator[sa.Connection]:
+def snapshot(engine: sa.Engine) -> AbstractContextManager[sa.Connection]:
     """A connection that sees the store as it is now, whatever is written meanwhile."""
-    if is_sqlite(engine):
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql("BEGIN")
-            try:
-                yield connection
-            finally:
-                with suppress(sa.exc.DatabaseError):
-                    connection.exec_driver_sql("ROLLBACK")
-        return
-    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        transaction = connection.begin()
-        try:
-            yield connection
-        finally:
-            transaction.rollback()
+    return dialect_of(engine).snapshot(engine)
 
 
 def autocommit(engine: sa.Engine) -> sa.Connection:
@@ -135,7 +94,7 @@ def autocommit(engine: sa.Engine) -> sa.Connection:
 
 def stream(connection: sa.Connection, statement: sa.Select[Any], size: int = 100) -> Iterator[Any]:
     """The rows of a statement one after the other; `size` of them are in memory. The connection is in a transaction
-    (:func:`snapshot`): PostgreSQL has no cursor outside of one."""
+    (:func:`snapshot`); not every database has a cursor outside of one."""
     with connection.execute(statement, execution_options={"yield_per": size}) as rows:
         yield from rows
 
@@ -146,15 +105,32 @@ def reclaim_space(engine: sa.Engine) -> str:
     Returns:
         Why that was not possible; empty: it was done, or the database does it by itself.
     """
-    if not is_sqlite(engine):
-        return ""
     try:
-        with autocommit(engine) as connection:
-            connection.exec_driver_sql("VACUUM")
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        dialect_of(engine).reclaim(engine)
     except sa.exc.SQLAlchemyError as error:
         return str(getattr(error, "orig", error))
     return ""
+
+
+def lost(error: BaseException) -> bool:
+    """Whether a statement failed because its connection was lost, so that it may be carried out on another."""
+    return isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated
+
+
+def again(work: Callable[[], T]) -> T:
+    """Carry out `work`, which opens a connection; once more where that connection is lost. All that a run writes is
+    keyed, so that it may be written twice and is there once.
+
+    Raises:
+        StopRun: the store did not come back in time.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return work()
+        except sa.exc.DBAPIError as error:
+            if not lost(error):
+                raise
+    return work()
 
 
 class ChangeWatch:
@@ -162,9 +138,7 @@ class ChangeWatch:
 
     def __init__(self, engine: sa.Engine) -> None:
         self._connection = autocommit(engine)
-        # Both are counters that cost nothing to read: commits of others, and rows written as the server's statistics
-        # have them (a few seconds late).
-        self._statement = sa.text("PRAGMA data_version" if is_sqlite(engine) else _ROWS_WRITTEN)
+        self._statement = sa.text(dialect_of(engine).changes)
         self._last = self._count()
 
     def changed(self) -> bool:
@@ -180,15 +154,9 @@ class ChangeWatch:
         return int(self._connection.execute(self._statement).scalar_one())
 
 
-_ROWS_WRITTEN = (
-    "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables "
-    "WHERE relname IN ('attempts', 'scores')"
-)
-
-
 def upsert(engine: sa.Engine, table: sa.Table) -> sa.Insert:
     """An INSERT statement that replaces a row of the same primary key."""
-    statement = _insert(engine)(table)
+    statement = dialect_of(engine).insert(table)
     keys = [column.name for column in table.primary_key.columns]
     rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
     executable: sa.Insert = statement.on_conflict_do_update(index_elements=keys, set_=rest)
@@ -197,7 +165,7 @@ def upsert(engine: sa.Engine, table: sa.Table) -> sa.Insert:
 
 def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
     """An INSERT statement that leaves a row of the same primary key as it is."""
-    executable: sa.Insert = _insert(engine)(table).on_conflict_do_nothing()
+    executable: sa.Insert = dialect_of(engine).insert(table).on_conflict_do_nothing()
     return executable
 
 
@@ -215,10 +183,6 @@ def said(error: sa.exc.DBAPIError) -> str:
     return " ".join(str(error.orig).split())
 
 
-def _insert(engine: sa.Engine) -> Any:
-    return sqlite.insert if is_sqlite(engine) else postgresql.insert
-
-
 def _connectable(home: Path, url: str | None) -> sa.Engine:
     if url is None:
         try:
@@ -227,37 +191,21 @@ def _connectable(home: Path, url: str | None) -> sa.Engine:
             raise UserError(
                 f"Cannot make the folder {home}: {error.strerror}. Set RAGROUNDS_HOME to another."
             ) from error
-        return _sqlite(home / "store.sqlite")
+        return open_file(home / "store.sqlite")
     try:
         parts = sa.make_url(url)
-        if parts.drivername not in ("postgresql", "postgresql+psycopg"):
+        scheme, _, driver = parts.drivername.partition("+")
+        if scheme not in _SERVERS or driver not in ("", "psycopg"):
             raise UserError(
                 f"Cannot use a store by {parts.drivername}:// : expected postgresql://USER@HOST/DATABASE. A SQLite "
                 "store is store.sqlite in RAGROUNDS_HOME."
             )
-        driven = parts.set(drivername="postgresql+psycopg")
-        return sa.create_engine(driven, pool_pre_ping=True, connect_args=_NOTICED)
+        engine: sa.Engine = importlib.import_module(_SERVERS[scheme]).open_url(parts)
+        return engine
     except (sa.exc.ArgumentError, ImportError, ValueError) as error:
         # What was given may hold a password.
         why = "it is no URL such as postgresql://USER@HOST/DATABASE." if not isinstance(error, ImportError) else error
         raise UserError(f"Cannot use the store that the settings name: {why}") from error
-
-
-_NOTICED = {"connect_timeout": 10, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4}
-"""A PostgreSQL whose machine is gone, without a word, is noticed within these seconds."""
-
-
-def _sqlite(path: Path) -> sa.Engine:
-    engine = sa.create_engine(
-        _file_url(path), poolclass=NullPool, connect_args={"timeout": 60, "check_same_thread": False}
-    )
-    sa.event.listen(engine, "connect", _settle)
-    return engine
-
-
-def _file_url(path: Path) -> sa.URL:
-    # Made of parts: in a text, a path's ? # and % would mean something else.
-    return sa.URL.create("sqlite", database=str(path.absolute()))
 
 
 def _prepared(engine: sa.Engine) -> sa.Engine:
@@ -268,19 +216,6 @@ def _prepared(engine: sa.Engine) -> sa.Engine:
     return engine
 
 
-def _distrust(connection: Any, _record: object) -> None:
-    # What a file says of itself runs no function of ours, and every page is checked before it is used.
-    for pragma in ("trusted_schema=OFF", "cell_size_check=ON"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _settle(connection: Any, _record: object) -> None:
-    # Readers never block the writer (WAL); a commit is on the disk when it returns (FULL). A call's row has 1 to 2 kB:
-    # on pages of 4 kB it would have one of its own beside the table's.
-    for pragma in ("page_size=8192", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
 def _prepare(engine: sa.Engine) -> None:
     """Make the tables where there are none."""
     with engine.connect() as connection:
@@ -289,7 +224,7 @@ def _prepare(engine: sa.Engine) -> None:
     with exclusive_transaction(engine) as connection:
         if _version(connection, engine) == 0:  # nobody was quicker
             schema.metadata.create_all(connection)
-            schema.make_words(connection)
+            dialect_of(engine).words.make(connection)
             connection.execute(sa.insert(schema.meta), {"key": "version", "value": str(schema.VERSION)})
 
 
@@ -351,7 +286,7 @@ def open_target(place: str) -> Iterator[sa.Engine]:
         if path.is_dir():
             raise UserError(f"{path} is a folder; name a file.")
     if is_file(path):
-        with _disposed(open_file(path)) as engine:
+        with _disposed(_prepared(open_file(path))) as engine:
             yield engine
         return
     try:
@@ -360,7 +295,7 @@ def open_target(place: str) -> Iterator[sa.Engine]:
         raise UserError(f"Cannot write {path}: {error.strerror}.") from error
     with folder as beside:
         made = Path(beside) / "store.sqlite"
-        with _disposed(open_file(made)) as engine:
+        with _disposed(_prepared(open_file(made))) as engine:
             yield engine
         with closing(sqlite3.connect(made)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
@@ -32,9 +31,9 @@ from ragrounds.evals.store.database import (
     upsert,
     writing_failed,
 )
-from ragrounds.evals.store.index_garbage import removable_documents, remove_documents
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
 from ragrounds.evals.store.retries import retry_numbers_of, to_make_again_of
+from ragrounds.evals.store.text_index import clear, unused_documents
 from ragrounds.records import Called, Run
 
 BATCH = 500
@@ -184,12 +183,10 @@ class Garbage(Struct, frozen=True, kw_only=True):
     """Calls that nothing refers to, left because they are too young."""
     outside: RowVolume
     """Calls that nothing refers to, left because no attempt and no judging of a run made them: queries of `retrieve`,
-    `build`, and all that an older version recorded."""
+    `build`."""
     documents: int = 0
-    """Documents of the full-text index that no attempt has any more."""
-    emptied: bool = False
-    """Whether most of the full-text index was that, so that all of it was removed: it is made again from the
-    journal (:func:`ragrounds.evals.store.index_backlog.index_missing`)."""
+    """Documents of the full-text index that no attempt has any more, where that is most of it: then it is emptied, and
+    the next search makes it again."""
 
 
 def collect_garbage(
@@ -224,7 +221,8 @@ def collect_garbage(
             garbage = collection.count()
             if remove:
                 collection.remove()
-                garbage = replace(garbage, emptied=remove_documents(connection))
+                if garbage.documents:
+                    clear(connection)
             collection.marks.drop()
         return garbage
     except sa.exc.SQLAlchemyError as error:
@@ -281,7 +279,7 @@ class _Collection:
         return Garbage(
             calls=self._volume(bulk, self._removable),
             texts=self._volume(sa.func.length(blobs.c.data), self._unreferenced),
-            documents=removable_documents(self._connection),
+            documents=unused_documents(self._connection),
             questions=self._volume(sa.func.length(questions.c.body), questions.c.set.in_(self._sets)),
             recent=self._volume(bulk, self._recent),
             outside=self._volume(bulk, self._outside),

@@ -1,7 +1,7 @@
-"""Attempts that full text and facts do not know yet, and how these are made from the journal.
+"""Attempts that the full-text index or the facts do not know yet, and how these are made from the journal.
 
-A run writes both with each attempt. They are missing where an older version made the attempts, where a run was imported
-(neither is ever copied between stores), and where the index was emptied.
+A run writes facts with each attempt, and leaves the index to who looks for something. Neither is ever copied between
+stores: of an imported run both are missing.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.attempt_texts import texts_row
+from ragrounds.evals.store.attempt_texts import attempt_texts
 from ragrounds.evals.store.codec import StoredQuestion, decompress
-from ragrounds.evals.store.database import autocommit, exclusive_transaction, upsert, writing_failed
+from ragrounds.evals.store.database import autocommit, dialect_of, exclusive_transaction, upsert, writing_failed
 from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.recorded_calls import AttemptReader, Place
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_index import TextIndexWriter, clear, has_words, is_damage
+from ragrounds.evals.store.text_index import add_texts, clear, has_words
 from ragrounds.records import Run
 
 STEP = "making the full-text index"
@@ -39,22 +39,27 @@ class Backlog(Struct, frozen=True):
     """Attempts that cannot be read: `ragrounds doctor --store` names them."""
 
 
-def missing(engine: sa.Engine, numbers: Sequence[int]) -> int:
-    """How many attempts of these runs (by their numbers) have no full text or no facts."""
+def missing(engine: sa.Engine, numbers: Sequence[int], *, texts: bool = True) -> int:
+    """How many attempts of these runs (by their numbers) have no facts or, with `texts`, are not in the index."""
     with autocommit(engine) as connection:
-        return missing_of(connection, numbers, has_words(connection))
+        return missing_of(connection, numbers, texts=texts and has_words(connection))
 
 
-def missing_of(connection: sa.Connection, numbers: Sequence[int], worded: bool) -> int:
-    """As :func:`missing`; `worded`: the store has a full-text index."""
-    statement = sa.select(sa.func.count()).select_from(_A).where(_A.c.run.in_(list(numbers)), ~_whole(worded))
+def missing_of(connection: sa.Connection, numbers: Sequence[int], *, texts: bool) -> int:
+    """As :func:`missing`; `texts` only where the store has an index."""
+    statement = sa.select(sa.func.count()).select_from(_A).where(_A.c.run.in_(list(numbers)), ~_whole(texts))
     return int(connection.execute(statement).scalar_one())
 
 
 def index_missing(
-    store: Store, runs: Sequence[Run], progress: Progress = lambda step, rows: None, *, anew: bool = False
+    store: Store,
+    runs: Sequence[Run],
+    progress: Progress = lambda step, rows: None,
+    *,
+    texts: bool = True,
+    anew: bool = False,
 ) -> Backlog:
-    """Make the full text and the facts that attempts of these runs lack.
+    """Make the facts that attempts of these runs lack and, with `texts`, what the full-text index lacks of them.
 
     It opens connections of its own and may run in any thread, beside a run that is being made. Some hundred attempts
     are one transaction: where it is broken off, the next call goes on. An index that is damaged is emptied first.
@@ -63,6 +68,7 @@ def index_missing(
         store: where the runs are.
         runs: which; their order is kept.
         progress: called with what is being done and how many attempts are done, over all runs.
+        texts: whether words are asked for; else facts alone are.
         anew: empty the index first, also of other runs.
 
     Raises:
@@ -71,13 +77,13 @@ def index_missing(
     if anew:
         _empty(store.engine)
     try:
-        return _index(store, runs, progress)
+        return _index(store, runs, progress, texts)
     except sa.exc.DatabaseError as error:
-        if not is_damage(error):
+        if not dialect_of(store.engine).words.is_damage(error):
             raise writing_failed(store.engine, error) from error
     _empty(store.engine)
     try:
-        return _index(store, runs, progress)
+        return _index(store, runs, progress, texts)
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(store.engine, error) from error
 
@@ -90,17 +96,17 @@ def _empty(engine: sa.Engine) -> None:
         raise writing_failed(engine, error) from error
 
 
-def _index(store: Store, runs: Sequence[Run], progress: Progress) -> Backlog:
+def _index(store: Store, runs: Sequence[Run], progress: Progress, texts: bool) -> Backlog:
     made = unreadable = 0
     with autocommit(store.engine) as reading:
-        if not has_words(reading):
+        if texts and not has_words(reading):  # a SQLite without FTS5 made the store
             with exclusive_transaction(store.engine) as connection:
                 if not has_words(connection):
-                    schema.make_words(connection)
-        worded, writer = has_words(reading), TextIndexWriter()
+                    dialect_of(store.engine).words.make(connection)
+        texts = texts and has_words(reading)
         for run in runs:
-            work = _RunBacklog(store, reading, run, worded, writer)
-            lacking = list(_missing(reading, work.number, worded))
+            work = _RunBacklog(store, reading, run, texts)
+            lacking = list(_missing(reading, work.number, texts))
             for start in range(0, len(lacking), _BATCH):
                 batch = lacking[start : start + _BATCH]
                 read = work.add(batch)
@@ -112,13 +118,12 @@ def _index(store: Store, runs: Sequence[Run], progress: Progress) -> Backlog:
 class _RunBacklog:
     """The attempts of one run."""
 
-    def __init__(self, store: Store, reading: sa.Connection, run: Run, worded: bool, writer: TextIndexWriter) -> None:
+    def __init__(self, store: Store, reading: sa.Connection, run: Run, texts: bool) -> None:
         self.number = store.number(run)
         self._engine = store.engine
         self._reading = reading
         self._run = run
-        self._worded = worded
-        self._writer = writer
+        self._texts = texts
         self._reader = AttemptReader()
         self._positions: dict[str, int] | None = None
 
@@ -131,16 +136,22 @@ class _RunBacklog:
         for (question_id, _), (attempt, traced) in read.items():
             item = asked[question_id]
             facts = facts_row(attempt, traced, item.gold, self.number)[1]
-            texts = texts_row(attempt, traced, item.question, self._run, self.number)[1]
+            texts = attempt_texts(attempt, traced, item.question, self._run) if self._texts else None
             rows.append((attempt, facts, texts))
         with exclusive_transaction(self._engine) as connection:
-            still = _missing(connection, self.number, self._worded, sorted(asked))
+            # One that another process has written again meanwhile, or indexed, is left to it.
+            still = _missing(connection, self.number, self._texts, sorted(asked))
             kept = [row for row in rows if still.get((row[0].question_id, row[0].epoch)) == (row[0].at, row[0].retry)]
             if kept:
                 connection.execute(upsert(self._engine, _F), [dict(facts) for _, facts, _ in kept])
-                if self._worded:
-                    self._writer.write(connection, [texts for _, _, texts in kept])
-        self._writer.committed()
+            add_texts(
+                connection,
+                [
+                    ((self.number, one.question_id, one.epoch), one.at, texts)
+                    for one, _, texts in kept
+                    if texts is not None
+                ],
+            )
         return len(read)
 
     def _questions(self, ids: Sequence[str]) -> dict[str, StoredQuestion]:
@@ -157,23 +168,23 @@ class _RunBacklog:
 
 
 def _missing(
-    connection: sa.Connection, number: int, worded: bool, among: Sequence[str] | None = None
+    connection: sa.Connection, number: int, texts: bool, among: Sequence[str] | None = None
 ) -> dict[Place, tuple[float, int]]:
     """The attempts of a run that lack something, in the order of their key, with when they were made and which time.
 
     `among` are the questions that are looked at; on PostgreSQL nobody changes these attempts until the commit.
     """
-    statement = sa.select(_A.c.question_id, _A.c.epoch, _A.c.at, _A.c.retry).where(_A.c.run == number, ~_whole(worded))
+    statement = sa.select(_A.c.question_id, _A.c.epoch, _A.c.at, _A.c.retry).where(_A.c.run == number, ~_whole(texts))
     statement = statement.order_by(_A.c.question_id, _A.c.epoch)
     if among is not None:
         statement = statement.where(_A.c.question_id.in_(among)).with_for_update(read=True, of=_A)
     return {(row.question_id, row.epoch): (row.at, row.retry or 0) for row in connection.execute(statement)}
 
 
-def _whole(worded: bool) -> sa.ColumnElement[bool]:
-    """Whether an attempt has all that it should; `worded`: full text too."""
+def _whole(texts: bool) -> sa.ColumnElement[bool]:
+    """Whether an attempt has its facts and, with `texts`, is in the index as it is now."""
     facts = sa.exists().where(*_same(_F))
-    return sa.and_(facts, sa.exists().where(*_same(_T))) if worded else facts
+    return sa.and_(facts, sa.exists().where(*_same(_T), _T.c.at == _A.c.at)) if texts else facts
 
 
 def _same(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:

@@ -31,8 +31,7 @@ from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, compress, decompress, pack, storable, unpack
-from ragrounds.evals.store.database import autocommit
-from ragrounds.evals.store.patience import again
+from ragrounds.evals.store.database import again, autocommit
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.processes import Process, process

@@ -19,8 +19,7 @@ import sqlalchemy as sa
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import insert_new, writing_failed
-from ragrounds.evals.store.patience import again
+from ragrounds.evals.store.database import again, insert_new, writing_failed
 from ragrounds.processes import Process, process, this_machine
 
 BEAT = 3.0

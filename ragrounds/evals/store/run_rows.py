@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_filter import TextTest, ValueTest, Where
-from ragrounds.evals.store.database import is_sqlite
+from ragrounds.evals.store.database import dialect_of
 
 Column = sa.ColumnElement[Any]
 Statement = sa.Select[*tuple[Any, ...]]
@@ -217,12 +215,7 @@ class RunRows:
         """Whether a number or a text is one of many; however many, they are one parameter."""
         if not values:
             return sa.false()
-        if is_sqlite(self._engine):
-            listed = sa.func.json_each(msgspec.json.encode(list(values)).decode()).table_valued("value")
-            return column.in_(sa.select(listed.c.value))
-        kind = sa.Text() if isinstance(values[0], str) else sa.Integer()
-        given = sa.literal(list(values), postgresql.ARRAY(kind))
-        return column.in_(sa.select(sa.func.unnest(given).column_valued()))
+        return dialect_of(self._engine).among(column, values)
 
     def unknown(self) -> tuple[Where, Where, Where]:
         """Of an attempt that was made: whether its facts are not known; else whether the gold documents

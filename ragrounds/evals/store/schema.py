@@ -30,10 +30,6 @@ RUN_NAME = "name:"
 """How keys in `meta` begin whose value is what a run is called; its id follows."""
 TEXTS_REMOVED = "swept"
 """Key in `meta`: its value changes whenever texts are removed."""
-INDEX_EDITION = "text edition"
-"""Key in `meta`: its value changes whenever documents of the full-text index are forgotten."""
-LAST_DOCUMENT = "text documents"
-"""Key in `meta` of a SQLite store: the number of the newest document of the full-text index."""
 
 blobs = sa.Table(
     "blobs",
@@ -184,6 +180,7 @@ text_attempts = sa.Table(
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
     sa.Column("question_id", sa.Text, primary_key=True),
     sa.Column("epoch", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Float, nullable=False, comment="of the attempt; one made since is to be indexed again"),
     sa.Column("doc", sa.Integer, nullable=False, index=True, comment="the document of its own texts"),
     sa.Column("question", sa.Integer, comment="the document of its question"),
     sa.Column("passages", sa.LargeBinary, nullable=False, comment="documents of its passages, 4 bytes each, ascending"),
@@ -203,27 +200,12 @@ text_shared = sa.Table(
 TEXT_FIELDS = ("question", "query", "passage", "reply", "tool", "prompt", "answer", "reason", "note")
 """The columns of the full-text index. Attempts have all but `question` and `passage`, which shared texts have."""
 WORDS = "text_words"
-"""The table of the full-text index, made by :func:`make_words`: it is another one in each database."""
+"""The table of the full-text index, another one in each database."""
 WORDS_ON_SQLITE = f"CREATE VIRTUAL TABLE {WORDS} USING fts5({', '.join(TEXT_FIELDS)}, content='', tokenize='ascii')"
-WORDS_ON_POSTGRESQL = (
-    f"CREATE TABLE {WORDS} (doc integer, field smallint, part smallint, words tsvector NOT NULL, "
-    "PRIMARY KEY (doc, field, part))",
-    f"CREATE INDEX ix_{WORDS}_words ON {WORDS} USING gin (words)",
-    "CREATE SEQUENCE text_documents AS integer",
-)
 WORDS_PARTS = frozenset(f"{WORDS}_{part}" for part in ("data", "idx", "docsize", "config"))
 """The tables in which SQLite keeps the index."""
 DERIVED = (facts, text_attempts, text_shared)
 """Tables that are made from the journal: never copied to another store."""
-
-
-def make_words(connection: sa.Connection) -> None:
-    """Make the table of the full-text index. A SQLite without FTS5 has none, and all else works."""
-    if connection.dialect.name != "sqlite":
-        for statement in WORDS_ON_POSTGRESQL:
-            connection.exec_driver_sql(statement)
-    elif connection.exec_driver_sql("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").scalar():
-        connection.exec_driver_sql(WORDS_ON_SQLITE)
 
 
 scores = sa.Table(

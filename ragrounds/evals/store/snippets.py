@@ -15,10 +15,10 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_texts import Placed, attempt_fields, is_foreign_run, passage_texts, question_texts
 from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.database import autocommit
+from ragrounds.evals.store.dialect import AttemptPlace
 from ragrounds.evals.store.recorded_calls import AttemptReader
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_folding import TextTerm, spans_of, terms_of
-from ragrounds.evals.store.text_index import AttemptPlace
 from ragrounds.records import Run
 
 _WIDTH = 200

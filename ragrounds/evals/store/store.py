@@ -29,8 +29,12 @@ from ragrounds.evals.store.codec import (
     unpack,
 )
 from ragrounds.evals.store.database import (
+    RECONNECT_SECONDS,
+    again,
     autocommit,
+    dialect_of,
     insert_new,
+    lost,
     open_engine,
     shown,
     snapshot,
@@ -38,8 +42,8 @@ from ragrounds.evals.store.database import (
     upsert,
     writing_failed,
 )
+from ragrounds.evals.store.dialect import Say
 from ragrounds.evals.store.meant_runs import made_attempts, meant_line, meant_runs
-from ragrounds.evals.store.patience import PATIENCE, Patience, Say, again, lost
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.writer import Writer, group
@@ -61,19 +65,19 @@ class Store:
 
     Args:
         home: the folder of the store and of what belongs to it.
-        url: of a PostgreSQL store; ``None``: ``home/store.sqlite``.
-        patience: seconds for which a PostgreSQL that was reached and does not answer any more is waited for.
+        url: of a store on a server; ``None``: ``home/store.sqlite``.
+        patience: seconds for which a server that was reached and does not answer any more is waited for.
         say: called with a line when that happens, in any thread, and when a name that fits several runs is taken for
             one of them.
     """
 
     def __init__(
-        self, home: Path, url: str | None = None, *, patience: float = PATIENCE, say: Say = lambda text: None
+        self, home: Path, url: str | None = None, *, patience: float = RECONNECT_SECONDS, say: Say = lambda text: None
     ) -> None:
         self.home = home
         self.engine = open_engine(home, url)
         self._say = say
-        self._patience = None if url is None else Patience(self.engine, self.place, patience, say)
+        self._stop_waiting = dialect_of(self.engine).reconnect(self.engine, self.place, patience, say)
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None
         self._texts: dict[bytes, str] = {}
@@ -98,8 +102,7 @@ class Store:
 
     def close(self) -> None:
         """Commit what the writer still holds and close the connections."""
-        if self._patience is not None:
-            self._patience.end()
+        self._stop_waiting()
         if self._writer is not None:
             self._writer.close()
             self._writer = None

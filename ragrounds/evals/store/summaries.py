@@ -26,7 +26,8 @@ from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
 from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.filter_fields import FACTS, GOLD
-from ragrounds.evals.store.index_backlog import missing
+from ragrounds.evals.store.garbage import Progress
+from ragrounds.evals.store.index_backlog import index_missing, missing
 from ragrounds.evals.store.row_names import RowNames, TextHits
 from ragrounds.evals.store.run_rows import TROUBLED, Column, RunRows, scorers_of
 from ragrounds.evals.store.store import Store
@@ -290,15 +291,24 @@ class Pages:
 
     def backlog(self, where: str) -> int:
         """How many attempts `where` cannot choose yet, because the facts or the full text that it asks for are still to
-        be made (:func:`ragrounds.evals.store.index_backlog.index_missing`); 0 where it asks for neither.
+        be made (:meth:`complete`); 0 where it asks for neither.
 
         Raises:
             FilterError: as :meth:`order`.
         """
-        wanted = parse(where)
-        tests = tuple(wanted.tests()) if wanted else ()
-        asks = any(isinstance(test, TextTest) or test.field in FACTS for test in tests)
-        return missing(self.store.engine, self._numbers) if asks else 0
+        facts, texts = _asked_of(where)
+        return missing(self.store.engine, self._numbers, texts=texts) if facts or texts else 0
+
+    def complete(self, where: str, progress: Progress = lambda step, rows: None) -> None:
+        """Make what :meth:`backlog` counts, for every run of the pages. It may run in any thread, and goes on where it
+        was broken off.
+
+        Raises:
+            FilterError: as :meth:`order`.
+            StopRun: the store cannot be written.
+        """
+        if self.backlog(where):
+            index_missing(self.store, self.runs, progress, texts=_asked_of(where)[1])
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Run id → outcome → number of attempts. Passes over the whole runs."""
@@ -493,6 +503,14 @@ class Pages:
             facts=None if row.steps is None else AttemptFacts(**{name: getattr(row, name) for name in _FACTS}),
             notes=notes,
         )
+
+
+def _asked_of(where: str) -> tuple[bool, bool]:
+    """Whether an expression asks for facts, and for full text."""
+    wanted = parse(where)
+    tests = tuple(wanted.tests()) if wanted else ()
+    texts = [isinstance(test, TextTest) for test in tests]
+    return any(not isinstance(test, TextTest) and test.field in FACTS for test in tests), any(texts)
 
 
 _OF_SCORES = ("scorer", "value", "answer_status", "prediction", "reason", "checksum")

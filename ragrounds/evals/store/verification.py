@@ -24,7 +24,7 @@ from ragrounds.evals.store.codec import (
     is_whole,
     run_of,
 )
-from ragrounds.evals.store.database import is_sqlite, said, snapshot, stream
+from ragrounds.evals.store.database import dialect_of, said, snapshot, stream
 from ragrounds.evals.store.garbage import Marks, Progress
 from ragrounds.evals.store.index_backlog import missing_of
 from ragrounds.evals.store.leases import is_stale
@@ -115,15 +115,9 @@ class Verification:
 
     def _database(self) -> None:
         """What the database says of its own pages, indexes and references."""
-        if not is_sqlite(self._engine):
-            return
         self._report("pages and indexes", 0)
-        with self._engine.connect() as connection:
-            for (text,) in connection.exec_driver_sql(f"PRAGMA integrity_check({MOST})"):
-                if text != "ok":
-                    self._findings.add("damage", "database", "integrity_check", text)
-            for table, *_, other, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
-                self._findings.add("damage", "reference", table, f"a row refers to one of {other} that is not there")
+        for kind, place, what in dialect_of(self._engine).faults(self._engine, MOST):
+            self._findings.add("damage", kind, place, what)
 
     def _runs(self) -> None:
         for row in self._rows(schema.runs, "runs"):
@@ -212,16 +206,16 @@ class Verification:
     def _derived(self) -> None:
         """The full-text index and facts, which are made again from all else."""
         remedy = "`ragrounds runs index --anew` makes it again"
-        if worded := has_words(self._reading):
+        if has_words(self._reading):
             self._report("full-text index", 0)
             try:
                 self._findings.checked["words of the full-text index"] += count_words(self._engine)
             except sa.exc.DatabaseError as error:
                 self._findings.add("damage", "full-text index", schema.WORDS, f"{said(error)}; {remedy}")
         for number, run in self.runs.items():
-            if count := missing_of(self._reading, [number], worded):
-                what = f"{count:,}: `ragrounds runs index {run.id}`, or the viewer's first search"
-                self._findings.add("note", "attempts without full text or facts", run.id, what)
+            if count := missing_of(self._reading, [number], texts=False):
+                what = f"{count:,}: `ragrounds runs index {run.id}`, or the viewer's first filter"
+                self._findings.add("note", "attempts without facts", run.id, what)
 
     def _calls(self) -> None:
         calls, marked = schema.calls, self._marks.calls

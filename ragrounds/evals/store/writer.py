@@ -18,10 +18,8 @@ import sqlalchemy as sa
 
 from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import insert_new, upsert, writing_failed
-from ragrounds.evals.store.patience import again
+from ragrounds.evals.store.database import again, insert_new, upsert, writing_failed
 from ragrounds.evals.store.schema import Row
-from ragrounds.evals.store.text_index import TextIndexWriter
 
 Prepare = Callable[[], list[Row]]
 Grouped = dict[str, tuple[sa.Table, dict[Any, Mapping[str, object]]]]
@@ -63,7 +61,6 @@ class Writer:
         self._engine = engine
         self._statements: dict[str, tuple[str, list[str] | None]] = {}
         self._texts = _StoredTexts()
-        self._index = TextIndexWriter()
         self._queue: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._connection: sa.Connection | None = None
@@ -131,7 +128,7 @@ class Writer:
         try:
             if self._broken is None:
                 # Of a lost connection nobody knows whether it has committed: what is written again is there once.
-                known = again(lambda: self._write_indexed(rows))
+                known = again(lambda: self._write(rows))
         except sa.exc.SQLAlchemyError as error:
             self._broken = writing_failed(self._engine, error)
         except StopRun as error:
@@ -141,15 +138,6 @@ class Writer:
             item.error = self._broken or item.error
         _report(batch)
         return ended
-
-    def _write_indexed(self, rows: Grouped) -> bool:
-        """As :meth:`_write`; without the full-text index, where that is damaged."""
-        try:
-            return self._write(rows)
-        except sa.exc.DatabaseError as error:
-            if not self._index.without(error):
-                raise
-            return self._write(rows)
 
     def _write(self, rows: Grouped) -> bool:
         """Commit rows; give whether some call among them was there already."""
@@ -163,9 +151,7 @@ class Writer:
                 keys = sorted(keyed)
                 if name == "blobs":
                     keys = self._texts.missing(connection, keys, first=len(rows) == 1)
-                if name == "text_attempts":
-                    self._index.write(connection, [keyed[key] for key in keys])
-                elif keys:
+                if keys:
                     count = self._insert(connection, name, table, [keyed[key] for key in keys])
                     known |= name == "calls" and count < len(keyed)
             connection.commit()
@@ -175,7 +161,6 @@ class Writer:
             self._connection = None
             raise
         self._texts.committed()
-        self._index.committed()
         return known
 
     def _insert(self, connection: sa.Connection, name: str, table: sa.Table, rows: list[Mapping[str, object]]) -> int:

@@ -13,7 +13,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.summaries import SORTS, AttemptSummary, Pages, SortBy, order_words
 from ragrounds.ui.text import UNKNOWN, duration, one_line, tokens
 from ragrounds.ui.trace.agent_names import agent_cell
@@ -120,7 +119,7 @@ class AttemptList:
         return self.pages.order(where, sort, descending) if where or sort != "asked" else None
 
     def complete(self, where: str, tell: Callable[[str], None]) -> None:
-        """Make the facts and the full text that `where` asks for, where attempts lack them (an older store, an import);
+        """Make the facts and the full text that `where` asks for, where attempts lack them;
         `tell` is told how far it is, and may raise to end it: the next time it goes on. For another thread.
 
         Raises:
@@ -129,9 +128,7 @@ class AttemptList:
         lacking = self.pages.backlog(where)
         if lacking:
             tell(f"making what is searched: 0 of {lacking:,} attempts")
-            index_missing(
-                self.pages.store, self.pages.runs, lambda step, rows: tell(f"{step}: {rows:,} of {lacking:,} attempts")
-            )
+            self.pages.complete(where, lambda step, rows: tell(f"{step}: {rows:,} of {lacking:,} attempts"))
 
     def seek(self, step: int, where: str) -> int | None:
         """The next row that `where` chooses (for `step` -1 the one before), round the end; ``None``: there is none. For

@@ -35,8 +35,8 @@ from ragrounds.evals.engine.distributed.protocol import (
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun, Recipe
 from ragrounds.evals.engine.scheduler import Listener, WorkQueue
+from ragrounds.evals.store.database import RECONNECT_SECONDS
 from ragrounds.evals.store.journal import Mode, StoreJournal
-from ragrounds.evals.store.patience import PATIENCE
 from ragrounds.evals.store.retries import AttemptKey
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
@@ -72,7 +72,7 @@ async def replay_distributed(
     say: Say = lambda text: None,
     serve: StartServers | None = None,
     silence: float = SILENCE,
-    patience: float = PATIENCE,
+    patience: float = RECONNECT_SECONDS,
 ) -> str:
     """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, by several workers.
 

@@ -1,0 +1,220 @@
+"""PostgreSQL: a store that several machines reach, by URL. Nothing imports this file: it is found by a URL's scheme."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from ragrounds.errors import StopRun
+from ragrounds.evals.store.dialect import Document, Say
+from ragrounds.evals.store.schema import TEXT_FIELDS, WORDS
+from ragrounds.evals.store.text_folding import BREAK, TextTerm, folded_words
+
+_LOCK = 0x7261_6772
+"""The advisory lock of those who make or change the tables."""
+_NOTICED = {"connect_timeout": 10, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4}
+"""A server whose machine is gone, without a word, is noticed within these seconds."""
+_TABLES = (
+    f"CREATE TABLE {WORDS} (doc integer, field smallint, part smallint, words tsvector NOT NULL, "
+    "PRIMARY KEY (doc, field, part))",
+    f"CREATE INDEX ix_{WORDS}_words ON {WORDS} USING gin (words)",
+)
+_POSITIONS = 16_000
+"""Words of one tsvector, which counts to 16,383. A longer text has several; no phrase reaches over their ends."""
+_VECTOR = 200_000
+"""Characters of one: it may have a megabyte, with four bytes a character."""
+_LONGEST_WORD = 200
+_FIRST, _LONGEST, _GROWTH = 0.1, 2.0, 1.5
+"""Seconds between two tries to connect: at first, at most, and by what factor they grow."""
+
+
+def open_url(url: sa.URL) -> sa.Engine:
+    """The engine of a store by its URL.
+
+    Raises:
+        ImportError: psycopg is not installed.
+    """
+    driven = url.set(drivername="postgresql+psycopg")
+    return sa.create_engine(driven, pool_pre_ping=True, connect_args=_NOTICED)
+
+
+class _Tsvectors:
+    """A table of tsvectors with an inverted index."""
+
+    def there(self, connection: sa.Connection) -> bool:
+        return bool(sa.inspect(connection).has_table(WORDS))
+
+    def make(self, connection: sa.Connection) -> None:
+        for statement in _TABLES:
+            connection.exec_driver_sql(statement)
+
+    def clear(self, connection: sa.Connection) -> None:
+        connection.exec_driver_sql(f"TRUNCATE {WORDS}")
+
+    def is_damage(self, error: sa.exc.DatabaseError) -> bool:
+        return False  # the server's own affair
+
+    def newest(self, connection: sa.Connection) -> int:
+        return int(connection.exec_driver_sql(f"SELECT max(doc) FROM {WORDS}").scalar() or 0)  # noqa: S608
+
+    def documents(self, connection: sa.Connection) -> int:
+        return int(connection.exec_driver_sql(f"SELECT count(DISTINCT doc) FROM {WORDS}").scalar_one())  # noqa: S608
+
+    def count(self, connection: sa.Connection) -> int:
+        counted = f"SELECT count(DISTINCT lexeme) FROM {WORDS}, unnest(words)"  # noqa: S608 - a name of ours
+        return int(connection.exec_driver_sql(counted).scalar_one())
+
+    def add(self, connection: sa.Connection, documents: Sequence[Document]) -> None:
+        table = sa.table(WORDS, *(sa.column(name) for name in ("doc", "field", "part")), sa.column("words"))
+        rows = [
+            {"doc": one.number, "field": TEXT_FIELDS.index(name), "part": part, "words": words}
+            for one in documents
+            for name, text in one.fields.items()
+            for part, words in enumerate(_vectors(text))
+        ]
+        if rows:
+            words = sa.cast(sa.bindparam("words"), postgresql.TSVECTOR)
+            connection.execute(sa.insert(table).values(words=words), rows)
+
+    def find(self, connection: sa.Connection, term: TextTerm, fields: Sequence[str]) -> list[int]:
+        asked = " <-> ".join(f"'{word[:_LONGEST_WORD]}'" for word in term.words) + (":*" if term.prefix else "")
+        matching = "words @@ CAST(%s AS tsquery) AND field = ANY(%s)"
+        statement = f"SELECT DISTINCT doc FROM {WORDS} WHERE {matching}"  # noqa: S608 - names of ours
+        places = [TEXT_FIELDS.index(name) for name in fields]
+        return list(connection.exec_driver_sql(statement, (asked, places)).scalars())
+
+
+def _vectors(text: str) -> Iterator[str]:
+    """A folded text as tsvectors; the break between two texts has a place and no word."""
+    places: dict[str, list[int]] = {}
+    size = place = 0
+    for word in folded_words(text):
+        if place >= _POSITIONS or size >= _VECTOR:
+            yield _vector(places)
+            places, size, place = {}, 0, 0
+        place += 1
+        if word != BREAK:
+            places.setdefault(word[:_LONGEST_WORD], []).append(place)
+            size += len(word[:_LONGEST_WORD]) + 8
+    if places:
+        yield _vector(places)
+
+
+def _vector(places: Mapping[str, Sequence[int]]) -> str:
+    return " ".join(f"'{word}':{','.join(map(str, at))}" for word, at in places.items())
+
+
+class Postgresql:
+    """Stores in databases of a server."""
+
+    words = _Tsvectors()
+    changes = (
+        "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables "
+        "WHERE relname IN ('attempts', 'scores')"
+    )  # as the server's statistics have them, a few seconds late
+    binary = "C"
+
+    def insert(self, table: sa.Table) -> Any:
+        return postgresql.insert(table)
+
+    @contextmanager
+    def exclusive(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        with engine.begin() as connection:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            yield connection
+
+    def lock(self, connection: sa.Connection, tables: str) -> None:
+        connection.execute(sa.text(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE"))
+
+    @contextmanager
+    def snapshot(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+            transaction = connection.begin()
+            try:
+                yield connection
+            finally:
+                transaction.rollback()
+
+    def among(self, column: Any, values: Sequence[int] | Sequence[str]) -> sa.ColumnElement[bool]:
+        kind = sa.Text() if isinstance(values[0], str) else sa.Integer()
+        given = sa.literal(list(values), postgresql.ARRAY(kind))
+        within: sa.ColumnElement[bool] = column.in_(sa.select(sa.func.unnest(given).column_valued()))
+        return within
+
+    def reclaim(self, engine: sa.Engine) -> None:
+        """Nothing to do: the server does it by itself."""
+
+    def faults(self, engine: sa.Engine, most: int) -> Iterator[tuple[str, str, str]]:
+        yield from ()
+
+    def reconnect(self, engine: sa.Engine, place: str, seconds: float, say: Say) -> Callable[[], None]:
+        return _Reconnection(engine, place, seconds, say).end
+
+
+class _Reconnection:
+    """Makes the connections of an engine, and waits where the server does not answer any more: a restart is outlived.
+
+    A statement that a lost connection did not answer is carried out again by whoever asked for it
+    (:func:`ragrounds.evals.store.database.again`).
+    """
+
+    def __init__(self, engine: sa.Engine, place: str, seconds: float, say: Say) -> None:
+        self._place, self._seconds, self._say = place, seconds, say
+        self._waiting = threading.Lock()
+        self._over = threading.Event()
+        self._given_up = False
+        sa.event.listen(engine, "do_connect", self._connect)
+        logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of each connection that is lost
+
+    def end(self) -> None:
+        """Wait for nothing any more: the store is closed."""
+        self._over.set()
+
+    def _connect(self, dialect: sa.Dialect, record: object, args: Any, options: Any) -> object:
+        def connect() -> object:
+            return dialect.connect(*args, **options)
+
+        fault = dialect.loaded_dbapi.OperationalError
+        try:
+            connection = connect()
+        except fault as error:
+            connection = self._wait(connect, fault, error)
+        self._given_up = False
+        return connection
+
+    def _wait(self, connect: Callable[[], object], fault: type[Exception], error: Exception) -> object:
+        with self._waiting:  # whoever comes second finds the server there, or that it was given up
+            start, pause, said = time.monotonic(), _FIRST, False
+            while True:
+                try:
+                    connection = connect()
+                except fault as now:
+                    error = now
+                else:
+                    if said:
+                        self._say(f"The store {self._place} answers again, after {time.monotonic() - start:.0f} s.")
+                    return connection
+                if self._given_up or time.monotonic() - start >= self._seconds or self._over.is_set():
+                    self._given_up = True
+                    raise StopRun(
+                        f"The store {self._place} has not answered for {time.monotonic() - start:.0f} s: "
+                        f"{' '.join(str(error).split())}. What was written before is safe; give the same command again "
+                        "to resume."
+                    ) from None
+                if not said:
+                    said = True
+                    self._say(
+                        f"The store {self._place} does not answer; it is waited for, for up to {self._seconds:g} s."
+                    )
+                self._over.wait(pause)
+                pause = min(_LONGEST, pause * _GROWTH)
+
+
+POSTGRESQL = Postgresql()

@@ -1,0 +1,177 @@
+"""SQLite: the store of one machine, one file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.pool import NullPool
+
+from ragrounds.evals.store.dialect import Document, Say
+from ragrounds.evals.store.schema import TEXT_FIELDS, WORDS, WORDS_ON_SQLITE
+from ragrounds.evals.store.text_folding import TextTerm
+
+_OWN = tuple(name for name in TEXT_FIELDS if name not in ("question", "passage"))
+_ROWS = 1000
+"""Rows of one INSERT."""
+
+
+def open_file(path: Path) -> sa.Engine:
+    """The engine of a store's file, which is made where there is none."""
+    options = {"timeout": 60, "check_same_thread": False}
+    engine = sa.create_engine(_url(path), poolclass=NullPool, connect_args=options)
+    # Readers never block the writer (WAL); a commit is on the disk when it returns (FULL). A call's row has 1 to 2 kB:
+    # on pages of 4 kB it would have one of its own beside the table's.
+    settings = ("page_size=8192", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000")
+    return _with(engine, settings)
+
+
+def open_to_read(path: Path) -> sa.Engine:
+    """The engine of a file of unknown origin, which is never changed. Nothing of it is checked here."""
+    where = f"{path.resolve().as_uri()}?mode=ro"
+    engine = sa.create_engine(
+        _url(path),
+        creator=lambda: sqlite3.connect(where, uri=True, timeout=60, check_same_thread=False),
+        poolclass=NullPool,
+    )
+    # What a file says of itself runs no function of ours, and every page is checked before it is used.
+    return _with(engine, ("trusted_schema=OFF", "cell_size_check=ON"))
+
+
+def _url(path: Path) -> sa.URL:
+    # Made of parts: in a text, a path's ? # and % would mean something else.
+    return sa.URL.create("sqlite", database=str(path.absolute()))
+
+
+def _with(engine: sa.Engine, pragmas: Sequence[str]) -> sa.Engine:
+    @sa.event.listens_for(engine, "connect")
+    def _settle(connection: Any, _record: object) -> None:
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine
+
+
+class _Fts5:
+    """A table of FTS5 that keeps no text. A SQLite without FTS5 has none, and all else works."""
+
+    def there(self, connection: sa.Connection) -> bool:
+        # Looked at from outside: SQLite cannot open a table whose index is damaged.
+        listed = f"SELECT 1 FROM sqlite_master WHERE name = '{WORDS}'"  # noqa: S608 - a name of ours
+        return connection.exec_driver_sql(listed).scalar() is not None
+
+    def make(self, connection: sa.Connection) -> None:
+        if connection.exec_driver_sql("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").scalar():
+            connection.exec_driver_sql(WORDS_ON_SQLITE)
+
+    def clear(self, connection: sa.Connection) -> None:
+        # Not emptied row by row: FTS5 would want every text once more.
+        try:
+            connection.exec_driver_sql(f"DROP TABLE {WORDS}")
+        except sa.exc.DatabaseError:  # so damaged that it cannot be opened
+            # An index without any words, as FTS5 makes it: sums (1), and no segments (10).
+            connection.exec_driver_sql(f"DELETE FROM {WORDS}_data")  # noqa: S608 - a name of ours
+            empty = f"INSERT INTO {WORDS}_data (id, block) VALUES (1, x''), (10, x'00000000000000')"  # noqa: S608
+            connection.exec_driver_sql(empty)
+            connection.exec_driver_sql(f"DROP TABLE {WORDS}")
+        connection.exec_driver_sql(WORDS_ON_SQLITE)
+
+    def is_damage(self, error: sa.exc.DatabaseError) -> bool:
+        return getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
+
+    def newest(self, connection: sa.Connection) -> int:
+        return int(connection.exec_driver_sql(f"SELECT max(id) FROM {WORDS}_docsize").scalar() or 0)  # noqa: S608
+
+    def documents(self, connection: sa.Connection) -> int:
+        return int(connection.exec_driver_sql(f"SELECT count(*) FROM {WORDS}_docsize").scalar_one())  # noqa: S608
+
+    def count(self, connection: sa.Connection) -> int:
+        seen = f"CREATE VIRTUAL TABLE temp.words_seen USING fts5vocab('main', '{WORDS}', 'row')"
+        connection.exec_driver_sql(seen)  # gone with the connection
+        return int(connection.exec_driver_sql("SELECT count(*), sum(cnt) FROM temp.words_seen").one()[0])
+
+    def add(self, connection: sa.Connection, documents: Sequence[Document]) -> None:
+        for fields in (("passage",), ("question",), _OWN):
+            rows = [
+                (one.number, *(one.fields.get(name, "") for name in fields))
+                for one in documents
+                if not one.fields.keys().isdisjoint(fields)
+            ]
+            head = f"INSERT INTO {WORDS} (rowid, {', '.join(fields)}) VALUES "  # noqa: S608 - names of ours
+            one_row = f"({', '.join('?' * (1 + len(fields)))})"
+            # Few statements: SQLite's driver lets others run after each row of an executemany.
+            for start in range(0, len(rows), _ROWS):
+                part = rows[start : start + _ROWS]
+                given = tuple(value for row in part for value in row)
+                connection.exec_driver_sql(head + ", ".join([one_row] * len(part)), given)
+
+    def find(self, connection: sa.Connection, term: TextTerm, fields: Sequence[str]) -> list[int]:
+        asked = f'{{{" ".join(fields)}}} : "{" ".join(term.words)}"{" *" if term.prefix else ""}'
+        statement = f"SELECT rowid FROM {WORDS} WHERE {WORDS} MATCH ?"  # noqa: S608 - names of ours
+        return list(connection.exec_driver_sql(statement, (asked,)).scalars())
+
+
+class Sqlite:
+    """Stores in files."""
+
+    words = _Fts5()
+    changes = "PRAGMA data_version"
+    binary = "BINARY"
+
+    def insert(self, table: sa.Table) -> Any:
+        return sqlite.insert(table)
+
+    @contextmanager
+    def exclusive(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        # Python's driver begins a transaction before rows change, not before tables do: it is begun by hand.
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.exec_driver_sql("ROLLBACK")
+                raise
+            connection.exec_driver_sql("COMMIT")
+
+    def lock(self, connection: sa.Connection, tables: str) -> None:
+        """Nothing to do: SQLite has one writer at a time."""
+
+    @contextmanager
+    def snapshot(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                with suppress(sa.exc.DatabaseError):
+                    connection.exec_driver_sql("ROLLBACK")
+
+    def among(self, column: Any, values: Sequence[int] | Sequence[str]) -> sa.ColumnElement[bool]:
+        listed = sa.func.json_each(msgspec.json.encode(list(values)).decode()).table_valued("value")
+        within: sa.ColumnElement[bool] = column.in_(sa.select(listed.c.value))
+        return within
+
+    def reclaim(self, engine: sa.Engine) -> None:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("VACUUM")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def faults(self, engine: sa.Engine, most: int) -> Iterator[tuple[str, str, str]]:
+        with engine.connect() as connection:
+            for (text,) in connection.exec_driver_sql(f"PRAGMA integrity_check({most})"):
+                if text != "ok":
+                    yield "database", "integrity_check", text
+            for table, *_, other, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+                yield "reference", table, f"a row refers to one of {other} that is not there"
+
+    def reconnect(self, engine: sa.Engine, place: str, seconds: float, say: Say) -> Callable[[], None]:
+        return lambda: None
+
+
+SQLITE = Sqlite()
