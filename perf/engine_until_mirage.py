@@ -3,7 +3,7 @@
     python perf/engine_until_mirage.py --data FOLDER [--workers N] [--seed N]
 
 FOLDER holds ``mirage/benchmark.json``, ``mirage/predictions/gpt-35-turbo-16k_{cot,rag_32}.jsonl.gz`` and
-``beir/pubmedqa_1k`` (docs/reference/benchmarks.md says where they come from). A server process answers with the
+``beir/pubmedqa_1k`` (tests/README.md says where they come from). A server process answers with the
 recorded GPT-3.5 replies.
 """
 

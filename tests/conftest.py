@@ -28,9 +28,7 @@ def data() -> Path:
     """The folder of real data; the test is skipped where there is none."""
     folder = os.environ.get("RAGROUNDS_TEST_DATA")
     if not folder:
-        pytest.skip(
-            "needs real data: set RAGROUNDS_TEST_DATA (docs/reference/benchmarks.md says where each part comes from)"
-        )
+        pytest.skip("needs real data: set RAGROUNDS_TEST_DATA (tests/README.md says where each part comes from)")
     return Path(folder)
 
 
