@@ -14,8 +14,6 @@ from ragrounds.records import (
     Answer,
     Attempt,
     Fault,
-    Gold,
-    Kind,
     Message,
     Passage,
     Query,
@@ -447,99 +445,6 @@ class Journal(Protocol):
         Raises:
             ragrounds.errors.StopRun: the journal cannot be written, or only replays and does not hold the call.
         """
-
-
-class Aggregation(Struct, frozen=True):
-    """How the scores of one run become a figure. Over an attempt's epochs it is always the mean."""
-
-    questions: Literal["mean", "ratio"] = "mean"
-    """``mean``: of the questions' scores. ``ratio``: the sum of numerators over the sum of denominators, as a micro-F1
-    is (:meth:`AnyScorer.parts`)."""
-    datasets: Literal["mean", "pooled"] = "mean"
-    """``mean``: the unweighted mean of the datasets' figures (MIRAGE, Section 3.1). ``pooled``: all questions
-    together."""
-
-
-Direction = Literal["higher", "lower"]
-
-
-@runtime_checkable
-class AnyScorer(Protocol):
-    """What is known of a scorer, whether it computes its scores or a judge gives them. Tables, pictures, methods and
-    messages ask this object; no other place keeps a list of names."""
-
-    @property
-    def name(self) -> str:
-        """What its scores are stored under, with parameters: ``robust``, ``greedy-match[embedder=…]``."""
-
-    @property
-    def summary(self) -> str:
-        """One line beside the name in tables."""
-
-    @property
-    def method(self) -> str:
-        """A noun phrase for the methods paragraph of a report."""
-
-    @property
-    def reads(self) -> str:
-        """What of an attempt it goes by, in words: ``the final answer``."""
-
-    @property
-    def unit(self) -> str:
-        """``percent``: scores are shares from 0 to 1, shown times 100. Any other unit: scores are shown as they are."""
-
-    @property
-    def direction(self) -> Direction:
-        """Which scores are better."""
-
-    @property
-    def accuracy(self) -> bool:
-        """Whether a score of 1 is a right answer, so that its mean is called an accuracy."""
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of question that it is for."""
-
-    @property
-    def needs_judge(self) -> bool:
-        """Whether a judge gives its scores. Such a score without a value is a failure of the judge; a computed one has
-        no value where the question has nothing to score by."""
-
-    @property
-    def beside(self) -> bool:
-        """Whether it stands beside the headline where the benchmark's card says nothing of it."""
-
-    @property
-    def aggregation(self) -> Aggregation:
-        """How its scores become a figure."""
-
-    def suits(self, question: Question) -> bool:
-        """Whether it can be asked for on this question."""
-
-    def default(self, question: Question) -> bool:
-        """Whether it scores this question wherever nothing else is asked for."""
-
-    def parts(self, score: Score) -> tuple[float, float]:
-        """Numerator and denominator of a score that has a value; the denominator of a mean is 1.
-
-        Raises:
-            ValueError: the score has no value.
-        """
-
-    def by_class(self, score: Score) -> Mapping[str, tuple[int, int, int]]:
-        """True positives, false positives and false negatives of each class (a type of relation), of a scorer that
-        counts them; empty: it does not."""
-
-    def command(self, runs: Sequence[str]) -> str:
-        """The command that makes its scores of these runs."""
-
-
-@runtime_checkable
-class Scorer(AnyScorer, Protocol):
-    """A scorer that computes: a pure function from a stored attempt and its gold to a score."""
-
-    def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
-        """The score of one attempt, stored under :attr:`name`."""
 
 
 class FinishedAttempt(Struct, frozen=True):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragrounds.errors import UserError
+from ragrounds.evals.scorers.base import ScorerRecord
 
 if TYPE_CHECKING:
-    from ragrounds.contracts import Scorer
     from ragrounds.evals.store.store import Store
     from ragrounds.records import Question, Run
 
@@ -39,7 +39,7 @@ class RunScorers:
         self.first = self._named[0].name if self._named else ""
         """The name of the first; empty: none was asked for."""
 
-    def __call__(self, question: Question) -> tuple[Scorer, ...]:
+    def __call__(self, question: Question) -> tuple[ScorerRecord, ...]:
         """The scorers of one question: those that are asked for, then those that score it anyway."""
         from ragrounds.evals.scorers import scorers_for
 

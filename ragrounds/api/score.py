@@ -26,11 +26,11 @@ from ragrounds.api.workspace import (
     user_prices,
 )
 from ragrounds.errors import UserError
+from ragrounds.evals.scorers.base import ScorerRecord
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ragrounds.contracts import Scorer
     from ragrounds.evals.compare.comparison import Comparison
     from ragrounds.evals.judges.attempts import JudgedAnswer
     from ragrounds.evals.judges.labels import LabelAgreement
@@ -145,7 +145,7 @@ def score(
     matching = [_matching(embedder)] if embedder else []
     expected = read_expected(Path(trajectory)) if trajectory else None
     with opened_runs(runs, chosen) as (store, found):
-        ways: list[Scorer] = [] if expected is None else [Trajectory(expected=expected, query=queries_of(store))]
+        ways: list[ScorerRecord] = [] if expected is None else [Trajectory(expected=expected, query=queries_of(store))]
         counts = []
         for run in found:
             questions, golds = store.questions(run)
@@ -164,13 +164,15 @@ def score(
     return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison, secondary=tuple(secondary))
 
 
-def _fitting(question: Question, wanted: Sequence[Scorer], matching: Sequence[Scorer]) -> list[Scorer]:
+def _fitting(
+    question: Question, wanted: Sequence[ScorerRecord], matching: Sequence[ScorerRecord]
+) -> list[ScorerRecord]:
     from ragrounds.evals.scorers import scorers_for
 
     return [one for one in (*(wanted or scorers_for(question)), *matching) if one.suits(question)]
 
 
-def _matching(embedder: str) -> Scorer:
+def _matching(embedder: str) -> ScorerRecord:
     from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
     from ragrounds.tools.cards import named_embedder
 

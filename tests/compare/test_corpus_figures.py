@@ -13,9 +13,8 @@ from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import answered_with
-from ragrounds.evals.scorers.base import CORPUS_RATIO
+from ragrounds.evals.scorers.base import CORPUS_RATIO, StoredScorer
 from ragrounds.evals.scorers.triplets import TRIPLETS
-from ragrounds.evals.scorers.words import StoredScorer
 from ragrounds.evals.studies.figures import cohort_of, mean_of, run_figure
 from ragrounds.records import Attempt, Gold, Question, Run, Usage
 

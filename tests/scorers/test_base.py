@@ -2,11 +2,10 @@
 
 import pytest
 
-from ragrounds.contracts import Aggregation
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers import described, find_scorer, headline_of, scorers_for
 from ragrounds.evals.scorers.answer_status import AnswerRead
-from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.scorers.base import Aggregation, ScorerRecord
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.records import Score
 from tests.scorers.making import attempt, gold, question

@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.contracts import AnyScorer, Scorer
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import all_cards
 from ragrounds.evals.benchmarks.cards import card_of
@@ -21,13 +20,13 @@ def test_every_scorer_is_found_and_says_all_of_itself():
     assert {"mirage", "strict", "robust", "facts", "rouge-l", "triplets", "greedy-match", "trajectory"} <= set(found)
     assert {"equivalent", "comprehensiveness", "contradiction", "ragas_faithfulness"} <= set(found)
     for name, made in found.items():
-        assert isinstance(made, AnyScorer)
+        assert isinstance(made, ScorerRecord)
         assert name == made.name
         assert made.summary
         assert made.method
         assert made.kinds
         assert name in made.command(["run-1"]) or made.needs
-    assert all(isinstance(made, Scorer) for made in ready_scorers().values())
+    assert all(made.computes for made in ready_scorers().values())
     lower = [name for name, made in found.items() if made.direction == "lower"]
     assert shipped(lower) == ("contradiction", "hallucination-rate")
 

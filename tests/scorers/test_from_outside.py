@@ -8,11 +8,10 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.contracts import Aggregation
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers import catalogue
 from ragrounds.evals.scorers.answer_status import AnswerRead
-from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.scorers.base import Aggregation, ScorerRecord, StoredScorer
 from ragrounds.evals.scorers.catalogue import (
     NO_UNIT,
     described,
@@ -27,9 +26,8 @@ from ragrounds.evals.scorers.catalogue import (
 )
 from ragrounds.evals.scorers.facts import FACTS
 from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
-from ragrounds.evals.scorers.outside import careful_default, careful_score
 from ragrounds.evals.scorers.strict import STRICT
-from ragrounds.evals.scorers.words import StoredScorer, copy_words, keep_words, recall_words, unknown_words
+from ragrounds.evals.scorers.words import copy_words, keep_words, recall_words, unknown_words
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from tests.scorers.making import attempt, gold, question
@@ -89,11 +87,11 @@ def _nobody_named(monkeypatch):
 
 @pytest.mark.parametrize(("gives", "value"), [(0.5, 0.5), (1, 1.0), (None, None), (True, 1.0), (-3.0, -3.0)])
 def test_a_score_stands_under_the_scorers_name_and_the_attempts_question(gives, value):
-    made = careful_score(Told(gives=gives), attempt("x"), question(), gold())
+    made = score_by(Told(gives=gives), attempt("x"), question(), gold())
     assert brief(made) == ("x/1", 0, "told", value, "answered", "r")
     assert made.prediction == "B"
     assert isinstance(made.value, float | None)
-    assert careful_score(Echo(), attempt("x"), question(), gold("C")).prediction == "x x/1 C"
+    assert score_by(Echo(), attempt("x"), question(), gold("C")).prediction == "x x/1 C"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +108,7 @@ def test_what_a_scorer_raises_is_a_missing_score_and_said_once(gives, reason, ca
     monkeypatch.setattr("ragrounds.plugins._SAID", set())
     with caplog.at_level(logging.WARNING):
         for text, status in (("x", "answered"), (" ", "empty")):
-            made = careful_score(Told(gives=gives), attempt(text), question(), gold())
+            made = score_by(Told(gives=gives), attempt(text), question(), gold())
             assert brief(made)[:5] == ("x/1", 0, "told", None, status)
             assert made.reason.startswith(f"the scorer failed: {reason}")  # and where in its code
             assert len(made.reason) <= len("the scorer failed: ") + 300
@@ -121,15 +119,13 @@ def test_what_a_scorer_raises_is_a_missing_score_and_said_once(gives, reason, ca
 def test_a_scorer_that_cannot_say_what_it_scores_is_left_out(caplog, monkeypatch):
     monkeypatch.setattr("ragrounds.plugins._SAID", set())
     with caplog.at_level(logging.WARNING):
-        assert careful_default(Shy(), question()) is False
+        assert scores_by_default(Shy(), question()) is False
     (record,) = caplog.records
     assert record.getMessage().startswith("The scorer 'told' was left out: `default` failed: KeyError: 'field'")
-    assert scores_by_default(Shy(), question()) is False
-    assert scores_by_default(TOLD, question()) is True
     assert scores_by_default(STRICT, question()) is True
     assert scores_by_default(STRICT, question({}, kind="long")) is False
-    assert careful_default(TOLD, question()) is True
-    assert careful_default(TOLD, question({}, kind="long")) is False
+    assert scores_by_default(TOLD, question()) is True
+    assert scores_by_default(TOLD, question({}, kind="long")) is False
 
 
 def test_a_score_carries_the_code_that_made_it_and_only_those_from_outside_are_asked_with_care(monkeypatch):

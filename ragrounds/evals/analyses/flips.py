@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Scorer
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Bars, figure_bar
 from ragrounds.evals.analyses.run_data import check_accuracy, cluster_of, share_figure
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import known_scorer
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats import paired_difference
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Left, Question, Run, Score
@@ -63,7 +63,7 @@ def refinements(
     attempts: Iterable[Attempt],
     questions: Mapping[str, Question],
     golds: Mapping[str, Gold],
-    scorer: Scorer,
+    scorer: ScorerRecord,
     key: str = "first",
 ) -> Iterator[RefinedAnswer]:
     """The first and last answer of every attempt, scored."""
@@ -102,7 +102,7 @@ class RunFlips(Struct, frozen=True, kw_only=True):
 
 
 def refinement(
-    store: Store, run: Run, scorer: Scorer, fits: Mapping[str, Question], key: str = "first", seed: int = 0
+    store: Store, run: Run, scorer: ScorerRecord, fits: Mapping[str, Question], key: str = "first", seed: int = 0
 ) -> RunFlips:
     """Count what became of the first answers to the questions that the scorer fits, and how sure that is."""
     _, golds = store.questions(run)

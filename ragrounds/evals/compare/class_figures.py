@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from ragrounds.contracts import AnyScorer
 from ragrounds.evals.compare.figures import Figure, PairedFigure, paired, ratio_estimate
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, whole_scores
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats.bootstrap import JOINT_RESAMPLES
 from ragrounds.records import Gold, Question, Score
 
@@ -66,7 +66,7 @@ class ClassCounts:
     """By run."""
     overall: Mapping[str, Mapping[str, Figure]]
     """The figures of all classes together, by run and dataset."""
-    scorer: AnyScorer
+    scorer: ScorerRecord
     epochs: int
     seed: int
     stopped: Callable[[str, str], bool]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragrounds.contracts import AnyScorer
 from ragrounds.evals.compare.class_figures import ClassCounts, ClassFigure
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import (
@@ -34,6 +33,7 @@ from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, ear
 from ragrounds.evals.judges.score_judges import JudgeFinder, ScoreJudges
 from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, said_of_models
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
@@ -404,7 +404,7 @@ class _Tables:
         run: Run,
         scored: _RunScores,
         asked: Sequence[Question],
-        scorer: AnyScorer,
+        scorer: ScorerRecord,
         judges: ScoreJudges | None,
     ) -> RunFigures:
         by_dataset: dict[str, list[Question]] = {}
@@ -428,7 +428,7 @@ class _Tables:
 
     def _classes(
         self,
-        scorer: AnyScorer,
+        scorer: ScorerRecord,
         name: str,
         asked: Sequence[Question],
         values: Mapping[str, QuestionValues],
@@ -451,7 +451,7 @@ class _Tables:
 
     def _pairs(
         self,
-        scorer: AnyScorer,
+        scorer: ScorerRecord,
         name: str,
         asked: Sequence[Question],
         values: Mapping[str, QuestionValues],

@@ -14,9 +14,9 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import AnyScorer
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values, is_ratio
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats import (
     Estimate,
     binomial_error,
@@ -93,7 +93,7 @@ def figure(
     values: Values,
     unsettled: Mapping[str, float],
     seed: int,
-    scorer: AnyScorer | None = None,
+    scorer: ScorerRecord | None = None,
     epochs: int = 1,
 ) -> Figure:
     """The figure of one run: by default the unweighted mean over the questions' datasets.
@@ -138,18 +138,20 @@ def figure(
     )
 
 
-def outcomes_in(scorer: AnyScorer | None, epochs: int) -> int:
+def outcomes_in(scorer: ScorerRecord | None, epochs: int) -> int:
     """How many outcomes, right or wrong, the mean of a question's scores is over: its epochs. Of a score that can be
     partly right it is one value: a half in each of two epochs is not one right and one wrong."""
     return epochs if scorer is None or scorer.accuracy else 1
 
 
-def _bounded(scorer: AnyScorer | None) -> bool:
+def _bounded(scorer: ScorerRecord | None) -> bool:
     """Whether its scores are shares."""
     return scorer is None or scorer.unit == "percent"
 
 
-def _best(question: Question, value: float, unsettled: Mapping[str, float], scorer: AnyScorer | None) -> float | None:
+def _best(
+    question: Question, value: float, unsettled: Mapping[str, float], scorer: ScorerRecord | None
+) -> float | None:
     """The question's value if its open attempts, which count as 0, had the best score."""
     if scorer is not None and scorer.unit != "percent":
         return None
@@ -163,7 +165,7 @@ def paired(
     first: Values,
     second: Values,
     seed: int,
-    scorer: AnyScorer | None = None,
+    scorer: ScorerRecord | None = None,
     epochs: int = 1,
 ) -> PairedFigure:
     """The figure of `second` minus `first`, on the questions where both have a score."""
@@ -199,7 +201,7 @@ def paired(
     )
 
 
-def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scorer: AnyScorer) -> Figure:
+def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scorer: ScorerRecord) -> Figure:
     """:func:`figure` of a ratio of sums: in each dataset that of its questions, unweighted over datasets, the mean over
     epochs. Scores are no right or wrong, so there is no ±."""
     known = _with_parts(values)
@@ -224,7 +226,7 @@ def _ratio_figure(questions: Sequence[Question], values: Values, seed: int, scor
 
 
 def _ratio_pair(
-    questions: Sequence[Question], first: Values, second: Values, seed: int, scorer: AnyScorer
+    questions: Sequence[Question], first: Values, second: Values, seed: int, scorer: ScorerRecord
 ) -> PairedFigure:
     one, other = _with_parts(first), _with_parts(second)
     both = [each for each in questions if one.get(each.id) is not None and other.get(each.id) is not None]
@@ -241,7 +243,7 @@ def ratio_estimate(
     columns: Sequence[Sequence[Parts]],
     factors: Sequence[float],
     questions: Sequence[Question],
-    scorer: AnyScorer,
+    scorer: ScorerRecord,
     seed: int,
     *,
     constant: float = 0.0,
@@ -293,7 +295,7 @@ def _with_parts(values: Values) -> QuestionValues:
     return values
 
 
-def design(questions: Sequence[Question], scorer: AnyScorer | None) -> tuple[list[str], list[str]]:
+def design(questions: Sequence[Question], scorer: ScorerRecord | None) -> tuple[list[str], list[str]]:
     """The stratum of each question (its dataset, or one for all where the scorer pools them) and its cluster."""
     pooled = scorer is not None and scorer.aggregation.datasets == "pooled"
     strata = ["" if pooled else question.benchmark for question in questions]
@@ -367,7 +369,7 @@ def group_table(
     values: Mapping[str, Values],
     unsettled: Mapping[str, Mapping[str, float]],
     seed: int,
-    scorer: AnyScorer | None = None,
+    scorer: ScorerRecord | None = None,
     epochs: int = 1,
     stopped: Callable[[str, str], bool] = lambda first, second: False,
     pairs: Sequence[tuple[str, str]] | None = None,

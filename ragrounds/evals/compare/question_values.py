@@ -1,8 +1,8 @@
 """What each question brings to a run's figure: its score, and of a figure that is a ratio of sums its two parts.
 
 A mean (an accuracy) needs the scores alone. A figure of the whole corpus (a micro-F1) is made of numerators and
-denominators, which the scorer reads from its scores (:meth:`ragrounds.contracts.AnyScorer.parts`). An attempt that was
-not made is scored as an empty answer: what it should have found is missed.
+denominators, which the scorer reads from its scores (:meth:`ScorerRecord.parts`). An attempt that was not made is
+scored as an empty answer: what it should have found is missed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 
-from ragrounds.contracts import AnyScorer, Scorer
 from ragrounds.errors import UserError
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.retries import AttemptKey
 from ragrounds.records import Attempt, Gold, Question, Score
 
@@ -36,7 +36,7 @@ def scorer_values(
     questions: Iterable[Question],
     scores: Iterable[Score],
     epochs: int,
-    scorer: AnyScorer | None = None,
+    scorer: ScorerRecord | None = None,
     golds: Mapping[str, Gold] | None = None,
     open_: Container[AttemptKey] = (),
 ) -> QuestionValues:
@@ -83,25 +83,25 @@ def scorer_values(
     return QuestionValues(values, parts, best)
 
 
-def is_ratio(scorer: AnyScorer) -> bool:
+def is_ratio(scorer: ScorerRecord) -> bool:
     """Whether the scorer's figure is a ratio of sums over questions, not a mean of scores."""
     return scorer.aggregation.questions == "ratio"
 
 
 def whole_scores(
-    scorer: AnyScorer, question: Question, gold: Gold, known: Mapping[int, Score], epochs: int
+    scorer: ScorerRecord, question: Question, gold: Gold, known: Mapping[int, Score], epochs: int
 ) -> tuple[Score, ...]:
     """A score for every epoch of a question: what was not made is scored as an empty answer."""
     return tuple(known.get(epoch) or answered_with(scorer, question, gold, "") for epoch in range(epochs))
 
 
-def answered_with(scorer: AnyScorer, question: Question, gold: Gold, text: str) -> Score:
+def answered_with(scorer: ScorerRecord, question: Question, gold: Gold, text: str) -> Score:
     """The score of this text as an answer.
 
     Raises:
         UserError: the scorer is not here.
     """
-    if not isinstance(scorer, Scorer):
+    if not scorer.computes:
         raise UserError(
             f"The figure of {scorer.name} is a ratio of sums over questions, and the scorer that knows its parts is "
             "not here. Install its package, or name it: --scorer package.module:NAME."

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ragrounds.agents.agent import Agent
 from ragrounds.agents.systems import is_foreign, open_system
 from ragrounds.agents.systems.function import MOST_THREADS
-from ragrounds.contracts import Closing, FinishedAttempt, Scorer, System
+from ragrounds.contracts import Closing, FinishedAttempt, System
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
@@ -25,6 +25,7 @@ from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
@@ -37,7 +38,7 @@ from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import FINAL, TOKENS_APART, Attempt, Gold, Question, Run, Score, Status, blank
 from ragrounds.tools.leak_guard import LeakGuard
 
-Scorers = Callable[[Question], Sequence[Scorer]]
+Scorers = Callable[[Question], Sequence[ScorerRecord]]
 """The scorers of a question."""
 OnEnd = Callable[[FinishedAttempt], None]
 """Called when an attempt has ended, before it is written."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragrounds.contracts import Scorer
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.records import Attempt, Gold, Question, Score
 
@@ -54,7 +53,7 @@ class LiveScore:
         self._count(dataset, made, 1)
 
     def _parts(self, attempt: Attempt, score: Score | None) -> Parts | None:
-        if score is None and self._ratio and attempt.status != "completed" and isinstance(self._known, Scorer):
+        if score is None and self._ratio and attempt.status != "completed" and self._known and self._known.computes:
             question = self._asked[attempt.question_id]
             if (gold := self._golds.get(question.id)) is not None:
                 score = self._known.score(attempt, question, gold)

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code
-from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text, is_whole
 from ragrounds.evals.store.database import autocommit
@@ -32,7 +31,7 @@ def check_scores(store: Store, run: Run, findings: Findings, report: Progress = 
     codes: dict[str, bool] = {}
     for name, made_by in store.score_codes(run).items():
         scorer = described(name)
-        if isinstance(scorer, ScorerRecord) and not scorer.needs and hasattr(scorer, "score"):
+        if scorer.computes and not scorer.needs:
             codes[name] = made_by == {scorer_code(scorer)}
     if not codes:
         return

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence, Set
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import AnyScorer
 from ragrounds.errors import StopRun
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.codes import judge_code
@@ -59,7 +58,7 @@ def stale_scores(store: Store, run: Run) -> list[StaleScores]:
     found = []
     for name, codes in sorted(store.score_codes(run).items()):
         scorer = described(name)
-        if not isinstance(scorer, ScorerRecord) or not (scorer.needs or hasattr(scorer, "score")):
+        if not (scorer.needs or scorer.computes):
             continue
         if codes <= _codes_now(scorer):
             continue
@@ -89,7 +88,7 @@ def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lam
     return stale_scores(store, run)
 
 
-def _codes_now(scorer: AnyScorer) -> set[str]:
+def _codes_now(scorer: ScorerRecord) -> set[str]:
     if isinstance(scorer, JudgedScorer):
         method = find_method(scorer.judging)
         return {judge_code(method), judge_code(method, panel=True)}

@@ -6,12 +6,27 @@ of `ragrounds run` and `ragrounds compare`, the report and ``--json`` then show 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.contracts import Aggregation, Direction
 from ragrounds.evals.scorers.answer_status import AnswerRead
-from ragrounds.records import Attempt, Kind, Question, Score
+from ragrounds.records import Attempt, Gold, Kind, Question, Score
+
+
+class Aggregation(Struct, frozen=True):
+    """How the scores of one run become a figure. Over an attempt's epochs it is always the mean."""
+
+    questions: Literal["mean", "ratio"] = "mean"
+    """``mean``: of the questions' scores. ``ratio``: the sum of numerators over the sum of denominators, as a micro-F1
+    is (:meth:`ScorerRecord.parts`)."""
+    datasets: Literal["mean", "pooled"] = "mean"
+    """``mean``: the unweighted mean of the datasets' figures (MIRAGE, Section 3.1). ``pooled``: all questions
+    together."""
+
+
+Direction = Literal["higher", "lower"]
+
 
 MEAN = Aggregation()
 CORPUS_RATIO = Aggregation(questions="ratio")
@@ -19,23 +34,34 @@ CORPUS_RATIO = Aggregation(questions="ratio")
 
 
 class ScorerRecord(Struct, frozen=True, kw_only=True):
-    """What is known of a scorer (contract: :class:`ragrounds.contracts.AnyScorer`). One that computes adds
-    ``score``."""
+    """What is known of a scorer, whether it computes its scores or a judge gives them. Tables, pictures, methods and
+    messages ask this object; no other place keeps a list of names."""
 
     name: str
+    """What its scores are stored under, with parameters: ``robust``, ``greedy-match[embedder=…]``."""
     summary: str
+    """One line beside the name in tables."""
     method: str
+    """A noun phrase for the methods paragraph of a report."""
     kinds: tuple[Kind, ...]
+    """The kinds of question that it is for."""
     reads: str = "the final answer"
+    """What of an attempt it goes by, in words."""
     unit: str = "percent"
+    """``percent``: scores are shares from 0 to 1, shown times 100. Any other unit: scores are shown as they are."""
     direction: Direction = "higher"
+    """Which scores are better."""
     aggregation: Aggregation = MEAN
+    """How its scores become a figure."""
     beside: bool = True
+    """Whether it stands beside the headline where the benchmark's card says nothing of it."""
     usual: bool = False
     """Whether it is the headline of such questions where the benchmark has no card."""
     needs: str = ""
     """What must be named before it can score: a judge, an embedder, expectations; empty: nothing."""
     needs_judge: bool = False
+    """Whether a judge gives its scores. Such a score without a value is a failure of the judge; a computed one has no
+    value where the question has nothing to score by."""
     on_request: bool = False
     """Whether it scores nothing unless it is asked for by name."""
     by_card: bool = False
@@ -44,6 +70,19 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
     """Whether a score of 1 is a right answer: then its mean is called an accuracy, and right answers have a price."""
     letters: bool = False
     """Whether it scores by default no question but those whose options are all single letters."""
+
+    @property
+    def computes(self) -> bool:
+        """Whether it has a method `score` of its own."""
+        return type(self).score is not ScorerRecord.score
+
+    def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
+        """The score of one attempt, stored under :attr:`name`: a pure function of the stored attempt and its gold.
+
+        Raises:
+            NotImplementedError: it computes nothing; a judge gives its scores, or only its words are here.
+        """
+        raise NotImplementedError(f"{self.name} computes no score")
 
     def suits(self, question: Question) -> bool:
         """Whether the question is of one of its kinds: scorers of choices, extraction and long answers do not mix."""
@@ -56,7 +95,7 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
         return not self.letters or all(len(label) == 1 and label.isalpha() for label in question.options)
 
     def parts(self, score: Score) -> tuple[float, float]:
-        """The score's value, and 1: the figure is a mean.
+        """Numerator and denominator of a score. Here its value, and 1: the figure is a mean.
 
         Raises:
             ValueError: the score has no value.
@@ -66,7 +105,8 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
         return score.value, 1.0
 
     def by_class(self, score: Score) -> Mapping[str, tuple[int, int, int]]:
-        """Nothing: it counts no classes."""
+        """True positives, false positives and false negatives of each class (a type of relation), of a scorer that
+        counts them. Here nothing."""
         return {}
 
     def command(self, runs: Sequence[str]) -> str:
@@ -86,3 +126,16 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
             prediction=prediction,
             reason=reason or read.reason,
         )
+
+
+class StoredScorer(ScorerRecord, frozen=True, kw_only=True):
+    """A scorer whose code is not here (another version's, a package's): its words can be shown, and it scores
+    nothing."""
+
+    def suits(self, question: Question) -> bool:
+        """Never: what it does with a question is not known."""
+        return False
+
+    def default(self, question: Question) -> bool:
+        """Never."""
+        return False

@@ -5,32 +5,23 @@ Scorers are found by scanning: every :class:`ScorerRecord` at the top level of a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
-from functools import cache, partial
+from functools import cache
 from types import MappingProxyType
-from typing import cast
 
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from ragrounds.contracts import AnyScorer, Scorer
 from ragrounds.digests import code_digest, home_of
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.benchmarks.cards import Card, card_of
-from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.scorers.outside import careful_default, careful_score
-from ragrounds.plugins import ExtensionPoint, is_import_path, shipped_in
-from ragrounds.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.evals.scorers.answer_status import AnswerRead
+from ragrounds.evals.scorers.base import ScorerRecord, StoredScorer
+from ragrounds.plugins import ExtensionPoint, failure, is_import_path, say_once, shipped_in
+from ragrounds.records import Attempt, Gold, Kind, Question, Score, blank
 
 NO_UNIT = "unit not known"
-
-
-class UnknownScorer(ScorerRecord, frozen=True, kw_only=True):
-    """A scorer that is not here (another version's, a package's), known by the name of its scores alone."""
-
-    def suits(self, question: Question) -> bool:
-        """Never: what it is for is not known."""
-        return False
 
 
 def _lacks(made: ScorerRecord) -> str:
@@ -40,9 +31,7 @@ def _lacks(made: ScorerRecord) -> str:
         return f"{problem}."
     if made.needs:
         return f"the scorer {made.name!r} needs {made.needs}; only scorers that need nothing can be added."
-    if callable(getattr(made, "score", None)):
-        return ""
-    return f"the scorer {made.name!r} has no method score(attempt, question, gold)."
+    return "" if made.computes else f"the scorer {made.name!r} has no method score(attempt, question, gold)."
 
 
 SCORERS: ExtensionPoint[ScorerRecord] = ExtensionPoint(
@@ -84,9 +73,9 @@ def scorer_name(text: str) -> str:
     return made.name
 
 
-def ready_scorers() -> dict[str, Scorer]:
+def ready_scorers() -> dict[str, ScorerRecord]:
     """The scorers by name that compute and need nothing beside the attempt and its gold."""
-    return {name: cast(Scorer, made) for name, made in all_scorers().items() if not made.needs}
+    return {name: made for name, made in all_scorers().items() if not made.needs}
 
 
 def tell(scorer: ScorerRecord) -> None:
@@ -102,7 +91,7 @@ def typed_scorer(text: str) -> str:
     return _PATHS.get(text, text)
 
 
-def find_scorer(text: str) -> Scorer:
+def find_scorer(text: str) -> ScorerRecord:
     """The scorer that the user names, by its name or an import path (``package.module:NAME``), to score with.
 
     Raises:
@@ -111,7 +100,7 @@ def find_scorer(text: str) -> Scorer:
     return known_scorer(scorer_name(text))
 
 
-def known_scorer(name: str) -> Scorer:
+def known_scorer(name: str) -> ScorerRecord:
     """The scorer of a name that stands in a store, to score with: nothing is imported for it.
 
     Raises:
@@ -122,16 +111,16 @@ def known_scorer(name: str) -> Scorer:
         raise unknown("scorer", name, ready_scorers(), SCORERS.listing)
     if made.needs:
         raise UserError(f"The scorer {name!r} needs {made.needs}: `{made.command(['RUN'])}`.")
-    return cast(Scorer, made)
+    return made
 
 
-def described(name: str) -> AnyScorer:
+def described(name: str) -> ScorerRecord:
     """What is known of the scorer that scores are stored under, with or without parameters in brackets. Of a scorer
     that is not here (another version's, a package's) the words are known that the store keeps; without them nothing
     is, not even its unit."""
     known = name.partition("[")[0]
     made = all_scorers().get(known) or _NAMED.get(known) or _TOLD.get(name)
-    return made or UnknownScorer(name=name, summary="score", method=name, kinds=("choice",), unit=NO_UNIT)
+    return made or StoredScorer(name=name, summary="score", method=name, kinds=("choice",), unit=NO_UNIT)
 
 
 def figure_word(name: str) -> str:
@@ -139,24 +128,26 @@ def figure_word(name: str) -> str:
     return "accuracy" if described(name).accuracy else name
 
 
-def scorers_for(question: Question) -> tuple[Scorer, ...]:
+def scorers_for(question: Question) -> tuple[ScorerRecord, ...]:
     """The scorers of this question wherever nothing else is asked for: the headline first, then by the card's order."""
-    card = card_of(question.benchmark)
-    named = card.scorers if card else ()
-    made = [
-        scorer
-        for scorer in all_scorers().values()
-        if scores_by_default(scorer, question) and not (scorer.by_card and named and scorer.name not in named)
-    ]
-    order = _order(question, card)
-    return tuple(cast(Scorer, scorer) for scorer in sorted(made, key=lambda scorer: _place(scorer.name, order)))
+    return tuple(
+        one for one in _candidates(card_of(question.benchmark), question.kind) if scores_by_default(one, question)
+    )
+
+
+@cache
+def _candidates(card: Card | None, kind: Kind) -> tuple[ScorerRecord, ...]:
+    """The scorers that questions of a card and kind may have, in their order: found once, not for every question."""
+    named, order = card.scorers if card else (), _order(card, kind)
+    made = [one for one in all_scorers().values() if not (one.by_card and named and one.name not in named)]
+    return tuple(sorted(made, key=lambda one: _place(one.name, order)))
 
 
 _ROOM = "ragrounds.evals.scorers"
-_codes: dict[int, tuple[AnyScorer, str]] = {}
+_codes: dict[int, tuple[ScorerRecord, str]] = {}
 
 
-def scorer_code(scorer: AnyScorer) -> str:
+def scorer_code(scorer: ScorerRecord) -> str:
     """The digest of a scorer's code: of its module, and of what that imports from this room and its own package."""
     known = _codes.get(id(scorer))
     if known is None:
@@ -164,19 +155,45 @@ def scorer_code(scorer: AnyScorer) -> str:
     return known[1]
 
 
-def score_by(scorer: Scorer, attempt: Attempt, question: Question, gold: Gold) -> Score:
-    """A scorer's score of an attempt, with the digest of the code that made it."""
-    ask = scorer.score if _ships(scorer) else partial(careful_score, scorer)
-    return replace(ask(attempt, question, gold), code=scorer_code(scorer))
+def score_by(scorer: ScorerRecord, attempt: Attempt, question: Question, gold: Gold) -> Score:
+    """A scorer's score of an attempt, with the digest of the code that made it. Where a scorer from outside fails, its
+    score is missing and says why: an answer that was paid for is not lost by it."""
+    if _ships(scorer):
+        return replace(scorer.score(attempt, question, gold), code=scorer_code(scorer))
+    try:
+        made: object = scorer.score(attempt, question, gold)
+        if not isinstance(made, Score):
+            raise TypeError(f"score() gave {type(made).__name__}, expected a Score")
+        value = None if made.value is None else float(made.value)
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"score() gave the value {made.value}")
+    except Exception as problem:
+        why = failure(problem)[:300]
+        say_once(f"The scorer {scorer.name!r} failed on an answer, whose score is missing: {why}")
+        read = AnswerRead("answered" if not blank(attempt.text) else "empty")
+        made, value = ScorerRecord.scored(scorer, attempt, None, read, reason=f"the scorer failed: {why}"), None
+    place = {"question_id": attempt.question_id, "epoch": attempt.epoch, "scorer": scorer.name}
+    return replace(made, **place, value=value, code=scorer_code(scorer))
 
 
-def _ships(scorer: AnyScorer) -> bool:
-    return scorer.name.partition("[")[0] in SCORERS.shipped()
+@cache
+def _shipped_names() -> frozenset[str]:
+    return frozenset(SCORERS.shipped())
 
 
-def scores_by_default(scorer: AnyScorer, question: Question) -> bool:
-    """Whether a scorer scores a question wherever nothing else is asked for."""
-    return scorer.default(question) if _ships(scorer) else careful_default(scorer, question)
+def _ships(scorer: ScorerRecord) -> bool:
+    return scorer.name.partition("[")[0] in _shipped_names()
+
+
+def scores_by_default(scorer: ScorerRecord, question: Question) -> bool:
+    """Whether a scorer scores a question wherever nothing else is asked for; one from outside that fails does not."""
+    if _ships(scorer):
+        return scorer.default(question)
+    try:
+        return bool(scorer.default(question))
+    except Exception as problem:
+        say_once(f"The scorer {scorer.name!r} was left out: `default` failed: {failure(problem)}")
+        return False
 
 
 class Headline(Struct, frozen=True, kw_only=True):
@@ -204,7 +221,7 @@ def headline_of(
         first.setdefault(question.kind, question)
     headlines = []
     for kind, question in first.items():
-        order = _order(question, card or card_of(question.benchmark))
+        order = _order(card or card_of(question.benchmark), kind)
         known = [one.name for one in scorers_for(question)] if present is None else list(present)
         here = sorted((name for name in known if kind in described(name).kinds), key=lambda name: _place(name, order))
         if here:
@@ -213,11 +230,11 @@ def headline_of(
     return tuple(headlines)
 
 
-def _order(question: Question, card: Card | None) -> tuple[str, ...]:
+def _order(card: Card | None, kind: Kind) -> tuple[str, ...]:
     """The names that the card gives, the headline first; without any, the usual headline of such questions."""
     if card and card.headline:
         return *card.headline, *card.columns
-    return tuple(made.name for made in all_scorers().values() if made.usual and made.suits(question))
+    return tuple(made.name for made in all_scorers().values() if made.usual and kind in made.kinds)
 
 
 def _place(name: str, order: tuple[str, ...]) -> tuple[int, bool, str]:

@@ -15,7 +15,7 @@ from ragrounds.records import Attempt, Gold, Kind, Question, Score, blank
 
 
 class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
-    """A scorer of multiple-choice answers (contract: :class:`ragrounds.contracts.Scorer`)."""
+    """A scorer of multiple-choice answers."""
 
     read: Callable[[str, Question], AnswerRead]
     otherwise: str = ""

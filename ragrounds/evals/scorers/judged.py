@@ -18,7 +18,7 @@ _FENCE = re.compile(r"<{3,}|>{3,}")
 
 
 class JudgedScorer(ScorerRecord, frozen=True, kw_only=True):
-    """A scorer whose scores a judge gives (contract: :class:`ragrounds.contracts.AnyScorer`)."""
+    """A scorer whose scores a judge gives."""
 
     judging: str
     """The way of judging that gives its scores: `ragrounds judge --kind`."""

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ragrounds.contracts import Aggregation
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, without_answer
-from ragrounds.evals.scorers.base import CORPUS_RATIO, ScorerRecord
+from ragrounds.evals.scorers.base import CORPUS_RATIO, Aggregation, ScorerRecord
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.text import normalized
 

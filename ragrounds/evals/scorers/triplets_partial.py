@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragrounds.contracts import Aggregation
-from ragrounds.evals.scorers.base import CORPUS_RATIO, ScorerRecord
+from ragrounds.evals.scorers.base import CORPUS_RATIO, Aggregation, ScorerRecord
 from ragrounds.evals.scorers.triplets import Triplet, folded, is_symmetric, parse, read_triplets
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
 

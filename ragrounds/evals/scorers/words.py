@@ -13,13 +13,11 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.contracts import Aggregation, Direction
-from ragrounds.evals.scorers.base import MEAN, ScorerRecord
+from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import NO_UNIT, SCORERS, described, tell
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.database import insert_new, upsert
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Kind, Question
 from ragrounds.text import safe
 
 _KEY = "scorer:"
@@ -29,37 +27,13 @@ _KEY = "scorer:"
 _TEXTS = ("summary", "method", "reads", "unit")
 
 
-class StoredScorer(ScorerRecord, frozen=True, kw_only=True):
-    """A scorer of which only its words are here: it can be shown, and scores nothing."""
-
-    name: str
-    summary: str
-    method: str
-    kinds: tuple[Kind, ...]
-    reads: str = "the final answer"
-    unit: str = "percent"
-    direction: Direction = "higher"
-    aggregation: Aggregation = MEAN
-    beside: bool = True
-    needs_judge: bool = False
-    accuracy: bool = False
-
-    def suits(self, question: Question) -> bool:
-        """Never: its code is not here."""
-        return False
-
-    def default(self, question: Question) -> bool:
-        """Never."""
-        return False
-
-
 def keep_words(store: Store, names: Iterable[str]) -> None:
     """Write the words of scorers that did not come with ragrounds into the store, beside their scores."""
     shipped = SCORERS.shipped()
     rows = []
     for each in map(described, names):
         if each.name.partition("[")[0] not in shipped and each.unit != NO_UNIT:
-            words = {name: getattr(each, name) for name in StoredScorer.__struct_fields__ if hasattr(each, name)}
+            words = {name: getattr(each, name) for name in StoredScorer.__struct_fields__}
             kept = replace(msgspec.convert(words, StoredScorer), usual=False, by_card=False, on_request=True)
             rows.append(_row(kept))
     if rows:

@@ -11,12 +11,12 @@ from statistics import fmean, stdev
 
 from msgspec import Struct
 
-from ragrounds.contracts import AnyScorer
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.run_data import headline_scorer, scored_run
 from ragrounds.evals.compare.figures import design, figure, outcomes_in, property_named, ratio_columns
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, is_ratio, scorer_values
 from ragrounds.evals.scorers import described, scorer_name
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats import Estimate, combined_mean, combined_ratio, macro_error
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run
@@ -177,7 +177,7 @@ def _chosen(questions: Sequence[Question], where: Mapping[str, str]) -> list[Que
     return [question for question in questions if all(read(question) == value for read, value in reads)]
 
 
-def _sample(questions: Sequence[Question], values: QuestionValues, scorer: AnyScorer, epochs: int) -> Sample:
+def _sample(questions: Sequence[Question], values: QuestionValues, scorer: ScorerRecord, epochs: int) -> Sample:
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
     strata, clusters = design([question for question, _ in scored], scorer)
     return Sample(
