@@ -1,10 +1,10 @@
-"""Link prediction from a graph of DRKG's size: processor time, peak memory, what the frequency of relations gets right.
+"""Link prediction from a graph of DRKG's size: processor time and peak memory.
 
     python perf/link_prediction.py [--data DATA] [--triplets 5900000]
 
 It writes a file of DRKG's form (entities ``Type::id``, relations ``Source::code::Type:Type``, the public table's counts
-by pair of types, made-up ids), reads it in a process of its own as ``mrag/drkg`` and audits it, and writes
-``perf/link_prediction.md``. With DATA (docs/reference/benchmarks.md) the UMLS semantic network is audited too.
+by pair of types, made-up ids), reads it in a process of its own as ``mrag/drkg``, and writes
+``perf/link_prediction.md``. With DATA (docs/reference/benchmarks.md) the UMLS semantic network is read too.
 """
 
 from __future__ import annotations
@@ -72,24 +72,19 @@ READ = """
 import json, resource, sys, time
 from pathlib import Path
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.benchmarks.audit import audit
-from ragrounds.evals.benchmarks.catalogue import relation_priors
 
 reference, began = sys.argv[1], time.process_time()
 found = load(reference, Path(sys.argv[2]))
 loaded, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-(prior,) = audit(found, priors=relation_priors(reference, found, Path(sys.argv[2]))).priors
 print(json.dumps({
     "questions": len(found), "options": max(len(one.options) for one in found.questions), "version": found.version,
-    "load": loaded - began, "audit": time.process_time() - loaded, "memory": memory,
-    "whole": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    "chance": prior.chance, "frequency": prior.frequency, "by_types": prior.by_types,
+    "load": loaded - began, "memory": memory,
 }))
 """
 
 
 def measured(reference: str, folder: Path) -> dict[str, float]:
-    """What a process of its own takes to load a benchmark and to audit it."""
+    """What a process of its own takes to load a benchmark."""
     done = subprocess.run(
         [sys.executable, "-c", READ, reference, str(folder / "home")],
         check=True,
@@ -130,30 +125,23 @@ def main() -> None:
 
 
 def _row(graph: str, reference: str, found: dict[str, float]) -> str:
-    typed = "-" if found["by_types"] is None else f"{100 * found['by_types']:.1f} %"
     cells = (
         *(graph, f"`{reference}`", f"{found['questions']:,}", f"{found['options']}"),
-        *(f"{100 * found['chance']:.1f} %", f"{100 * found['frequency']:.1f} %", typed),
-        *(f"{found['load']:.0f} s", f"{found['audit']:.0f} s", f"{found['memory']:.0f} MB", f"{found['whole']:.0f} MB"),
+        *(f"{found['load']:.0f} s", f"{found['memory']:.0f} MB"),
     )
     return f"| {' | '.join(cells)} |"
 
 
 def _page(table: list[str]) -> str:
-    heads = (
-        *("graph", "benchmark", "questions", "options", "a guess", "most frequent relation", "of the two types"),
-        *("load", "audit", "peak of loading", "peak with the audit"),
-    )
+    heads = (*("graph", "benchmark", "questions", "options", "load", "peak of loading"),)
     return "\n".join(
         (
             "# Link prediction from large graphs",
             "",
             "`python perf/link_prediction.py --data DATA` writes this page. The graph of DRKG's form is made up: its",
-            "types, relations and numbers are about the public table's, its entities are numbers. The columns from *a",
-            "guess* on are accuracies without a look at the entities, as `ragrounds data audit` prints them; UMLS has",
-            "no types to go by. A process reads the file a few times to load (relations, candidates, relations",
-            "between the entities drawn), and holds names, relations and the sample, never the triplets. Seconds are",
-            "processor time of one core.",
+            "types, relations and numbers are about the public table's, its entities are numbers. A process reads the",
+            "file a few times to load (relations, candidates, relations between the entities drawn), and holds names,",
+            "relations and the sample, never the triplets. Seconds are processor time of one core.",
             "",
             f"| {' | '.join(heads)} |",
             f"|{'---|' * len(heads)}",

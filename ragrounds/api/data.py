@@ -118,8 +118,7 @@ def verify(reference: str, *, home: str | Path | None = None, settings: Settings
 def audit(
     reference: str, corpus: str | None = None, *, home: str | Path | None = None, settings: Settings | None = None
 ) -> Audit:
-    """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions; of link
-    prediction also what the frequency of relations alone gets right.
+    """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions.
 
     Args:
         reference: a benchmark, such as ``mirage:PATH/benchmark.json`` or ``sample``.
@@ -130,7 +129,6 @@ def audit(
     """
     from ragrounds.evals.benchmarks import load
     from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
-    from ragrounds.evals.benchmarks.catalogue import relation_priors
     from ragrounds.tools.corpora import corpora_of
 
     folder = chosen_settings(settings, home).home
@@ -138,7 +136,7 @@ def audit(
     documents = None
     if corpus is not None:
         documents = (one for part in corpora_of(corpus) for one in _documents(part, folder))
-    return audit_benchmark(found, documents, relation_priors(reference, found, folder))
+    return audit_benchmark(found, documents)
 
 
 def _documents(corpus: str, home: Path) -> Iterator[tuple[str, str]]:

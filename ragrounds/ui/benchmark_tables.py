@@ -27,18 +27,6 @@ def audit_lines(audited: Audit) -> Iterator[str]:
         total = sum(found.letters.values()) or 1
         shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in found.letters.items())
         yield f"{found.dataset}: right letters {shares}; the longest is right in {100 * found.longest:.0f} %"
-    for prior in audited.priors:
-        low, high = 100 * prior.frequency_low, 100 * prior.frequency_high
-        learnt = "from triplets that are not asked" if prior.other_triplets else "each left out of its own counts"
-        yield (
-            f"{prior.dataset}: the most frequent relation alone is right in {100 * prior.frequency:.1f} % "
-            f"({low:.1f}-{high:.1f}; a guess in {100 * prior.chance:.1f} %; counted {learnt})"
-        )
-        if prior.by_types is not None:
-            inside = "" if prior.by_types_low is None or prior.by_types_high is None else (
-                f" ({100 * prior.by_types_low:.1f}-{100 * prior.by_types_high:.1f})"
-            )  # fmt: skip
-            yield f"{prior.dataset}: the most frequent one of the two types in {100 * prior.by_types:.1f} %{inside}"
     for lengths in audited.lengths:
         other = f"; {len(lengths.other_language):,} in another script" if lengths.other_language else ""
         yield f"{lengths.dataset}: {lengths.shortest:,} to {lengths.longest:,} characters{other}"

@@ -11,10 +11,7 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.benchmarks.audit import audit
-from ragrounds.evals.benchmarks.catalogue import relation_priors
 from ragrounds.evals.benchmarks.families.link import gives_away
-from tests.conftest import Cli
 
 NAMES = {
     "Compound::DB1": "alphamycin", "Compound::DB2": "betaprofen", "Compound::DB3": "gammastatin",
@@ -133,55 +130,3 @@ def test_ids_without_names_are_not_asked(tmp_path: Path) -> None:
     (tmp_path / "names.tsv").unlink()
     with pytest.raises(UserError, match=r"Put names\.tsv"):
         load(f"mrag/drkg:{tmp_path}", tmp_path)
-
-
-def test_the_prior_is_counted_from_triplets_that_are_not_asked(tmp_path: Path, command: Cli) -> None:
-    # Trained on: 30 treats, 20 prevents between drugs and diseases, 90 binds between genes.
-    def some(relation: str, count: int, one: str, other: str, start: int) -> list[str]:
-        return [f"{one}::{start + place}\t{relation}\t{other}::{start + place}" for place in range(count)]
-
-    train = some("treats", 30, "Drug", "Disease", 0) + some("prevents", 20, "Drug", "Disease", 100)
-    train += some("binds", 90, "Gene", "Gene", 200)
-    test = some("treats", 6, "Drug", "Disease", 500) + some("prevents", 3, "Drug", "Disease", 600)
-    (tmp_path / "train.txt").write_text("\n".join(train))
-    (tmp_path / "valid.txt").write_text("\n".join(some("binds", 1, "Gene", "Gene", 700)))
-    (tmp_path / "test.txt").write_text("\n".join(test))
-    ids = {field for line in (*train, *test) for field in line.split("\t")[::2]}
-    (tmp_path / "names.tsv").write_text("\n".join(f"{id}\tname {place}" for place, id in enumerate(sorted(ids))))
-    reference = f"link[options=all]:{tmp_path}"
-    found = load(reference, tmp_path)
-    (made,) = audit(found, priors=relation_priors(reference, found, tmp_path)).priors
-    assert (made.questions, made.chance, made.other_triplets) == (9, pytest.approx(1 / 3), True)
-    assert made.frequency == 0.0  # binds is the most frequent of all, and never right
-    assert made.by_types == pytest.approx(6 / 9)
-    shown = command("data", "audit", reference).stdout
-    assert "the most frequent relation alone is right in 0.0 %" in shown
-    assert "the most frequent one of the two types in 66.7 %" in shown
-    assert json.loads(command("data", "audit", reference, "--json").stdout)["priors"][0]["frequency"] == 0.0
-
-
-def test_where_every_triplet_is_asked_each_is_left_out_of_its_own_counts(tmp_path: Path) -> None:
-    (tmp_path / "one.tsv").write_text("a\tis\tb\nc\tis\td\ne\thas\tf\n")
-    reference = f"link:{tmp_path / 'one.tsv'}"
-    found = load(reference, tmp_path)
-    (made,) = audit(found, priors=relation_priors(reference, found, tmp_path)).priors
-    # is: 1 of 2 left against has 1: shared; has: 0 left against is 2: wrong.
-    assert (made.frequency, made.other_triplets, made.by_types) == (pytest.approx(1 / 3), False, None)
-
-
-@pytest.mark.data
-def test_the_prior_alone_on_umls(data: Path, tmp_path: Path) -> None:
-    reference = f"link/umls:{data / 'umls_kg'}"
-    found = load(reference, tmp_path)
-    (made,) = audit(found, priors=relation_priors(reference, found, tmp_path)).priors
-    counts: dict[str, int] = {}
-    for name in ("train.txt", "valid.txt"):
-        for line in (data / "umls_kg" / name).read_text().splitlines():
-            relation = line.split("\t")[1].replace("_", " ")
-            counts[relation] = counts.get(relation, 0) + 1
-    right = sum(
-        max(one.options, key=lambda label: counts.get(one.options[label], 0)) == found.golds[one.id].answer
-        for one in found.questions
-    )
-    assert made.frequency == pytest.approx(right / 661, abs=0.002)  # ties are shared there
-    assert round(100 * made.frequency, 1) == 65.7

@@ -142,16 +142,6 @@ def test_the_hashes_that_build_wrote_are_compared(beir, home):
     assert verify(f"beir:{beir}", home).files == described | {"card.json": None}
 
 
-def test_a_card_of_a_set_that_an_older_version_built_is_read(beir, home):
-    card = {"name": "beir/tiny", "title": "Tiny", "task": "long", "source": "here", "license": "CC0"}
-    (beir / "card.json").write_text(json.dumps({"benchmark": card | {"protocols": ["equivalent", "rouge-l"]}}))
-    found = register("beir/tiny", beir, home).card
-    assert (found.headline, found.columns) == (("equivalent",), ("rouge-l",))
-    assert load("beir/tiny", home).card == found
-    (beir / "card.json").write_text(json.dumps({"benchmark": card | {"headline": ["facts"]}}))
-    assert (load(f"beir:{beir}", home).card.headline, found.title) == (("facts",), "Tiny")
-
-
 def rewrite(name, content):
     return lambda folder: (folder / name).write_bytes(content)
 

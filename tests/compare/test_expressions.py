@@ -108,10 +108,6 @@ def test_an_interval_that_touches_zero_separates_nothing(store):
         assert check_claims(store, [first, second], [claim])[0].decision == "cannot tell"
 
 
-def test_words_of_versions_before_are_read():
-    assert one("spent(a) + unparsable(a) < 1").terms == (Term(1.0, "cost_paid", "a"), Term(1.0, "unreadable", "a"))
-
-
 def test_a_difference_is_judged_by_the_interval_of_the_tables(store):
     asked = questions(40)
     first = add_run(store, "one", asked, [1] * 10 + [0] * 30)

@@ -2,8 +2,7 @@
 
 * questions that stand in it more than once, exactly or nearly, and questions that two benchmarks share: training on one
   then answers the other;
-* what can be guessed from the options alone: letters that are right too often, long right answers, repeats; of link
-  prediction also what the frequency of relations gets right;
+* what can be guessed from the options alone: letters that are right too often, long right answers, repeats;
 * whether a corpus holds the questions themselves, or the documents that they were made from.
 """
 
@@ -22,7 +21,6 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
 from ragrounds.evals.benchmarks.cards import card_of
-from ragrounds.evals.benchmarks.relation_prior import PriorAudit, RelationPrior, audit_prior
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.records import Gold, Question
 
@@ -343,17 +341,10 @@ class Audit(Struct, frozen=True, kw_only=True):
     """``None`` where no corpus was given."""
     one_form: tuple[str, ...] = ()
     """Datasets of link prediction: near duplicates are not looked for in them."""
-    priors: tuple[PriorAudit, ...] = ()
-    """Of link prediction: what the frequency of relations alone gets right."""
 
 
-def audit(
-    benchmark: Benchmark,
-    documents: Iterable[tuple[str, str]] | None = None,
-    priors: Mapping[str, RelationPrior] | None = None,
-) -> Audit:
-    """Audit a benchmark; with (document id, text) pairs also what a corpus holds, with priors (by dataset) what these
-    get right."""
+def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = None) -> Audit:
+    """Audit a benchmark; with (document id, text) pairs also what a corpus holds."""
     golds = benchmark.golds
     answers = {q.id: q.options.get(golds[q.id].answer, golds[q.id].answer) for q in benchmark.questions}
     datasets = {
@@ -373,7 +364,6 @@ def audit(
         options=tuple(found for found in audited if found is not None),
         lengths=tuple(_lengths(name, found) for name, found in datasets.items()),
         corpus=None if documents is None else in_corpus(benchmark.questions, golds, documents),
-        priors=tuple(audit_prior(name, datasets[name], golds, prior) for name, prior in (priors or {}).items()),
     )
 
 

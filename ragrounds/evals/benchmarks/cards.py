@@ -132,20 +132,9 @@ def _beside(folder: Path) -> _Beside | None:
     if not path.is_file():
         return None
     try:
-        return msgspec.convert(_renamed(msgspec.json.decode(read_bytes(path))), _Beside)
+        return msgspec.json.decode(read_bytes(path), type=_Beside)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise broken(path, f"it is not the card of a benchmark ({error})") from None
-
-
-def _renamed(found: object) -> object:
-    """A card file with the names of now: in older files one list, ``protocols``, holds the headline and the columns."""
-    if not isinstance(found, dict) or not isinstance(found.get("benchmark"), dict):
-        return found
-    card = dict(found["benchmark"])
-    named = card.pop("protocols", None)
-    if isinstance(named, list):
-        card |= {"headline": named[:1], "columns": named[1:]}
-    return {**found, "benchmark": card}
 
 
 @cache

@@ -25,7 +25,6 @@ from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.benchmark import Benchmark, Item, assemble
 from ragrounds.evals.benchmarks.cards import CARD_FILE, Card, card_beside, family_cards, find_card
 from ragrounds.evals.benchmarks.family import FAMILIES, BenchmarkSource, Family, families, find_family, named_family
-from ragrounds.evals.benchmarks.relation_prior import RelationPrior
 from ragrounds.files import shown
 from ragrounds.plugins import NoSuchModule
 from ragrounds.specs import Value, parse
@@ -163,28 +162,6 @@ def guarded_items(items: list[Item], path: Path) -> list[Item]:
         guarded = msgspec.structs.replace(gold, withheld=tuple(sorted(withheld))) if withheld else gold
         kept.append(Item(question, guarded))
     return kept
-
-
-def relation_priors(reference: str, benchmark: Benchmark, home: Path) -> dict[str, RelationPrior]:
-    """How often relations occur in the graphs that a benchmark's sets of link prediction were made of: dataset → prior.
-    Other datasets are left out.
-
-    Raises:
-        UserError: a broken file.
-    """
-    wanted = typed_reference(reference)
-    prior = wanted.reader.prior
-    found: dict[str, RelationPrior] = {}
-    if prior is None:
-        return found
-    for dataset in benchmark.datasets:
-        name = dataset.partition("/")[2] if wanted.reader.suite else wanted.dataset
-        one = msgspec.structs.replace(wanted, dataset=name)
-        path = Path(benchmark.path) if benchmark.path else registered(one, home) or _original(one, home)
-        made = prior(BenchmarkSource(path, name, wanted.parameters)) if path else None
-        if made is not None:
-            found[dataset] = made
-    return found
 
 
 def parse_reference(reference: str) -> BenchmarkReference:

@@ -13,7 +13,6 @@ from msgspec.structs import asdict
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import Card, cards_from
-from ragrounds.evals.benchmarks.relation_prior import RelationPrior
 from ragrounds.files import broken
 from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
 from ragrounds.specs import Value
@@ -72,8 +71,6 @@ class Family(Struct, frozen=True, kw_only=True):
     or verified."""
     parameters: tuple[str, ...] = ()
     """Parameters that a reference may set, as in ``csv[question=Stem]:FILE``."""
-    prior: Callable[[BenchmarkSource], RelationPrior | None] | None = None
-    """How often the relations of a graph occur, for the audit of link prediction; ``None`` of other questions."""
     shipped: Callable[[], Iterator[Item]] | None = None
     """The questions that come with the package, where no path is named."""
     open: bool = False

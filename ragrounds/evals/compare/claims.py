@@ -58,8 +58,6 @@ BOUNDED_MEASURES = ("accuracy", "score", *MEASURES[MEASURES.index("failed") :])
 """Measures between 0 and 1. The others have no upper bound, so no confidence sequence by betting."""
 ENDINGS = frozenset({"failed", "blocked", "capped", "paused"})
 """Measures that an attempt's status alone tells, whatever its kind of question and its scorer."""
-_OLD_MEASURES = {"spent": "cost_paid", "unparsable": "unreadable"}
-"""Words of versions before, which stored claims have: read as the new ones."""
 _ROUNDING = 1e-9
 _LEVEL = 0.95
 """Of `separated`, where none is named."""
@@ -319,8 +317,7 @@ def _term(reader: _Reader, factor: float) -> Term:
     name = found["name"] if found else None
     if found is None or name is None:
         raise reader.wrong("a number, or a measure such as accuracy(RUN)")
-    measure = _OLD_MEASURES.get(name, name)
-    if measure not in MEASURES:
+    if name not in MEASURES:
         raise UserError(
             f"Cannot read the claim {reader.text!r}: unknown measure {name!r}.{nearest(name, MEASURES)} "
             f"Known: {', '.join(MEASURES)}; separated(RUN, RUN) stands alone."
@@ -329,7 +326,7 @@ def _term(reader: _Reader, factor: float) -> Term:
     reader.expect("(")
     run = reader.reference()
     reader.expect(")")
-    return Term(factor, measure, run)
+    return Term(factor, name, run)
 
 
 def resolved(claim: Claim, runs: Sequence[Run]) -> Claim:

@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ragrounds.evals.stats.intervals import student_quantile
+
 Floats = NDArray[np.float64]
 
 RESAMPLES = 10_000
@@ -78,10 +80,8 @@ def percentile_interval(draws: Floats, level: float, clusters: int, strata: int)
         clusters: that were drawn from, in all.
         strata: that they were drawn in.
     """
-    from scipy.special import stdtrit
-
     free = clusters - strata
-    beyond = math.sqrt(clusters / free) * float(stdtrit(free, (1 + level) / 2))
+    beyond = math.sqrt(clusters / free) * float(student_quantile(free, level))
     tail = NormalDist().cdf(-beyond)
     low, high = np.quantile(draws, [tail, 1 - tail])
     return float(low), float(high)

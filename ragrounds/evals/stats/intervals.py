@@ -101,8 +101,6 @@ def _effective(tallies: Tallies, spread: Floats, level: float) -> Floats:
     n, pairs, clusters = tallies.observations, tallies.pairs, tallies.clusters
     if not pairs.any():
         return n
-    from scipy.special import stdtrit
-
     told = (pairs > 0) & (clusters > 1)  # one cluster says nothing of how clusters differ
     shared = np.where(told, tallies.between - n * spread + spread * pairs / n, 0.0).sum(axis=-1, keepdims=True)
     whole = np.where(told, pairs * spread, 0.0).sum(axis=-1, keepdims=True)
@@ -111,7 +109,7 @@ def _effective(tallies: Tallies, spread: Floats, level: float) -> Floats:
         correlation = np.where(whole > 0, (shared + prior * _PRIOR_CORRELATION) / (whole + prior), 1.0)
     inflation = 1 + np.clip(correlation, 0.0, 1.0) * pairs / n
     freedom = np.maximum((clusters - 1).sum(axis=-1, keepdims=True), 1.0)
-    wider = (stdtrit(freedom, (1 + level) / 2) / normal_quantile(level)) ** 2
+    wider = (student_quantile(freedom, level) / normal_quantile(level)) ** 2
     # However few the clusters, each is worth one observation that stands alone.
     worth = np.maximum(n / inflation / (1 + (1 - 1 / inflation) * (wider - 1)), n / (1 + pairs / n))
     made: Floats = np.where((spread <= 0) & (pairs > 0), np.minimum(worth, clusters), worth)
@@ -121,6 +119,14 @@ def _effective(tallies: Tallies, spread: Floats, level: float) -> Floats:
 def normal_quantile(level: float) -> float:
     """The z of a two-sided interval with this coverage: 1.96 for 0.95."""
     return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def student_quantile(freedom: Floats | float, level: float) -> Floats:
+    """The t of a two-sided interval with this coverage, by degrees of freedom."""
+    from scipy.special import stdtrit
+
+    found: Floats = stdtrit(freedom, (1 + level) / 2)
+    return found
 
 
 def binomial_error(p: float, n: int) -> float:

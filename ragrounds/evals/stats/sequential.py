@@ -23,7 +23,6 @@ is found, not whether it is so: any fixed mixture is exact.
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -32,9 +31,16 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_SHAPE = 5.0
-_COMMON = 24
+_COMMON = (
+    0.00846641757971689, 0.025418710406278855, 0.04242972471793571, 0.059539786522439186, 0.0767910495017623,
+    0.09422835224384318, 0.11190021626943936, 0.12986004864288736, 0.14816763598757543, 0.1668910525220011,
+    0.1861091609660337, 0.20591497532089975, 0.22642030304042082, 0.24776233702761274, 0.27011331596643506,
+    0.29369520339642063, 0.3188029693466068, 0.3458434908394188, 0.37540493461644386, 0.4083914647977971,
+    0.44631685460787596, 0.49206254310561004, 0.5524675763868623, 0.654840871173743,
+)  # fmt: skip
+"""2p - 1 at the 24 mid-quantiles of a Beta(5, 5) distribution cut to (1/2, 1)."""
 _BOLD = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+_BETS = np.array([*_COMMON, *_BOLD])
 _EDGE = 1e-12
 """How near m comes to the bounds, in shares of their distance: at a bound itself a bet may pay infinitely."""
 _HALVINGS = 50
@@ -159,19 +165,10 @@ def log_capital(values: Floats, counts: Floats, mean: float) -> Floats:
     Returns:
         (…): at -log(a) or above, `mean` is left out at level 1 - a.
     """
-    bets = _bets()
     m = min(1 - _EDGE, max(_EDGE, mean))
-    above = np.log1p(np.multiply.outer(values / m - 1, bets))
-    below = np.log1p(np.multiply.outer((1 - values) / (1 - m) - 1, bets))
+    above = np.log1p(np.multiply.outer(values / m - 1, _BETS))
+    below = np.log1p(np.multiply.outer((1 - values) / (1 - m) - 1, _BETS))
     grown = counts @ np.concatenate([above, below], axis=1)
     most = grown.max(axis=-1, keepdims=True)
     total: Floats = most[..., 0] + np.log(np.exp(grown - most).mean(axis=-1))
     return total
-
-
-@functools.cache
-def _bets() -> Floats:
-    from scipy.stats import beta
-
-    ranks = (np.arange(_COMMON) + 0.5) / _COMMON
-    return np.concatenate([2 * beta.ppf(0.5 + ranks / 2, _SHAPE, _SHAPE) - 1, _BOLD])

@@ -23,7 +23,6 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import Literal
 
 from msgspec import Struct
@@ -44,7 +43,6 @@ from ragrounds.evals.benchmarks.graph_files import (
     triplets,
     worded,
 )
-from ragrounds.evals.benchmarks.relation_prior import RelationPrior
 from ragrounds.files import broken
 from ragrounds.records import Gold, Question
 
@@ -290,31 +288,6 @@ def link_question(
     return Item(question, Gold(question_id=question.id, answer=list(labels)[order.index(relation)]))
 
 
-def prior(source: BenchmarkSource) -> RelationPrior:
-    """How often each relation occurs in the graph, in all and between entities of two types, without the triplets that
-    are asked; where all are asked, with them.
-
-    Raises:
-        UserError: a broken file.
-    """
-    setting = link_setting(source)
-    survey = surveyed(source, setting)
-    asked: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for triplet in _chosen(survey, setting):
-        asked[survey.types_of(triplet)][triplet[1]] += 1
-    by_types: dict[str, dict[str, int]] = {}
-    for types, counts in survey.counts.items():
-        left = {worded(name): count - asked[types][name] for name, count in counts.items()}
-        by_types[", ".join(types) if all(types) else ""] = left
-    itself = not any(chain.from_iterable(counts.values() for counts in by_types.values()))
-    if itself:
-        by_types = {
-            ", ".join(types) if all(types) else "": {worded(name): count for name, count in counts.items()}
-            for types, counts in survey.counts.items()
-        }
-    return RelationPrior(by_types=by_types, itself=itself, metadata=TYPES)
-
-
 FAMILY = Family(
     name="link",
     items=items,
@@ -322,5 +295,4 @@ FAMILY = Family(
     needs=FILES,
     parameters=PARAMETERS,
     open=True,
-    prior=prior,
 )

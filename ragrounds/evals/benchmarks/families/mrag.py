@@ -22,7 +22,6 @@ from ragrounds.evals.benchmarks.benchmark import Item, lot
 from ragrounds.evals.benchmarks.cards import family_cards
 from ragrounds.evals.benchmarks.families import chemprot, cmeie, ddi, jsonl, link, mirage
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
-from ragrounds.evals.benchmarks.relation_prior import RelationPrior
 from ragrounds.specs import Value
 
 _READ: Mapping[str, Callable[[BenchmarkSource], Iterator[Item]]] = MappingProxyType(
@@ -85,21 +84,12 @@ def _inner(source: BenchmarkSource, size: int) -> BenchmarkSource:
     return BenchmarkSource(source.path, dataset, {k: v for k, v in source.parameters.items() if k != "seed"})
 
 
-def prior(source: BenchmarkSource) -> RelationPrior | None:
-    """How often the relations of ADInt or DRKG occur; ``None`` of other datasets."""
-    if source.dataset not in _LINKED:
-        return None
-    card = next(card for card in family_cards("mrag") if card.name == f"mrag/{source.dataset}")
-    return link.prior(_inner(source, card.size))
-
-
 FAMILY = Family(
     name="mrag",
     items=items,
     file="the dataset's own file or folder",
     needs=("*.json", "*.jsonl", "*.tsv", "*.tsv.gz", "*.txt"),
     parameters=("split", *link.PARAMETERS),
-    prior=prior,
     suite=True,
     originals={
         **dict.fromkeys(("mmlu", "medqa", "medmcqa", "pubmedqa", "bioasq"), ("mirage",)),
