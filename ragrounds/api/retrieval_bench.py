@@ -55,7 +55,7 @@ class RetrievalBench(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print one table of retrievers and sets, the paired differences over all sets, and the queries that differ."""
-        from ragrounds.ui.retrieval_bench_tables import print_bench
+        from ragrounds.ui.retrieval_tables import print_bench
 
         print_bench(self, console)
 

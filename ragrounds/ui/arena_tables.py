@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -10,7 +10,8 @@ from rich.text import Text
 from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
-from ragrounds.ui.tables import Column, TextTable, print_table
+from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.tables import print_table
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, tokens
 
 _SHOWN = 5
@@ -68,20 +69,17 @@ def arena_verdict(report: ArenaReport) -> Iterator[str]:
 
 
 def _rated(row: RatedSystem) -> str:
-    low, high = (UNKNOWN if bound is None else f"{bound:.0f}" for bound in (row.low, row.high))
-    return f"{row.rating:.0f}, {low} to {high}"
+    return f"{row.rating:.0f}, {_whole(row.low)} to {_whole(row.high)}"
 
 
 def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
-    missing = f", {axis.missing:,} without a verdict" if axis.missing else ""
-    title = f"{axis.axis}: {number_of(axis.matches, 'match')}{missing}"
     if axis.withheld or axis.ratings is None:
         console.print()
-        _say(console, title, bold=True)
+        _say(console, axis_title(axis), bold=True)
         console.print(Text(axis.withheld, style="bold red"), soft_wrap=True)
     else:
-        print_table(_ratings(report, axis, title), console)
-    print_table(_wins(axis), console)
+        print_table(ratings_table(report, axis), console)
+    print_table(wins_table(axis), console)
     _judges(console, axis)
     if axis.controlled is not None and axis.controlled.effects:
         effects = ", ".join(
@@ -92,85 +90,101 @@ def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
     _exact(console, axis)
 
 
-def _ratings(report: ArenaReport, axis: AxisReport, title: str) -> TextTable:
+def ratings_table(report: ArenaReport, axis: AxisReport, title: str = "") -> TextTable:
+    """Systems by their ratings on an axis, with their ranks; beside them what other ways of rating give."""
     place = {name: number for number, name in enumerate(report.names)}
-    shuffled, controlled = axis.shuffled, axis.controlled
-    rows = []
-    for row in axis.ratings.rows if axis.ratings else ():
-        number = place[row.system]
-        low, high = (UNKNOWN if bound is None else f"{bound:.0f}" for bound in (row.low, row.high))
-        rows.append(
-            (
-                f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}",
-                one_line(row.system),
-                f"{row.rating:.0f}",
-                f"{low} to {high}",
-                f"{axis.online[number]:.0f}" if axis.online else UNKNOWN,
-                f"{shuffled.mean[number]:.0f} ± {shuffled.spread[number]:.0f}" if shuffled else UNKNOWN,
-                f"{controlled.ratings[number]:.0f} ± {controlled.errors[number]:.0f}" if controlled else UNKNOWN,
-            )
-        )
-    names = ("rating", f"{report.arena.confidence:.0%}", "Elo", "Elo over orders", "style held equal")
-    return TextTable(
-        key="ratings",
-        title=title,
+    online, shuffled, controlled = axis.online, axis.shuffled, axis.controlled
+
+    def beside(name: str, means: Sequence[float], spreads: Sequence[float]) -> Column:
+        """The column of another way of rating."""
+        return Column(name, lambda row: f"{means[place[row.system]]:.0f} ± {spreads[place[row.system]]:.0f}")
+
+    return table_of(
+        "ratings",
+        axis.ratings.rows if axis.ratings else (),
+        (
+            words("rank", lambda row: f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}"),
+            words("system", text=one_line),
+            Column("rating", text=_whole),
+            Column(f"{report.arena.confidence:.0%}", lambda row: f"{_whole(row.low)} to {_whole(row.high)}"),
+            Column("Elo", lambda row: f"{online[place[row.system]]:.0f}") if online else None,
+            beside("Elo over orders", shuffled.mean, shuffled.spread) if shuffled else None,
+            beside("style held equal", controlled.ratings, controlled.errors) if controlled else None,
+        ),
+        title=title or axis_title(axis),
         about="rating: Bradley-Terry on Elo's scale, mean 1000; intervals and ranks by bootstrap over questions",
-        columns=(Column("rank", right=False), Column("system", right=False), *map(Column, names)),
-        rows=tuple(rows),
     )
 
 
-INFORMATIVE = ("winner %", "95 %")
-"""Headings: the share of a judge's matches with a winner that does not depend on place or label, and its interval."""
+def axis_title(axis: AxisReport) -> str:
+    """An axis with its matches."""
+    missing = f", {axis.missing:,} without a verdict" if axis.missing else ""
+    return f"{axis.axis}: {number_of(axis.matches, 'match')}{missing}"
 
 
-def informative_cells(judge: JudgeOnAxis) -> tuple[str, str]:
-    """The share of a judge's matches with a winner, and its interval."""
-    found = judge.informative
-    if found is None:
-        return UNKNOWN, UNKNOWN
-    known = found.low is not None and found.high is not None
-    return percent(found.value, 1), f"{percent(found.low, 1)}-{percent(found.high, 1)}" if known else TOO_FEW
+def _whole(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}"
 
 
-def _wins(axis: AxisReport) -> TextTable:
-    names = [one_line(name, 60) for name in axis.wins.systems]
-    return TextTable(
-        key="wins",
+def wins_table(axis: AxisReport) -> TextTable:
+    """How often each system won against each other, tied and lost."""
+
+    def against(number: int) -> Column:
+        """The column of one opponent."""
+        return Column(f"#{number + 1}", lambda row: "-".join(map(str, row[1][number])) if any(row[1][number]) else "")
+
+    rows = list(zip(axis.wins.systems, axis.wins.counts, strict=True))
+    places = {name: str(number) for number, name in enumerate(axis.wins.systems, 1)}
+    return table_of(
+        "wins",
+        rows,
+        (
+            Column("#", lambda row: places[row[0]]),
+            words("system", lambda row: one_line(row[0], 60)),
+            *map(against, range(len(rows))),
+        ),
         title=f"{axis.axis}: won-tied-lost",
         about="the row against the column",
-        columns=(
-            Column("#"),
-            Column("system", right=False),
-            *(Column(f"#{number}") for number in range(1, len(names) + 1)),
-        ),
-        rows=tuple(
-            (f"{number}", name, *("-".join(map(str, cell)) if any(cell) else "" for cell in row))
-            for number, (name, row) in enumerate(zip(names, axis.wins.counts, strict=True), 1)
-        ),
         turns=False,
     )
 
 
-def _judges(console: Console, axis: AxisReport) -> None:
-    names = ("matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %", *INFORMATIVE)
-    table = TextTable(
-        key="judges",
+def judges_table(axis: AxisReport) -> TextTable:
+    """How each judge decided, and how much of that depends on no place and no label."""
+
+    def informative(judge: JudgeOnAxis) -> str:
+        """The interval of the share of matches with a winner."""
+        found = judge.informative
+        if found is None:
+            return UNKNOWN
+        known = found.low is not None and found.high is not None
+        return f"{percent(found.low, 1)}-{percent(found.high, 1)}" if known else TOO_FEW
+
+    return table_of(
+        "judges",
+        axis.judges,
+        (
+            words("judge", text=lambda name: one_line(name, 60)),
+            Column("matches"),
+            Column("missing"),
+            Column("ties", text=_share, heading="ties %"),
+            Column("inconsistent", text=_share, heading="orders differ %"),
+            Column("reversed", text=_share, heading="place decided %"),
+            Column("first", text=_share, heading="for the first %"),
+            Column("winner %", "informative.value", _share),
+            Column("95 %", informative),
+        ),
         title=f"{axis.axis}: judges",
         about="winner %: matches with a winner that depends on no place and no label",
-        columns=(Column("judge", right=False), *map(Column, names)),
-        rows=tuple(
-            (
-                one_line(judge.judge, 60),
-                f"{judge.matches:,}",
-                f"{judge.missing:,}",
-                *(percent(share, 1) for share in (judge.ties, judge.inconsistent, judge.reversed, judge.first)),
-                *informative_cells(judge),
-            )
-            for judge in axis.judges
-        ),
     )
-    print_table(table, console)
+
+
+def _share(value: float | None) -> str:
+    return percent(value, 1)
+
+
+def _judges(console: Console, axis: AxisReport) -> None:
+    print_table(judges_table(axis), console)
     for pair in axis.agreement:
         if pair.items:
             alpha = UNKNOWN if pair.alpha is None else f"{pair.alpha:.2f}"
@@ -200,21 +214,13 @@ def _corrected(console: Console, axis: AxisReport) -> None:
         f"as people would rate (prediction-powered, {found.votes:,} votes and {found.judged:,} judged matches, judge's "
         f"weight {found.weight:.2f}, worth {found.gain:.1f} times the votes):",
     )
-    order = sorted(range(len(found.systems)), key=lambda one: -found.ratings[one])
-    table = TextTable(
-        key="corrected",
-        title="",
-        columns=(Column("system", right=False), Column("rating"), Column("interval")),
-        rows=tuple(
-            (
-                one_line(found.systems[one]),
-                f"{found.ratings[one]:.0f}",
-                f"{found.low[one]:.0f} to {found.high[one]:.0f}",
-            )
-            for one in order
-        ),
+    rated = zip(found.systems, found.ratings, found.low, found.high, strict=True)
+    columns = (
+        words("system", lambda row: one_line(row[0])),
+        Column("rating", lambda row: _whole(row[1])),
+        Column("interval", lambda row: f"{row[2]:.0f} to {row[3]:.0f}"),
     )
-    print_table(table, console)
+    print_table(table_of("corrected", sorted(rated, key=lambda row: -row[1]), columns), console)
 
 
 def _exact(console: Console, axis: AxisReport) -> None:
@@ -236,23 +242,16 @@ def _exact(console: Console, axis: AxisReport) -> None:
 
 
 def _costs(console: Console, report: ArenaReport) -> None:
-    table = TextTable(
-        key="costs",
-        title="what judging took",
-        about="in, out: tokens; paid: really paid; uncached: with an empty journal",
-        columns=(Column("judge", right=False), *map(Column, ("calls", "in", "out", "paid", "uncached"))),
-        rows=tuple(
-            (
-                one_line(cost.judge, 60),
-                f"{cost.calls:,}",
-                tokens(cost.input),
-                tokens(cost.output),
-                dollars(cost.cost_paid),
-                dollars(cost.cost_uncached),
-            )
-            for cost in report.costs
-        ),
+    columns = (
+        words("judge", text=lambda name: one_line(name, 60)),
+        Column("calls"),
+        Column("input", text=tokens, heading="in"),
+        Column("output", text=tokens, heading="out"),
+        Column("cost_paid", text=dollars, heading="paid"),
+        Column("cost_uncached", text=dollars, heading="uncached"),
     )
+    about = "in, out: tokens; paid: really paid; uncached: with an empty journal"
+    table = table_of("costs", report.costs, columns, title="what judging took", about=about)
     print_table(table, console)
     for failure in report.failures:
         _say(console, f"{failure.judge}: {number_of(failure.count, 'verdict')} missing: {failure.reason}")

@@ -1,20 +1,28 @@
-"""The tables of `ragrounds retrieve`: measures, paired differences, correlations with graded pairs."""
+"""The tables of `ragrounds retrieve`: measures, paired differences, queries that differ; of one set, of several, and of
+graded pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from msgspec.structs import replace
+from rich.console import Console
+from rich.text import Text
 
-    from ragrounds.evals.retrieval.bench import QueryDifference
-    from ragrounds.evals.retrieval.comparison import RetrievalComparison
-    from ragrounds.evals.retrieval.similarity import CorrelationDifference
-    from ragrounds.ui.tables import TextTable
+from ragrounds.evals.retrieval.bench import BenchDifference, QueryDifference
+from ragrounds.evals.retrieval.comparison import RetrievalComparison
+from ragrounds.evals.retrieval.similarity import MEASURES, CorrelationDifference
+from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, figure_text, number_of, one_line, safe, size
 
 RetrieverEntries = Sequence[dict[str, Any]]
 """What was measured of each retriever, by name."""
+Pairs = Sequence[RetrievalComparison] | Sequence[BenchDifference]
+_LEVEL = 0.05
+"""Of all pairs together, after Holm's correction."""
+_ABOUT_PAIRS = "p: randomisation test, two-sided; Holm p: over the pairs of this table"
 
 
 def print_retrieval(
@@ -26,208 +34,193 @@ def print_retrieval(
 ) -> None:
     """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, the queries that the
     two best differ on most, and each query's values where they are in."""
-    from rich.text import Text
-
-    from ragrounds.ui.retrieval_bench_tables import differing_queries
-    from ragrounds.ui.tables import print_table, results_console
-
-    console = console or results_console()
+    console, first = console or results_console(), names[0]
     numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
-    console.print(Text(_ahead(entries, comparisons, names[0], numbers)))
+    ranked = sorted((one for one in entries if "published" not in one), key=lambda one: -one[first])
+    best = ranked[0]["retriever"]
+    if len(ranked) == 1:
+        console.print(Text(f"{one_line(best)}: {first} {ranked[0][first]:.4f}."))
+    else:
+        has = f"has the best {first}{_among(len(ranked) < len(entries))}, {ranked[0][first]:.4f}"
+        console.print(Text(f"#{numbers[best]} {one_line(best)} {has}{_told_apart(best, comparisons, numbers)}."))
+    who = _who(numbers, lambda entry: entry["retriever"], lambda entry: "published" in entry)
     told: set[str] = set()
-    print_table(_means(entries, names), console, told)
-    print_table(_facts(entries), console, told)
+    means = (Column(name, text=_figure) for name in names)
+    about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
+    print_table(table_of("means", entries, (*who, *means), **about), console, told)
+    facts = (one for one in _FACTS if any(one.of(entry) is not None for entry in entries))
+    print_table(table_of("queries", entries, (*who, *facts), title="queries, speed and size"), console, told)
     if comparisons:
-        print_table(_pairs(comparisons, numbers), console)
+        title = f"{first}, 1st minus 2nd, {number_of(comparisons[0].queries, 'query')}"
+        counts = Column("wins", heading="won"), Column("ties", heading="tied"), Column("losses", heading="lost")
+        about = {"title": title, "about": f"interval of paired differences; {_ABOUT_PAIRS}"}
+        print_table(table_of("pairs", comparisons, (*_pair(comparisons, numbers), *counts), **about), console)
     if differences:
-        ranked = sorted((one for one in entries if "published" not in one), key=lambda one: -one[names[0]])
-        first, second = (f"#{numbers[one['retriever']]}" for one in ranked[:2])
-        print_table(differing_queries(differences, names[0], first, second), console)
+        two = (f"#{numbers[one['retriever']]}" for one in ranked[:2])
+        print_table(_differing_queries(differences, first, *two), console)
     if "per_query" in entries[0]:
-        print_table(_queries([one for one in entries if "per_query" in one], names), console)
+        searched = [one for one in entries if "per_query" in one]
+        columns = [
+            Column(f"#{number}", lambda query, one=one: f"{one['per_query'][first][query]:.4f}")  # type: ignore[misc]
+            for number, one in enumerate(searched, 1)
+        ]
+        queries = entries[0]["per_query"][first]
+        table = table_of("queries", queries, (words("query", safe), *columns), title=f"{first} of each query")
+        print_table(replace(table, turns=False), console)
 
 
-def _ahead(entries: RetrieverEntries, pairs: Sequence[RetrievalComparison], name: str, numbers: dict[str, str]) -> str:
-    """Which retriever has the best mean, and whether the tests tell it from the others."""
-    from ragrounds.ui.text import one_line
+def print_bench(bench: Any, console: Console) -> None:
+    """Print which retriever is ahead over all sets, the means, the differences, and the queries that differ most.
 
-    among = ", of those searched here" if any("published" in entry for entry in entries) else ""
-    entries = [entry for entry in entries if "published" not in entry]
-    best = max(entries, key=lambda entry: entry[name])
-    label = best["retriever"]
-    if len(entries) == 1:
-        return f"{one_line(label)}: {name} {best[name]:.4f}."
-    own = [pair for pair in pairs if label in (pair.first, pair.second)]
-    near = [pair.second if pair.first == label else pair.first for pair in own if pair.holm >= _LEVEL]
-    said = ""
+    Args:
+        bench: a :class:`ragrounds.api.retrieval_bench.RetrievalBench`.
+        console: where.
+    """
+    numbers = {row.retriever: f"{number}" for number, row in enumerate(bench.rows, 1)}
+    published = any(row.published for row in bench.rows)
+    own = sorted(
+        (row for row in bench.rows if not row.published and row.mean is not None), key=lambda row: -(row.mean or 0)
+    )
+    over = number_of(len(bench.sets), "set")
     if own:
-        alike = ", ".join(f"#{numbers[other]}" for other in near)
-        said = f"; not told from {alike} by the tests" if near else "; the tests tell it from every other"
-    return f"#{numbers[label]} {one_line(label)} has the best {name}{among}, {best[name]:.4f}{said}."
+        best = own[0].retriever
+        has = f"has the best mean {bench.measure} over {over}{_among(published)}, {own[0].mean:.4f}"
+        told = _told_apart(best, bench.comparisons, numbers)
+        console.print(Text(f"#{numbers[best]} {one_line(best)} {has}{told}."))
+    else:
+        console.print(Text(f"{bench.measure} over {over}: no retriever has them all."))
 
+    def of_set(name: str) -> Column:
+        """The column of a set's means."""
+        return Column(one_line(name, 40), lambda row: row.values.get(name), _figure)
 
-_LEVEL = 0.05
-"""Of all pairs together, after Holm's correction."""
-
-
-def _named(entries: RetrieverEntries) -> list[tuple[str, str]]:
-    from ragrounds.ui.text import one_line
-
-    return [
-        (f"{number}", one_line(entry["retriever"], 200) + (" (published)" if "published" in entry else ""))
-        for number, entry in enumerate(entries, 1)
-    ]
-
-
-def _means(entries: RetrieverEntries, names: Sequence[str]) -> TextTable:
-    from ragrounds.ui.tables import Column, TextTable
-    from ragrounds.ui.text import UNKNOWN
-
-    return TextTable(
-        key="means",
-        title="means over every judged query",
-        about="as trec_eval -c gives them",
-        columns=(Column("#"), Column("retriever", right=False), *map(Column, names)),
-        rows=tuple(
-            (*named, *(UNKNOWN if entry[name] is None else f"{entry[name]:.4f}" for name in names))
-            for named, entry in zip(_named(entries), entries, strict=True)
+    means = table_of(
+        "bench",
+        bench.rows,
+        (
+            *_who(numbers, lambda row: row.retriever, lambda row: row.published),
+            *map(of_set, bench.sets),
+            Column("mean", text=_figure),
+            Column("queries_per_second", text=_speed, heading="queries a second"),
         ),
+        title=f"{bench.measure} by set",
+        about="as trec_eval -c gives it; mean: of the sets" + ("; published: by others, no tests" if published else ""),
     )
-
-
-def _facts(entries: RetrieverEntries) -> TextTable:
-    from ragrounds.ui.tables import Column, TextTable
-    from ragrounds.ui.text import UNKNOWN
-
-    shown = [
-        (name, key, write) for name, key, write in _facts_shown() if any(one.get(key) is not None for one in entries)
-    ]
-    return TextTable(
-        key="queries",
-        title="queries, speed and size",
-        columns=(Column("#"), Column("retriever", right=False), *(Column(name) for name, _, _ in shown)),
-        rows=tuple(
-            (*named, *(UNKNOWN if entry.get(key) is None else write(entry[key]) for _, key, write in shown))
-            for named, entry in zip(_named(entries), entries, strict=True)
-        ),
-    )
-
-
-def _facts_shown() -> tuple[tuple[str, str, Callable[[float], str]], ...]:
-    """Heading, key of an entry, and how its figure is written."""
-    from ragrounds.ui.text import duration, size
-
-    return (
-        ("queries", "queries", "{:,}".format),
-        ("without results", "queries_without_results", "{:,}".format),
-        ("not judged", "unjudged_queries", "{:,}".format),
-        ("left out", "left_out", "{:,}".format),
-        ("not in the corpus", "unknown_documents", "{:,}".format),
-        ("queries a second", "queries_per_second", "{:,.1f}".format),
-        ("slowest 5 %", "p95_seconds", duration),
-        ("index", "index_bytes", size),
-    )
-
-
-def _pairs(comparisons: Sequence[RetrievalComparison], numbers: dict[str, str]) -> TextTable:
-    from ragrounds.ui.retrieval_bench_tables import difference_cells
-    from ragrounds.ui.tables import Column, TextTable
-    from ragrounds.ui.text import number_of
-
-    first = comparisons[0]
-    headings = ("difference", f"{100 * first.level:g} %", "p", "Holm p", "won", "tied", "lost")
-    return TextTable(
-        key="pairs",
-        title=f"{first.measure}, 1st minus 2nd, {number_of(first.queries, 'query')}",
-        about="interval of paired differences; p: randomisation test, two-sided; Holm p: over the pairs of this table",
-        columns=(Column("1st - 2nd", right=False), *map(Column, headings)),
-        rows=tuple(
-            (
-                f"#{numbers[pair.first]} - #{numbers[pair.second]}",
-                *difference_cells(pair),
-                f"{pair.wins:,}",
-                f"{pair.ties:,}",
-                f"{pair.losses:,}",
-            )
-            for pair in comparisons
-        ),
-    )
-
-
-def _queries(entries: RetrieverEntries, names: Sequence[str]) -> TextTable:
-    """Every query's values of the first measure, one column a run."""
-    from ragrounds.ui.tables import Column, TextTable
-    from ragrounds.ui.text import safe
-
-    return TextTable(
-        key="queries",
-        title=f"{names[0]} of each query",
-        columns=(Column("query", right=False), *(Column(f"#{number}") for number, _ in _named(entries))),
-        rows=tuple(
-            (safe(query), *(f"{entry['per_query'][names[0]][query]:.4f}" for entry in entries))
-            for query in entries[0]["per_query"][names[0]]
-        ),
-        turns=False,
-    )
+    print_table(means, console)
+    if bench.comparisons:
+        counts = Column("won", heading="sets won"), Column("lost"), Column("queries")
+        about = {
+            "title": f"{bench.measure}, 1st minus 2nd, mean over sets",
+            "about": f"queries drawn within sets; {_ABOUT_PAIRS}",
+        }
+        columns = (*_pair(bench.comparisons, numbers), *counts)
+        print_table(table_of("pairs", bench.comparisons, columns, **about), console)
+    if bench.differences:
+        two = (f"#{numbers[row.retriever]}" for row in own[:2])
+        print_table(_differing_queries(bench.differences, bench.measure, *two), console)
 
 
 def print_similarity(
-    entries: RetrieverEntries,
-    differences: Sequence[CorrelationDifference],
-    console: Console | None = None,
+    entries: RetrieverEntries, differences: Sequence[CorrelationDifference], console: Console | None = None
 ) -> None:
     """Print the correlations of each model with their intervals, and the differences between models."""
-    from ragrounds.evals.retrieval.similarity import MEASURES
-    from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-    from ragrounds.ui.text import one_line
-
     console = console or results_console()
     numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
-    print_table(
-        TextTable(
-            key="similarity",
-            title=f"cosines against {entries[0]['pairs']:,} graded pairs",
-            columns=(
-                Column("#"), Column("model", right=False),
-                *(column for name in MEASURES for column in (Column(name), Column("95 %"))),
-            ),
-            rows=tuple(
-                (
-                    numbers[entry["retriever"]],
-                    one_line(entry["retriever"], 200),
-                    *(cell for name in MEASURES for cell in _cells(entry.get(name), *entry[f"{name}_interval"])),
-                )
-                for entry in entries
-            ),
-        ),
-        console,
-    )  # fmt: skip
+    columns = [Column("#", lambda entry: numbers[entry["retriever"]])]
+    columns.append(words("model", lambda entry: one_line(entry["retriever"], 200)))
+    for name in MEASURES:
+        columns.append(Column(name, text=_figure))
+        columns.append(Column("95 %", lambda entry, name=name: _ends(*entry[f"{name}_interval"])))  # type: ignore[misc]
+    title = f"cosines against {entries[0]['pairs']:,} graded pairs"
+    print_table(table_of("similarity", entries, columns, title=title), console)
+    columns = [
+        words("pair", lambda one: f"{numbers[one.first]} - {numbers[one.second]}"),
+        words("measure"),
+        Column("difference", text=_figure),
+        Column("95 %", lambda one: _ends(one.low, one.high)),
+    ]
     if differences:
-        print_table(
-            TextTable(
-                key="differences",
-                title="paired differences",
-                columns=(
-                    Column("pair", right=False),
-                    Column("measure", right=False),
-                    Column("difference"),
-                    Column("95 %"),
-                ),
-                rows=tuple(
-                    (
-                        f"{numbers[one.first]} - {numbers[one.second]}",
-                        one.measure,
-                        *_cells(one.difference, one.low, one.high),
-                    )
-                    for one in differences
-                ),
-            ),
-            console,
-        )
+        print_table(table_of("differences", differences, columns, title="paired differences"), console)
 
 
-def _cells(value: float | None, low: float | None, high: float | None) -> tuple[str, str]:
-    from ragrounds.ui.text import UNKNOWN
+def _figure(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.4f}"
 
-    interval = UNKNOWN if low is None or high is None else f"{low:.4f} to {high:.4f}"
-    return UNKNOWN if value is None else f"{value:.4f}", interval
+
+def _speed(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.1f}"
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    return UNKNOWN if low is None or high is None else f"{low:.4f} to {high:.4f}"
+
+
+_FACTS = (
+    Column("queries"),
+    Column("queries_without_results", heading="without results"),
+    Column("unjudged_queries", heading="not judged"),
+    Column("left_out", heading="left out"),
+    Column("unknown_documents", heading="not in the corpus"),
+    Column("queries_per_second", text=_speed, heading="queries a second"),
+    Column("p95_seconds", text=duration, heading="slowest 5 %"),
+    Column("index_bytes", text=size, heading="index"),
+)
+
+
+def _who(
+    numbers: Mapping[str, str], named: Callable[[Any], str], published: Callable[[Any], bool]
+) -> tuple[Column, Column]:
+    """The columns that name a row's retriever."""
+    return (
+        Column("#", lambda row: numbers[named(row)]),
+        words("retriever", lambda row: one_line(named(row), 200) + (" (published)" if published(row) else "")),
+    )
+
+
+def _among(published: bool) -> str:
+    return ", of those searched here" if published else ""
+
+
+def _told_apart(best: str, pairs: Pairs, numbers: Mapping[str, str]) -> str:
+    """Whether the tests tell the best from the others; empty: there are none."""
+    own = [pair for pair in pairs if best in (pair.first, pair.second)]
+    near = [pair.second if pair.first == best else pair.first for pair in own if pair.holm >= _LEVEL]
+    if near:
+        return f"; not told from {', '.join(f'#{numbers[name]}' for name in near)} by the tests"
+    return "; the tests tell it from every other" if own else ""
+
+
+def _pair(pairs: Pairs, numbers: Mapping[str, str]) -> tuple[Column, ...]:
+    """The columns of a paired difference: whose, its interval, p, and p after Holm's correction."""
+
+    def ends(pair: RetrievalComparison | BenchDifference) -> str:
+        """The interval."""
+        if pair.low is None or pair.high is None:
+            return TOO_FEW
+        return f"{figure_text(pair.low, '+.4f')} to {figure_text(pair.high, '+.4f')}"
+
+    return (
+        words("1st - 2nd", lambda pair: f"#{numbers[pair.first]} - #{numbers[pair.second]}"),
+        Column("difference", text=lambda value: figure_text(value, "+.4f")),
+        Column(f"{100 * pairs[0].level:g} %", ends),
+        Column("p", text=_figure),
+        Column("holm", text=_figure, heading="Holm p"),
+    )
+
+
+def _differing_queries(differences: Sequence[QueryDifference], measure: str, first: str, second: str) -> TextTable:
+    """The queries on which two retrievers differ the most; `first` and `second` are their headings."""
+    return table_of(
+        "differing",
+        differences,
+        (
+            words("set", where="set", text=lambda value: one_line(value, 40)),
+            words("query", text=lambda value: one_line(value, 40)),
+            Column("first", text=_figure, heading=first),
+            Column("second", text=_figure, heading=second),
+            words("text", text=lambda value: one_line(value, 60)),
+        ),
+        title=f"queries that {first} and {second} differ on most",
+        about=measure,
+        turns=False,
+    )

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
-from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
+from ragrounds.evals.arena.report import ArenaReport, arena_report
 from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of, shown_items
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
@@ -30,9 +30,9 @@ from ragrounds.evals.stats import (
 from ragrounds.evals.store.arenas import Arena, ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
-from ragrounds.ui.arena_tables import INFORMATIVE, informative_cells
+from ragrounds.ui.arena_tables import judges_table, ratings_table, wins_table
+from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.judge_words import judge_phrase, kappa_ends, short_judges
-from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, one_line, percent
 
 SCORED = "as scored"
@@ -302,77 +302,18 @@ def _arena(arena: Arena, found: ArenaReport) -> Iterator[ReportPart]:
         if axis.withheld:
             yield f"{axis.axis}: {axis.withheld}"
         elif axis.ratings is not None:
-            yield _ratings(arena, axis)
-        yield _wins(axis)
-        yield _judges(axis)
+            yield ratings_table(found, axis)
+        yield wins_table(axis)
+        yield judges_table(axis)
         agreement = [pair for pair in axis.agreement if pair.items]
         if agreement:
-            yield TextTable(
-                key="agreement",
-                title=f"{axis.axis}: agreement (Krippendorff's alpha: 1 perfect, 0 as by chance)",
-                columns=(
-                    Column("one", right=False),
-                    Column("other", right=False),
-                    *(Column(name) for name in ("matches", "same %", "alpha")),
-                ),
-                rows=tuple(
-                    (
-                        one_line(pair.one),
-                        one_line(pair.other),
-                        f"{pair.items:,}",
-                        percent(pair.same, 1),
-                        UNKNOWN if pair.alpha is None else f"{pair.alpha:.2f}",
-                    )
-                    for pair in agreement
-                ),
+            columns = (
+                words("one", text=one_line),
+                words("other", text=one_line),
+                Column("items", heading="matches"),
+                Column("same", text=lambda value: percent(value, 1), heading="same %"),
+                Column("alpha", text=_number),
             )
+            title = f"{axis.axis}: agreement (Krippendorff's alpha: 1 perfect, 0 as by chance)"
+            yield table_of("agreement", agreement, columns, title=title)
     yield from found.notes
-
-
-def _ratings(arena: Arena, axis: AxisReport) -> TextTable:
-    rows = []
-    for row in axis.ratings.rows if axis.ratings else ():
-        low, high = (UNKNOWN if bound is None else f"{bound:.0f}" for bound in (row.low, row.high))
-        rank = f"{row.rank}" if row.rank == row.worst else f"{row.rank}-{row.worst}"
-        rows.append((rank, one_line(row.system), f"{row.rating:.0f}", f"{low} to {high}"))
-    missing = f", {axis.missing:,} without a verdict" if axis.missing else ""
-    return TextTable(
-        key="ratings",
-        title=f"{axis.axis}: ratings from {axis.matches:,} matches{missing}",
-        columns=(
-            Column("rank"), Column("system", right=False), Column("rating"), Column(f"{100 * arena.confidence:g} %"),
-        ),
-        rows=tuple(rows),
-    )  # fmt: skip
-
-
-def _wins(axis: AxisReport) -> TextTable:
-    names = [one_line(name, 40) for name in axis.wins.systems]
-    return TextTable(
-        key="wins",
-        title=f"{axis.axis}: won-tied-lost, the row against the column",
-        columns=(Column("system", right=False), *(Column(name) for name in names)),
-        rows=tuple(
-            (name, *("-".join(map(str, cell)) if any(cell) else "" for cell in row))
-            for name, row in zip(names, axis.wins.counts, strict=True)
-        ),
-    )
-
-
-def _judges(axis: AxisReport) -> TextTable:
-    names = ("matches", "missing", "ties %", "orders differ %", "place decided %", "for the first %", *INFORMATIVE)
-    return TextTable(
-        key="judges",
-        title=f"{axis.axis}: judges",
-        columns=(Column("judge", right=False), *(Column(name) for name in names)),
-        rows=tuple(
-            (
-                one_line(judge.judge, 60),
-                f"{judge.matches:,}",
-                f"{judge.missing:,}",
-                *(percent(share, 1) for share in (judge.ties, judge.inconsistent, judge.reversed, judge.first)),
-                *informative_cells(judge),
-            )
-            for judge in axis.judges
-        ),
-    )
