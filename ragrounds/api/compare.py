@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
 from ragrounds.api.aliases import names_of, with_agents
+from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.frames import LEDGER, Frame, Part, Row
-from ragrounds.api.results import ComparisonResult, Result
+from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,

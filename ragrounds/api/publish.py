@@ -7,15 +7,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
+from rich.console import Console
 
 from ragrounds.api.aliases import names_of
+from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.site_folder import SiteFolder, site_folder, total_bytes
+from ragrounds.api.study import StudyResult, list_studies, show_study
+from ragrounds.api.study_runs import any_attempt
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
@@ -27,19 +31,32 @@ from ragrounds.api.workspace import (
     texts,
 )
 from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.licences import TextLicence
+from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking, rank
+from ragrounds.evals.exchange.published_traces import TextMode, attempts_digest, published_traces, shown_id, text_free
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
+from ragrounds.redaction import Redactor
+from ragrounds.settings import Settings
+from ragrounds.text import file_name
+from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.leaderboard.attempt_page import attempt_page, licence_lines
+from ragrounds.ui.leaderboard.board import (
+    DATA,
+    Board,
+    BoardRanking,
+    BoardStudy,
+    attempt_links,
+    board_json,
+    by_licence,
+    withheld_words,
+)
+from ragrounds.ui.leaderboard.index_page import index_page
+from ragrounds.ui.report.page import page_style, report_page
+from ragrounds.ui.report.scripts import page_script
+from ragrounds.ui.report.study_page import study_page
+from ragrounds.ui.text import number_of, size
 from ragrounds.version import __version__
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.api.study import StudyResult
-    from ragrounds.evals.benchmarks.licences import TextLicence
-    from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking
-    from ragrounds.evals.exchange.published_traces import TextMode
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Run
-    from ragrounds.settings import Settings
-    from ragrounds.ui.leaderboard.board import BoardRanking, BoardStudy
 
 INDEX = "index.html"
 _MODES = ("licensed", "all", "never")
@@ -83,8 +100,6 @@ class PublishedSite(Result, frozen=True, kw_only=True):
 
     def lines(self) -> Iterator[str]:
         """What is where, what is not shown, and why."""
-        from ragrounds.ui.text import number_of, size
-
         ranked = f"{number_of(self.runs, 'run')} in {number_of(len(self.rankings), 'ranking')}"
         same = f", {self.kept:,} of them as before" if self.kept else ""
         studies = f", {number_of(self.studies, 'study')}" if self.studies else ""
@@ -136,10 +151,6 @@ def publish(
         UserError: an unknown run or study; nothing to publish; a folder of somebody else, or one that cannot be
             written.
     """
-    from ragrounds.api.progress import counted
-    from ragrounds.evals.compare.leaderboard import rank
-    from ragrounds.ui.leaderboard.board import DATA
-
     mode = cast("TextMode", one_of("--attempts", attempts, _MODES))
     chosen, wanted = chosen_settings(settings, home), run_names(runs)
     known = _studies(studies, not wanted, chosen)
@@ -207,8 +218,6 @@ def _studies(given: str | Sequence[str] | None, default: bool, settings: Setting
     Raises:
         UserError: one that is named cannot be shown.
     """
-    from ragrounds.api.study import list_studies, show_study
-
     if given is None and not default:
         return _KnownStudies((), ())
     listed = {one.file or one.name: one for one in list_studies(settings=settings)}
@@ -241,16 +250,10 @@ class _Writer:
     @property
     def withheld(self) -> str:
         """Datasets whose texts are not shown, with their licences; empty: none."""
-        from ragrounds.ui.leaderboard.board import by_licence
-
         return by_licence(list(self._withheld.values()))
 
     def ranking(self, ranking: Ranking) -> BoardRanking:
         """The pages of a ranking."""
-        from ragrounds.evals.exchange.published_traces import text_free
-        from ragrounds.ui.leaderboard.board import BoardRanking, attempt_links
-        from ragrounds.ui.report.page import report_page
-
         free = text_free(self._mode, ranking.licences)
         page = f"{ranking.key}.html"
         attempts = self._attempts(ranking, page, free) if self._mode != "never" else {}
@@ -263,12 +266,6 @@ class _Writer:
 
     def _attempts(self, ranking: Ranking, comparison: str, free: frozenset[str]) -> dict[str, str]:
         """The pages of attempts, as many runs in each as fit; run id → its page. What is as it was is kept."""
-        from ragrounds.evals.exchange.published_traces import published_traces, shown_id
-        from ragrounds.ui.comparison_tables import agent_names
-        from ragrounds.ui.leaderboard.attempt_page import attempt_page, licence_lines
-        from ragrounds.ui.leaderboard.board import attempt_links, withheld_words
-        from ragrounds.ui.text import number_of
-
         names = agent_names(ranking.comparison)
         groups = list(_packed({row.run: sum(row.statuses.values()) for row in ranking.comparison.rows}))
         pages = {run: _attempts_name(ranking.key, number) for number, group in enumerate(groups) for run in group}
@@ -313,21 +310,12 @@ class _Writer:
 
     def _key(self, runs: Sequence[Run], shown: object) -> str:
         """What a page of attempts is made of, as a digest: attempts and scores, what is said of them, this version."""
-        from ragrounds.evals.exchange.published_traces import attempts_digest
-        from ragrounds.ui.report.page import page_style
-        from ragrounds.ui.report.scripts import page_script
-
         made_by = (__version__, page_style(), page_script(attempts=True), self._mode)
         parts = [made_by, shown, [(run.id, run.questions, attempts_digest(self._store, run)) for run in runs]]
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
     def study(self, study: StudyResult, updated: float | None) -> BoardStudy:
         """The page of a study."""
-        from ragrounds.api.study_runs import any_attempt
-        from ragrounds.text import file_name
-        from ragrounds.ui.leaderboard.board import BoardStudy
-        from ragrounds.ui.report.study_page import study_page
-
         runs = [run for run in self._store.runs() if run.id in study.ids and any_attempt(self._store, run.id)]
         base = f"study-{file_name(study.table.study, 60, '-', '-')}".lower()
         number, name = 1, f"{base}.html"
@@ -345,10 +333,6 @@ class _Writer:
         left_out: tuple[LeftOutRuns, ...],
     ) -> None:
         """The way in, and the same as data."""
-        from ragrounds.redaction import Redactor
-        from ragrounds.ui.leaderboard.board import DATA, Board, board_json
-        from ragrounds.ui.leaderboard.index_page import index_page
-
         board = Board(
             title=title, made=time.time(), mode=self._mode, rankings=rankings, studies=studies, left_out=left_out
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
-from ragrounds.api.results import ComparisonResult
+from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.run_request import Execution, RunRequest
 from ragrounds.api.workspace import RunsGiven, chosen_settings, opened_runs, run_names, texts
 from ragrounds.errors import UserError

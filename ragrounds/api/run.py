@@ -17,10 +17,10 @@ from msgspec import structs
 
 from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
+from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.progress import RunListener as RunListener
 from ragrounds.api.recipes import recipe_of
 from ragrounds.api.replayer import replayer
-from ragrounds.api.results import ComparisonResult
 from ragrounds.api.run_request import Execution, RunRequest, check_arguments
 from ragrounds.api.run_scorers import RunScorers
 from ragrounds.api.servers import ServerChanged, met_servers

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, get_args
 
 from msgspec import Struct, structs
 
+from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
-from ragrounds.api.results import ComparisonResult, RunsResult
+from ragrounds.api.results import RunsResult
 from ragrounds.api.servers import ServerChanged, met_retrievers, open_judges
 from ragrounds.api.workspace import (
     JournalMode,

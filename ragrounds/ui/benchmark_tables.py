@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ragrounds.evals.benchmarks.audit import Audit
 from ragrounds.ui.text import number_of
-
-if TYPE_CHECKING:
-    from ragrounds.evals.benchmarks.audit import Audit
 
 
 def audit_lines(audited: Audit) -> Iterator[str]:

@@ -19,11 +19,12 @@ from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.average_words import average_lines
+from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_columns import TOTALS
 from ragrounds.ui.comparison_verdict import verdict_lines
 from ragrounds.ui.corpus_versions import corpora_apart
-from ragrounds.ui.frontier import frontier_tables, left_out
+from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import (
     TOO_FEW,
@@ -110,9 +111,6 @@ def comparison_notes(comparison: Comparison, scorers: Sequence[str] = ()) -> lis
 
 
 def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console, told: set[str]) -> None:
-    from ragrounds.ui.chart_text import draw
-    from ragrounds.ui.frontier import frontier_picture
-
     numbers, agents = numbered(comparison), agent_names(comparison)
     for table, _ in comparison.shown(scorers):
         if table.frontier is None:

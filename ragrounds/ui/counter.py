@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from ragrounds.tools.vector_events import BUILT
+from ragrounds.ui.console import SafeConsole
+
 
 @contextmanager
 def counting() -> Iterator[Callable[[str, int], None]]:
     """Gives a function to tell what is being done and how many are done. Shown only where standard error is a
     terminal. What was built over vectors, with its recall, is told at the end, everywhere."""
-    from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-
-    from ragrounds.tools.vector_events import BUILT
-    from ragrounds.ui.console import SafeConsole
-
     console = SafeConsole(stderr=True)
     columns = (
         SpinnerColumn(),

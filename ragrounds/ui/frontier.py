@@ -4,15 +4,13 @@ answers are right, what a right one costs, and one more."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from ragrounds.evals.analyses.pictures import DOT, Mark, Points, Series, upwards
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, Range
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, duration, percent, tokens
-
-if TYPE_CHECKING:
-    from ragrounds.evals.analyses.pictures import Points
 
 _CROWDED = 30
 """Runs from which on a picture cannot hold the number and the intervals of each."""
@@ -117,8 +115,6 @@ def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str]
     """The score upwards, cost to the right, both with 95 % intervals; each run is its number. The steps lead along the
     frontier: up only where a dearer run scores higher. Of many runs, those that are not on it are dots without
     intervals. Arguments as of :func:`frontier_tables`."""
-    from ragrounds.evals.analyses.pictures import DOT, Mark, Points, Series, upwards
-
     lines, others = list[Series](), list[Mark]()
     crowded = len(frontier.points) > _CROWDED
     for point in frontier.points:

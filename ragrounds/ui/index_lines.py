@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from ragrounds.tools.build_report import BuildReport, fold
+from ragrounds.tools.collection import Manifest
+from ragrounds.tools.collection_builder import Changes
+from ragrounds.tools.index_details import IndexDetails, PrunedGeneration
 from ragrounds.ui.text import one_line, safe
-
-if TYPE_CHECKING:
-    from ragrounds.tools.collection import Manifest
-    from ragrounds.tools.collection_builder import Changes
-    from ragrounds.tools.index_details import IndexDetails, PrunedGeneration
 
 _LABEL = 13
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from ragrounds.evals.benchmarks.cards import Card
+from ragrounds.tools.cards import RetrieverCard
+from ragrounds.tools.retriever import Retriever
 from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import UNKNOWN, one_line, safe
-
-if TYPE_CHECKING:
-    from ragrounds.evals.benchmarks.cards import Card
-    from ragrounds.tools.cards import RetrieverCard
-    from ragrounds.tools.retriever import Retriever
 
 
 def retriever_table(retrievers: Iterable[Retriever]) -> TextTable:

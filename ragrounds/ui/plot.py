@@ -11,6 +11,8 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.ui.chart_svg import svg
+from ragrounds.ui.chart_text import draw
+from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.theme import Theme
 
 ENDINGS = (".svg", ".png", ".pdf")
@@ -79,9 +81,6 @@ class Plot(Struct, frozen=True):
         return path
 
     def __str__(self) -> str:
-        from ragrounds.ui.chart_text import draw
-        from ragrounds.ui.console import SafeConsole
-
         return draw(self.picture, min(SafeConsole().width, 100)).plain
 
     def __repr__(self) -> str:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.text import Text
 
+from ragrounds.agents.profile import Profile, Setting
 from ragrounds.ui.text import safe
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.agents.profile import Profile, Setting
 
 
 def print_profile(profile: Profile, console: Console, *, whole: bool) -> None:

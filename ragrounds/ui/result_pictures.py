@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragrounds.evals.analyses.pictures import Bar, Bars, Forest, ForestRow
-
-if TYPE_CHECKING:
-    from ragrounds.evals.arena.report import ArenaReport, AxisReport
-    from ragrounds.evals.retrieval.bench import BenchDifference
-    from ragrounds.evals.retrieval.comparison import RetrievalComparison
+from ragrounds.evals.arena.report import ArenaReport, AxisReport
+from ragrounds.evals.retrieval.bench import BenchDifference
+from ragrounds.evals.retrieval.comparison import RetrievalComparison
 
 _LEVEL = 0.05
 _MOST = 40

@@ -11,7 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.evals.analyses.pictures import Bar, Bars, Mark, Picture, Points, Series
+from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.studies.table import State, StudyDifference, StudyFinding, StudyTable, TableCell, TableRow
+from ragrounds.files import guarded
+from ragrounds.ui.analysis_tables import print_analysis
+from ragrounds.ui.chart_text import draw
 from ragrounds.ui.tables import Column, TextTable, latex, markdown, print_table
 from ragrounds.ui.text import UNKNOWN, one_line, safe
 
@@ -144,9 +148,6 @@ def print_study(
     table: StudyTable, findings: Sequence[StudyFinding], console: Console, picture: str = "", notes: bool = True
 ) -> None:
     """Print a study: what stands on top, the tables, the picture, the analyses, the notes."""
-    from ragrounds.ui.analysis_tables import print_analysis
-    from ragrounds.ui.chart_text import draw
-
     said = study_notes(table)
     if table.stand_in:
         console.print(Text(said.pop(0), style="bold"))
@@ -169,8 +170,6 @@ def print_study(
 
 def published_lines(finding: StudyFinding) -> Iterator[str]:
     """What the paper prints of an analysis, beside ours where the same cell is there."""
-    from ragrounds.evals.compare.figures import Figure
-
     if finding.result is None:
         return
     table = finding.result.table
@@ -254,8 +253,6 @@ def study_latex(table: StudyTable) -> str:
 
 def study_csv(table: StudyTable) -> str:
     """A line for each cell, with everything that is known of it."""
-    from ragrounds.files import guarded
-
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*_CSV, "note"])

@@ -7,19 +7,24 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
+from ragrounds.train.evaluation import PairTable, RetrievalQuality
+from ragrounds.train.loop import TrainingStep
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, number_of, safe
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from ragrounds.train.evaluation import PairTable, RetrievalQuality
-    from ragrounds.train.loop import TrainingStep
 
 _EVERY = 15.0
 """Seconds between lines where there is no terminal."""
@@ -41,14 +46,6 @@ def training_display() -> Iterator[TrainingDisplay]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
         TextColumn("{task.description}", markup=False),

@@ -6,19 +6,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TextIO
+from typing import Literal, Protocol, TextIO
 
 from rich.console import RenderableType
 
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.engine.interrupts import FINISHES
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.progress.lines import progress_json, progress_line
 from ragrounds.ui.progress.terminal import TerminalScreen, can_redraw
-
-if TYPE_CHECKING:
-    from ragrounds.contracts import FinishedAttempt
 
 Display = Literal["full", "plain", "json", "none", "viewer"]
 _PLAIN_EVERY = 10.0

@@ -1,0 +1,105 @@
+"""A result with a comparison: its tables, its figures as frames, its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+from rich.console import Console
+
+from ragrounds.api.frames import CLASSES, FIGURES, OF_RUNS, PAIRS, Frame, Part, Row
+from ragrounds.api.results import RunsResult, agents_text
+from ragrounds.api.workspace import opened_runs
+from ragrounds.evals.analyses.hop_profile import hop_profile
+from ragrounds.evals.analyses.pictures import Picture
+from ragrounds.evals.compare.comparison import Comparison
+from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES
+from ragrounds.ui.comparison_tables import agent_names, print_comparison
+from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.text import in_scale, number_of
+
+
+class ComparisonResult(RunsResult, frozen=True, kw_only=True):
+    """A result with a comparison: its tables, and their figures as frames."""
+
+    comparison: Comparison
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the runs that were compared."""
+        return tuple(row.run for row in self.comparison.rows)
+
+    def draw(self, console: Console) -> None:
+        """Print the tables of the comparison."""
+        print_comparison(self.comparison, console=console)
+
+    def brief(self) -> str:
+        """The benchmark, the agents, the headline's values."""
+        names = {row.run: row.name or row.agent for row in self.comparison.rows}
+        values = [
+            f"{names[line.run]} {in_scale(line.overall.value, table.unit)}"
+            for table, _ in self.comparison.shown()[:1]
+            for line in table.lines
+        ]
+        by = f" by {self.comparison.headlines[0].scorer}" if self.comparison.headlines else ""
+        agents = values or list(names.values())
+        asked = f"{number_of(self.comparison.questions, 'question')} of {self.comparison.benchmark}"
+        return f"{asked}; {agents_text(agents)}{by}"
+
+    def by_scorer(self) -> str:
+        """The scorer whose scores its pictures show; empty: the first headline's."""
+        return ""
+
+    def own_pictures(self) -> Mapping[str, PictureMaker]:
+        """Scores, differences, cost, datasets, how attempts ended and were read, search by search."""
+        made = {
+            name: PictureMaker(partial(one.draw, self.comparison, self.by_scorer()), one.lacking)
+            for name, one in COMPARISON_PICTURES.items()
+        }
+        return {**made, "hops": PictureMaker(self._hops, "no attempt of these runs searched more than once")}
+
+    def _hops(self) -> Picture | None:
+
+        with opened_runs(self.ids, self.settings) as (store, runs):
+            return hop_profile(store, runs, agent_names(self.comparison))
+
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The figures, the pairs, the classes, and the frames of the runs."""
+        return (FIGURES, PAIRS, CLASSES, *OF_RUNS)
+
+    def own_rows(self, frame: Frame) -> Iterable[Part] | None:
+        """The rows of the figures, the pairs or the classes."""
+        if frame is FIGURES:
+            return [list(_figure_rows(self.comparison))]
+        if frame is CLASSES:
+            return [list(_class_rows(self.comparison))]
+        return [list(_pair_rows(self.comparison))] if frame is PAIRS else None
+
+
+def _figure_rows(comparison: Comparison) -> Iterator[Row]:
+    totals = {row.run: row for row in comparison.rows}
+    shown = [(one, not place) for table, beside in comparison.shown() for place, one in enumerate((table, *beside))]
+    seen = set()
+    # Those that no table shows come last: the pairs have them too.
+    for table, headline in [*shown, *((one, False) for one in comparison.tables)]:
+        if table.scorer in seen:
+            continue
+        seen.add(table.scorer)
+        for line in table.lines:
+            row = totals[line.run]
+            yield FIGURES.cells(line.overall, row, scorer=table.scorer, headline=headline, name=row.name or row.agent)
+
+
+def _pair_rows(comparison: Comparison) -> Iterator[Row]:
+    names = {row.run: row.name or row.agent for row in comparison.rows}
+    for table in comparison.tables:
+        for pair in table.pairs:
+            called = {"first_name": names[pair.first], "second_name": names[pair.second]}
+            yield PAIRS.cells(pair, pair.tests, scorer=table.scorer, **called)
+
+
+def _class_rows(comparison: Comparison) -> Iterator[Row]:
+    agents = {row.run: row.agent for row in comparison.rows}
+    for table in comparison.tables:
+        for one in table.classes:
+            yield CLASSES.cells(one, agent=agents[one.run], scorer=table.scorer)
