@@ -72,7 +72,7 @@ class Pilot:
         Raises:
             UserError: it is, and the listener does not confirm.
         """
-        from ragrounds.ui.progress.words import dollars_span, duration_span
+        from ragrounds.ui.projection import dollars_span, duration_span
 
         found = self._projected()
         if found is None:

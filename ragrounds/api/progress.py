@@ -101,7 +101,7 @@ class TerminalListener(RunListener):
 
     def projected(self, projection: Projection) -> None:
         """Say it."""
-        from ragrounds.ui.progress.words import projection_text
+        from ragrounds.ui.projection import projection_text
 
         self.message(projection_text(projection))
 
@@ -146,7 +146,7 @@ class NotebookListener(RunListener):
 
     def projected(self, projection: Projection) -> None:
         """Show it below the table."""
-        from ragrounds.ui.progress.words import projection_text
+        from ragrounds.ui.projection import projection_text
 
         self.message(projection_text(projection))
 
@@ -234,7 +234,7 @@ def counted(progress: Progress | bool | None) -> Iterator[Progress]:
 
         yield tell
     elif progress or _terminal():
-        from ragrounds.ui.counter import counting
+        from ragrounds.ui.console import counting
 
         with counting() as shown:
             yield shown

@@ -42,7 +42,7 @@ class RetryResult(ComparisonResult, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print what became of it, and the run's figures."""
-        from ragrounds.ui.retry import result_text
+        from ragrounds.ui.projection import result_text
 
         if self.became:
             console.print(result_text(self.became, self.made, self.reused, self.cost_paid), markup=False)
@@ -97,7 +97,7 @@ def retry(
     from ragrounds.api.run import begun_runs
     from ragrounds.evals.compare.comparison import compare
     from ragrounds.evals.engine.retry import RetryChoice, made_again, plan_retry
-    from ragrounds.ui.retry import plan_text
+    from ragrounds.ui.projection import plan_text
 
     chosen, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:
@@ -182,7 +182,7 @@ def _check_cost(
     plan: RetryPlan, settings: Settings, max_cost: float | None, confirmed: bool, listener: RunListener
 ) -> None:
     """Raise a UserError where the projected cost is above the settings' threshold, and nobody confirms it."""
-    from ragrounds.ui.progress.words import dollars_span
+    from ragrounds.ui.projection import dollars_span
 
     above = settings.project_above_dollars
     if confirmed or max_cost is not None or above is None or plan.cost is None:

@@ -236,7 +236,7 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     from ragrounds.api.progress import run_listener
     from ragrounds.evals.benchmarks import load, select
     from ragrounds.evals.engine.opening import opening_recorded
-    from ragrounds.ui.average_words import drawn_words
+    from ragrounds.ui.comparison_warnings import drawn_words
 
     agents = agent_texts(given["agents"])
     check_names({text: name for text, name in agents if name}, "--agent")
@@ -334,7 +334,7 @@ class _Replay:
         from ragrounds.evals.store.leases import Lease
         from ragrounds.evals.store.unrecorded import check_replayable
         from ragrounds.tools.vector_events import BUILT
-        from ragrounds.ui.progress.words import live_claim_text
+        from ragrounds.ui.claim_text import live_claim_text
 
         store, execution, listener = self._store, self._execution, self._listener
         opened = recipe_of(self._request, self._loaded, self._settings, closed=execution.journal == "replay")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ragrounds.errors import UserError
-from ragrounds.ui.counter import counting as counting
+from ragrounds.ui.console import counting as counting
 
 if TYPE_CHECKING:
     from ragrounds.api.results import Result

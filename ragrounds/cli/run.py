@@ -285,7 +285,7 @@ def _say_retry(result: RunResult) -> None:
 
 def _say_claim(result: RunResult) -> None:
     if result.stopping is not None:
-        from ragrounds.ui.progress.words import stop_text
+        from ragrounds.ui.claim_text import stop_text
 
         say(stop_text(result.stopping))
 
@@ -301,7 +301,7 @@ def _say_next(result: RunResult) -> None:
     from textwrap import wrap
 
     from ragrounds.api.recipes import holds_statements, is_sample
-    from ragrounds.ui.caution_words import no_model_sentences
+    from ragrounds.ui.comparison_warnings import no_model_sentences
 
     rows = result.comparison.rows
     baseline = any(row.no_model == "extractive" for row in rows)

@@ -169,7 +169,7 @@ def retry_command(
     """
     from ragrounds.api.retry import retry
     from ragrounds.cli.run import RunDisplay
-    from ragrounds.ui.retry import retry_json
+    from ragrounds.ui.projection import retry_json
     from ragrounds.ui.tables import results_console
 
     result = retry(

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from ragrounds.evals.compare.assertions import WIDE, ClaimVerdict, ConditionVerdict
 from ragrounds.evals.compare.claim_questions import ConditionAgainst, GivenAnswer
-from ragrounds.ui.progress.words import claimed_text, score_words
-from ragrounds.ui.tables import Column, TextTable
-from ragrounds.ui.text import UNKNOWN, number_of, one_line, safe
+from ragrounds.evals.compare.claims import ClaimState, ConditionState
+from ragrounds.evals.compare.sequential_stop import StopRecord
+from ragrounds.evals.scorers import described
+from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.text import UNKNOWN, number_of, one_line, p_value, safe
 
 
 def claim_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
@@ -28,30 +30,23 @@ def claim_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
 
 def claim_table(claims: Sequence[ClaimVerdict]) -> TextTable:
     """A line for each condition of the claims."""
-    return TextTable(
-        key="claims",
-        title="Claims",
-        columns=(
-            Column("claim", right=False),
-            Column("stands", right=False),
-            Column("measured"),
-            Column("interval"),
-            Column("n"),
-            Column("by", right=False),
+    claimed = [(claim, one) for claim in claims for one in claim.conditions]
+    columns = (
+        words(
+            "claim", lambda row: row[0].claim if len(row[0].conditions) == 1 else f"{row[1].measured} {row[1].claimed}"
         ),
-        rows=tuple(
-            (
-                claim.claim if len(claim.conditions) == 1 else f"{one.measured} {one.claimed}",
-                one.decision,
-                UNKNOWN if one.value is None else f"{one.value:.4g}",
-                _interval(one),
-                f"{one.questions:,}",
-                score_words(claim.scorer),
-            )
-            for claim in claims
-            for one in claim.conditions
-        ),
+        words("stands", lambda row: row[1].decision),
+        Column("measured", lambda row: row[1].value),
+        Column("interval", lambda row: _interval(row[1])),
+        Column("n", lambda row: row[1].questions),
+        words("by", lambda row: score_words(row[0].scorer)),
     )
+    return table_of("claims", claimed, columns, title="Claims")
+
+
+def _claimed(row: tuple[ClaimVerdict, ConditionVerdict]) -> str:
+    claim, one = row
+    return claim.claim if len(claim.conditions) == 1 else f"{one.measured} {one.claimed}"
 
 
 def _interval(one: ConditionVerdict) -> str:
@@ -86,3 +81,47 @@ def _answer(given: GivenAnswer) -> str:
     if given.outcome != "answered":
         return f"{agent} {given.outcome.replace('_', ' ')}"
     return f"{agent} answered {read}{' (right)' if given.right else ''}"
+
+
+def live_claim_text(state: ClaimState) -> str:
+    """How a claim that may end a run early stands now, in a line."""
+    conditions = "; ".join(_condition(one) for one in state.conditions)
+    return f"{one_line(state.claim)}: {state.decision}, {conditions} after {state.questions:,} questions"
+
+
+def stop_text(record: StopRecord) -> str:
+    """What came of such a claim: the decision, every condition with its interval and p value, why the run ended."""
+    state = record.state
+    lines = [f"{state.decision}: {safe(state.claim)}   ({score_words(record.scorer)})"]
+    for one in state.conditions:
+        left_out = f", {one.missing:,} without a score left out" if one.missing else ""
+        p = "" if one.p is None else f", p = {p_value(one.p)}".replace("= <", "< ")
+        lines.append(f"  {_condition(one)} (always valid){p}, n = {one.rounds:,}{left_out}")
+    counted = f"  {state.questions:,} questions, in the order drawn by --seed {record.seed}"
+    lines.append(f"{counted}; {safe(record.reason)}" if record.reason else counted)
+    return "\n".join(lines)
+
+
+def _condition(one: ConditionState) -> str:
+    if one.value is None or one.low is None or one.high is None:
+        return "nothing counted yet"
+    return claimed_text(one.measured, one.claimed, one.value, one.low, one.high, f"{100 * one.level:g} % interval")
+
+
+def score_words(scorer: str) -> str:
+    """``accuracy by mirage``; of a score whose 1 is no right answer ``score by rouge-l``."""
+    return f"{'accuracy' if described(scorer).accuracy else 'score'} by {scorer}"
+
+
+def claimed_text(measured: str, claimed: str, value: float, low: float | None, high: float | None, which: str) -> str:
+    """What was measured with its interval, and what was claimed of it.
+
+    Args:
+        measured: ``accuracy(a) - accuracy(b)``; empty: the left side less the right side.
+        claimed: ``> 0.02``.
+        value, low, high: of what was measured; without ends there is no interval.
+        which: names the interval; empty: none was asked for.
+    """
+    ends = ", no interval" if low is None or high is None else f", {which} {low:.4g} to {high:.4g}"
+    said = f", claimed: {one_line(claimed)}" if claimed else ""
+    return f"{one_line(measured) or 'left - right'} = {value:.4g}{ends if which else ''}{said}"

@@ -18,11 +18,11 @@ from ragrounds.evals.compare.conclusions import conclusions
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
-from ragrounds.ui.average_words import average_lines
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_columns import TOTALS
-from ragrounds.ui.comparison_verdict import verdict_lines
+from ragrounds.ui.comparison_warnings import average_lines
+from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.corpus_versions import corpora_apart
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
 from ragrounds.ui.tables import print_table, results_console

@@ -1,13 +1,17 @@
-"""The console that everything is printed on: no text of a model, a file or a server moves its cursor."""
+"""The console that everything is printed on: no text of a model, a file or a server moves its cursor; and a counter of
+what is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 
 from ragrounds.text import safe
+from ragrounds.tools.vector_events import BUILT
 
 
 class SafeConsole(Console):
@@ -19,3 +23,30 @@ class SafeConsole(Console):
         for segment in super().render(renderable, options):
             plain = segment.control or segment.text.isprintable()
             yield segment if plain else Segment(safe(segment.text), segment.style)
+
+
+@contextmanager
+def counting() -> Iterator[Callable[[str, int], None]]:
+    """Gives a function to tell what is being done and how many are done. Shown only where standard error is a
+    terminal. What was built over vectors, with its recall, is told at the end, everywhere."""
+    console = SafeConsole(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TextColumn("{task.completed:,.0f}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with (
+        BUILT.collecting() as built,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=None)
+            bar.update(tasks[what], completed=done)
+
+        yield tell
+    for line in built:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from ragrounds.evals.judges.panel import PanelJudgedRun
 from ragrounds.evals.judges.raters import RaterAgreement
 from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.evals.stats import Agreement
-from ragrounds.ui.judge_words import judge_phrase, kappa_ends
+from ragrounds.ui.comparison_words import judge_phrase, kappa_ends
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, safe, tokens
 

@@ -18,7 +18,7 @@ from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
-from ragrounds.ui.comparison_verdict import alone_words
+from ragrounds.ui.comparison_words import alone_words
 from ragrounds.ui.corpus_versions import corpora_apart
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from ragrounds.evals.compare.abstract import Abstract, abstract, finding
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.records import Run
-from ragrounds.ui.abstract_text import abstract_sentences, lack_lines, missing_commands
 from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.comparison_words import abstract_sentences, lack_lines, missing_commands
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)

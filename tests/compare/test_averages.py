@@ -10,8 +10,8 @@ from rich.console import Console
 from ragrounds.evals.compare.averages import reversals, small_datasets
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.average_words import average_heading, average_lines, drawn_words
 from ragrounds.ui.comparison_tables import comparison_notes, print_comparison
+from ragrounds.ui.comparison_warnings import average_heading, average_lines, drawn_words
 from tests.compare.making import add_run, questions
 
 SMALL, LARGE = questions(2, "x/small"), questions(30, "x/large")

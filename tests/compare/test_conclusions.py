@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from ragrounds.evals.compare.abstract import finding
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.conclusions import conclusions, untested
-from ragrounds.ui.abstract_text import conclusion_sentence
 from ragrounds.ui.comparison_pictures import difference_forest
 from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables, numbered
+from ragrounds.ui.comparison_words import conclusion_sentence
 from ragrounds.ui.frontier import frontier_picture
 from tests.compare.making import add_run, questions
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.limitations import limitations
 from ragrounds.ui.comparison_tables import agent_names
-from ragrounds.ui.report.limitations import limitation_sentences
+from ragrounds.ui.comparison_warnings import limitation_sentences
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)

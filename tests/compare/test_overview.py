@@ -11,7 +11,7 @@ from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.settings import Settings
-from ragrounds.ui.comparison_verdict import verdict_lines
+from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.run_tables import runs_table, told_apart
 from tests.compare.making import add_run, questions
 

@@ -5,8 +5,7 @@ from msgspec.structs import replace
 from ragrounds.evals.studies.table import StudyTable, TableCell, TableRow
 from ragrounds.records import Run
 from ragrounds.ui.report.study_page import study_page
-from ragrounds.ui.study_abstract import study_lacks, study_sentences
-from ragrounds.ui.study_tables import study_notes
+from ragrounds.ui.study_tables import study_lacks, study_notes, study_sentences
 from tests.compare.making import add_run, questions
 
 

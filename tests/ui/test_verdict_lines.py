@@ -11,7 +11,7 @@ from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.conclusions import conclusions
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.comparison_tables import agent_names, comparison_tables, numbered, print_comparison
-from ragrounds.ui.comparison_verdict import verdict_lines
+from ragrounds.ui.comparison_words import verdict_lines
 from tests.compare.making import add_run, questions
 
 ASKED = questions(40)

@@ -1,6 +1,6 @@
 """The abstract of a comparison as data: who answered what, when, with which models, what is missing, and what the
 corrected tests let one conclude. The report, the leaderboard and the terminal say it in the same words
-(:mod:`ragrounds.ui.abstract_text`)."""
+(:mod:`ragrounds.ui.comparison_words`)."""
 
 from __future__ import annotations
 

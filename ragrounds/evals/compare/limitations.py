@@ -1,6 +1,6 @@
 """What a comparison cannot show, as far as its own data tell: its size, clusters, what ended without an answer and
 the bounds that leaves, answers that could not be read, unknown costs, calls that nobody recorded. As data; the words
-are in :mod:`ragrounds.ui.report.limitations`."""
+are in :mod:`ragrounds.ui.comparison_warnings`."""
 
 from __future__ import annotations
 

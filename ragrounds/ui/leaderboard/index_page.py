@@ -13,10 +13,9 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.leaderboard import Ranking
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
-from ragrounds.ui.abstract_text import conclusion_sentence, lack_lines
-from ragrounds.ui.average_words import average_heading
-from ragrounds.ui.caution_words import caution_lines
 from ragrounds.ui.comparison_tables import agent_names, interval
+from ragrounds.ui.comparison_warnings import average_heading, warning_lines
+from ragrounds.ui.comparison_words import conclusion_sentence, lack_lines
 from ragrounds.ui.leaderboard.board import (
     DATA,
     Board,
@@ -135,7 +134,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     warned = f'<p class="warning"><strong class="bad">Incomplete:</strong> {text(" ".join(lacks))}</p>'
     missing = warned if lacks else ""
     told = " ".join(conclusion_sentence(found, names) for found in ranking.abstract.findings)
-    cautions = "".join(f'<p class="apart">{prose(line)}</p>' for line in caution_lines(ranking.comparison, (), names))
+    warnings = "".join(f'<p class="apart">{prose(line)}</p>' for line in warning_lines(ranking.comparison, (), names))
     said = [f"Not in one ranking with the others of {ranking.benchmark}: {why}." for why in ranking.apart]
     said += [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     said += [words] if (words := withheld_words(ranking.licences, one.free, board.mode)) else []
@@ -145,7 +144,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     return (
         f'<section class="ranking" id="{escape(ranking.key)}" data-benchmark="{escape(ranking.benchmark)}">'
         f"<h2>{text(ranking.benchmark)} <small>{text(_asked(ranking))} · hash {ranking.questions[:8]}</small></h2>"
-        f"{missing}<p>{prose(told)}</p>{cautions}{notes}<p>{shown}</p>{_table(one, names)}</section>\n"
+        f"{missing}<p>{prose(told)}</p>{warnings}{notes}<p>{shown}</p>{_table(one, names)}</section>\n"
     )
 
 

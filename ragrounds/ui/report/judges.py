@@ -32,7 +32,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.arena_tables import judges_table, ratings_table, wins_table
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.judge_words import judge_phrase, kappa_ends, short_judges
+from ragrounds.ui.comparison_words import judge_phrase, kappa_ends, short_judges
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, one_line, percent
 
 SCORED = "as scored"

@@ -14,8 +14,8 @@ from ragrounds.evals.judges.score_judges import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
 from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.comparison_words import judged_by, short_judges
 from ragrounds.ui.frontier import UNITS
-from ragrounds.ui.judge_words import judged_by, short_judges
 
 
 class UsedParts(Struct, frozen=True, kw_only=True):

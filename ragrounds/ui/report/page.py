@@ -18,20 +18,26 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
-from ragrounds.ui.abstract_text import days
-from ragrounds.ui.caution_words import caution_lines
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.comparison_warnings import warning_lines
+from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.attempt_part import attempt_part
-from ragrounds.ui.report.causes import causes_section, what_agents_do, which_questions
 from ragrounds.ui.report.citation import citations
-from ragrounds.ui.report.front_matter import abstract_section, citation_section, incomplete_section
 from ragrounds.ui.report.html_tables import prose, tables_and_remarks, text
 from ragrounds.ui.report.judges import arena_parts, people_lines, verdict_parts
 from ragrounds.ui.report.methods import UsedParts, methods
 from ragrounds.ui.report.results import LABEL, figure, results_section
 from ragrounds.ui.report.scripts import asset, page_script
+from ragrounds.ui.report.sections import (
+    abstract_section,
+    causes_section,
+    citation_section,
+    incomplete_section,
+    what_agents_do,
+    which_questions,
+)
 from ragrounds.ui.text import number_of
 from ragrounds.ui.theme import theme_style
 from ragrounds.version import __version__
@@ -80,7 +86,7 @@ def report_page(
     behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
         "Abstract": abstract_section(
-            found, labels, notes, caution_lines(comparison, scorers, labels), _people(store, runs, human, labels)
+            found, labels, notes, warning_lines(comparison, scorers, labels), _people(store, runs, human, labels)
         ),
         "Results": _results(store, runs, comparison, scorers, labels, attempts),
         "Behaviour": behaviour,

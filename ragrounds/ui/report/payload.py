@@ -21,8 +21,7 @@ from ragrounds.evals.store.row_names import subject
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.records import OUTCOMES, Question, Score, Usage, outcome
-from ragrounds.ui.call_words import terms_of
-from ragrounds.ui.hop_signs import hop_signs
+from ragrounds.ui.call_words import hop_signs, terms_of
 
 _CHUNK = 400_000
 """Characters of text after which a chunk ends: small enough to unpack at a click."""

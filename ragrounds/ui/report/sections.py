@@ -1,20 +1,142 @@
-"""The parts of the report after its results that stand in the page as HTML: they need no script, and they print."""
+"""The parts of a report beside its figures: what is missing, the abstract, why answers are not right, what agents do,
+notes, analyses, fingerprints."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from ragrounds.agents.agent import names as shipped
+from ragrounds.agents.agent import open_agent
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
+from ragrounds.evals.analyses.cause_counts import CauseCount
+from ragrounds.evals.compare.abstract import Abstract
+from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.limitations import Limitation
+from ragrounds.evals.scorers import described
+from ragrounds.evals.store.causes import CAUSES
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import analysis_table, with_names
+from ragrounds.ui.columns import Column, table_of, words
+from ragrounds.ui.comparison_warnings import limitation_sentences
+from ragrounds.ui.comparison_words import abstract_sentences, lack_lines, listed, missing_commands
+from ragrounds.ui.report.attempt_part import attempt_link
+from ragrounds.ui.report.citation import Citation
 from ragrounds.ui.report.html_tables import html_table, prose, text
-from ragrounds.ui.report.limitations import limitation_sentences
 from ragrounds.ui.report.results import figure
+from ragrounds.ui.text import number_of, one_line
+
+_LINES = 12
+"""Commands that are listed."""
+
+
+def incomplete_section(abstract: Abstract, names: Mapping[str, str]) -> str:
+    """That something is missing, of which runs, and the commands that make it; empty where nothing is."""
+    return missing_aside(lack_lines(abstract, names), missing_commands(abstract))
+
+
+def missing_aside(lines: Sequence[str], commands: Sequence[str]) -> str:
+    """What is missing, on top of a page; empty where nothing is.
+
+    Args:
+        lines: what is missing.
+        commands: that make it.
+    """
+    if not lines:
+        return ""
+    listed = "".join(f"<li>{text(line)}</li>" for line in lines)
+    shown = "".join(f"<code>{text(command)}</code>" for command in commands[:_LINES])
+    more = f"<p>And {len(commands) - _LINES:,} more.</p>" if len(commands) > _LINES else ""
+    made = (
+        f'<details><summary>Commands that make what is missing</summary><div class="commands">{shown}</div>{more}'
+        "</details>"
+    )
+    return (
+        '<aside class="incomplete" role="note" aria-labelledby="incomplete"><h2 id="incomplete">Incomplete</h2>'
+        f"<ul>{listed}</ul>{made if commands else ''}</aside>\n"
+    )
+
+
+def abstract_section(
+    abstract: Abstract,
+    names: Mapping[str, str],
+    notes: Sequence[str],
+    warnings: Iterable[str] = (),
+    people: Iterable[str] = (),
+) -> str:
+    """Who answered what, when, with which models, and what can be concluded.
+
+    Args:
+        abstract: of a comparison.
+        names: run id → what the run is called, safe to show.
+        notes: on its runs, which stand elsewhere.
+        warnings: what must be known before its figures, a line each.
+        people: how far the judges behind its scores agree with people, a line each.
+    """
+    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in (*abstract_sentences(abstract, names), *people))
+    misleading = "".join(f"<p>{prose(line)}</p>" for line in warnings)
+    said += f'<div class="warning">{misleading}</div>' if misleading else ""
+    more = number_of(len(notes), "note")
+    also = f'<p class="dim">{more} on these runs: see <a href="#limitations">Limitations</a>.</p>' if notes else ""
+    return f'<div class="lead">{said}</div>{also}'
+
+
+def citation_section(found: Iterable[Citation]) -> str:
+    """What to cite, in words and as BibTeX."""
+    made = list(found)
+    lines = "".join(f"<li>{text(one.what)}: {text(one.text)}.</li>" for one in made)
+    entries = text("\n\n".join(one.bibtex for one in made))
+    return f"<ul>{lines}</ul><details><summary>BibTeX</summary><pre>{entries}</pre></details>"
+
+
+_KINDS = {"choice": "multiple choice", "long": "long answers", "extraction": "extraction"}
+
+
+def causes_section(found: Sequence[CauseCount], names: Mapping[str, str], attempts: bool) -> str:
+    """A table of likely causes by agent; empty where there are none.
+
+    Args:
+        found: the most frequent first.
+        names: run id → what the run is called, safe to show.
+        attempts: whether the page has the attempts, to which causes then lead.
+    """
+    if not found:
+        return ""
+    columns = (
+        words("likely cause", "word"),
+        *(Column(name, lambda one, run=run: one.counts.get(run, 0)) for run, name in names.items()),  # type: ignore[misc]
+        words("it means", lambda one: CAUSES[one.word]),
+    )
+    links = {place: attempt_link(*one.first) for place, one in enumerate(found)} if attempts else {}
+    table = table_of("causes", found, columns, title="attempts by likely cause")
+    led = "<p>A cause leads to the first such attempt.</p>" if attempts else ""
+    return f"<h3>Why answers are not right</h3>{led}{html_table(table, links)}"
+
+
+def what_agents_do(runs: Sequence[Run], names: Mapping[str, str]) -> str:
+    """What each agent that ships does, from its card. Files and code of others are not opened."""
+    known, called = set(shipped()), dict[str, list[str]]()
+    for run in runs:
+        if (name := run.agent.partition("[")[0]) in known:
+            called.setdefault(open_agent(name).card.summary, []).append(names[run.id])
+    lines = "".join(f"<li>{text(listed(who))}: {prose(summary)}</li>" for summary, who in called.items())
+    return f'<ul class="notes">{lines}</ul>' if lines else ""
+
+
+def which_questions(comparison: Comparison, scorers: Sequence[str]) -> Iterator[str]:
+    """Of how many questions each scorer's figures are, where these are not all."""
+    for table, _ in comparison.shown(scorers):
+        asked = max((line.overall.n + line.overall.missing for line in table.lines), default=0)
+        if 0 < asked < comparison.questions:
+            kinds = " and ".join(_KINDS.get(kind, kind) for kind in described(table.scorer).kinds)
+            yield (
+                f"{one_line(table.scorer)} is of {asked:,} of {comparison.questions:,} questions: those that "
+                f"it can score ({kinds})."
+            )
+
 
 Hide = Callable[[str], str]
 """Takes what looks like a key out of a text."""

@@ -9,13 +9,19 @@ from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.analysis_tables import analysis_table
 from ragrounds.ui.report import sections
-from ragrounds.ui.report.front_matter import missing_aside
 from ragrounds.ui.report.html_tables import prose, tables_and_remarks, text
 from ragrounds.ui.report.page import head, page_style, section
 from ragrounds.ui.report.results import figure
 from ragrounds.ui.report.scripts import page_script
-from ragrounds.ui.study_abstract import study_lacks, study_sentences
-from ragrounds.ui.study_tables import published_lines, study_notes, study_picture, study_tables
+from ragrounds.ui.report.sections import missing_aside
+from ragrounds.ui.study_tables import (
+    published_lines,
+    study_lacks,
+    study_notes,
+    study_picture,
+    study_sentences,
+    study_tables,
+)
 
 
 def study_page(

@@ -16,7 +16,7 @@ from ragrounds.evals.store.hop_reading import HopsOfAttempt
 from ragrounds.evals.store.hops import FoundPassage, Hop, plain_query
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Score
-from ragrounds.ui.hop_signs import FATE_SIGNS
+from ragrounds.ui.call_words import FATE_SIGNS
 from ragrounds.ui.text import duration, number_of, one_line, percent, tokens
 from ragrounds.ui.trace.attempt_list import mark
 from ragrounds.ui.trace.hop_lines import fate_words

@@ -15,7 +15,7 @@ from ragrounds.evals.store.hop_reading import HopsOfAttempt
 from ragrounds.evals.store.hops import FoundPassage, Hop
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.ui.hop_signs import HopSigns, hop_signs
+from ragrounds.ui.call_words import HopSigns, hop_signs
 from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.agent_names import agent_cell
 from ragrounds.ui.trace.attempt_list import mark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragrounds.evals.engine.progress import AgentProjection, ProjectedSum, Projection
-from ragrounds.ui.progress.words import projection_text
+from ragrounds.ui.projection import projection_text
 
 
 def test_the_sum_of_agents_says_that_shared_calls_count_twice() -> None:

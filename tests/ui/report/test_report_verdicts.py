@@ -20,8 +20,7 @@ from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.ui.comparison_verdict import verdict_lines
-from ragrounds.ui.judge_words import judge_phrase
+from ragrounds.ui.comparison_words import judge_phrase, verdict_lines
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
 from tests.cli_grading.test_judge_command import STATEMENTS, stage, with_answers

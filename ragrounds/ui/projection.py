@@ -1,13 +1,52 @@
-"""What is asked again of a run, before and after, as text."""
+"""What is about to be made, and what it may cost; what is asked again of a run, before and after."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from ragrounds.evals.engine.progress import ProjectedSum, Projection
 from ragrounds.evals.engine.retry import RetryPlan
 from ragrounds.evals.store.retries import ANSWER_STATUS
-from ragrounds.ui.progress.words import dollars_span
-from ragrounds.ui.text import dollars, number_of
+from ragrounds.ui.text import dollars, duration, number_of, one_line, tokens
+
+
+def projection_text(found: Projection) -> str:
+    """A projection in a few lines: every agent, and all together."""
+    seen = min(agent.seen for agent in found.agents)
+    lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
+    for agent in found.agents:
+        took = _took(agent.calls, agent.tokens, agent.cost)
+        lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
+    if len(found.agents) > 1:
+        lines.append(f"  together, if they share no call: {_took(found.calls, found.tokens, found.cost)}")
+    lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
+    if found.cost is not None and found.cost.value:
+        lines.append("  Dollars are uncached; what the journal answers, or agents share, costs less.")
+    return "\n".join(lines)
+
+
+def dollars_span(cost: ProjectedSum) -> str:
+    """Dollars with their interval."""
+    return _span(cost, dollars)
+
+
+def duration_span(seconds: ProjectedSum) -> str:
+    """Time with its interval."""
+    return _span(seconds, duration)
+
+
+def _took(calls: ProjectedSum, used: ProjectedSum | None, cost: ProjectedSum | None) -> str:
+    said = [f"{calls.value:,.0f} calls"]
+    said.append("tokens not known" if used is None else f"{_span(used, tokens)} tokens")
+    said.append("cost not known" if cost is None else _span(cost, dollars))
+    return ", ".join(said)
+
+
+def _span(found: ProjectedSum, written: Callable[[float], str]) -> str:
+    if found.low is None or found.high is None:
+        return written(found.value)
+    low, value, high = written(found.low), written(found.value), written(found.high)
+    return value if low == high else f"{value} ({low} to {high})"
 
 
 def plan_text(plan: RetryPlan) -> str:

@@ -1,13 +1,124 @@
-"""What a comparison cannot show, in sentences: each follows from its data, none is said of every comparison."""
+"""What a reader of a comparison must know, in words: what answered in place of a language model, how an average over
+datasets misleads, and what the comparison cannot show. Each follows from its data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ragrounds.evals.compare.averages import FEW, is_average, reversals, small_datasets, smallest
+from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.limitations import Limitation
-from ragrounds.ui.caution_words import no_model_sentence
-from ragrounds.ui.comparison_verdict import listed
-from ragrounds.ui.text import in_scale, number_of, one_line, percent
+from ragrounds.evals.compare.no_model import NoModel, kinds_of
+from ragrounds.ui.comparison_words import listed
+from ragrounds.ui.text import in_scale, number_of, one_line, percent, safe
+
+
+def average_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
+    """The lines of every table that is shown; none where nothing misleads.
+
+    Args:
+        comparison: of any number of runs.
+        scorers: those that were asked for; none: the headlines.
+        names: run id → what a run is called, safe to show.
+    """
+    for table, _ in comparison.shown(scorers):
+        yield from (f"{one_line(table.scorer)}: {line}" for line in _lines(table, names))
+
+
+def _lines(table: ScorerTable, names: Mapping[str, str]) -> Iterator[str]:
+    count = len(table.lines[0].datasets) if table.lines else 0
+    if turned := reversals(table):
+        first = turned[0]
+        ahead, behind = first.ahead, first.behind
+        average, pooled = (
+            f"{in_scale(one, table.unit)} against {in_scale(other, table.unit)}"
+            for one, other in (
+                (ahead.overall.value, behind.overall.value),
+                (ahead.overall.pooled, behind.overall.pooled),
+            )
+        )
+        more = f" So it is with {number_of(len(turned) - 1, 'more pair')}." if len(turned) > 1 else ""
+        yield (
+            f"by the average of {count} datasets {names[ahead.run]} is ahead of {names[behind.run]}, {average}; over "
+            f"all questions pooled it is behind, {pooled}.{more}"
+        )
+    if small := small_datasets(table):
+        yield f"{small_words(small)}: in the average each of {count} datasets weighs alike."
+
+
+def small_words(small: Mapping[str, int]) -> str:
+    """Datasets of a few questions with their numbers."""
+    listed = ", ".join(f"{safe(name.rpartition('/')[2])} {n:,}" for name, n in small.items())
+    verb = "has" if len(small) == 1 else "have"
+    return f"{number_of(len(small), 'dataset')} {verb} fewer than {FEW} questions ({listed})"
+
+
+def drawn_words(counts: Mapping[str, int], limit: int) -> str:
+    """That a limit leaves some datasets a few questions, and how to draw as many of each; empty: it does not.
+
+    Args:
+        counts: dataset → questions drawn.
+        limit: of all together.
+    """
+    small = smallest(counts) if len(counts) > 1 else {}
+    if not small:
+        return ""
+    return (
+        f"With --limit {limit:,}, {small_words(small)}: in an average over datasets each of the {len(counts)} weighs "
+        f"alike. --per-dataset {max(1, limit // len(counts)):,} draws as many of each."
+    )
+
+
+def average_heading(table: ScorerTable) -> str:
+    """What the figures of a table are an average of; empty: of nothing."""
+    return f"average of {len(table.lines[0].datasets)} datasets" if is_average(table) else ""
+
+
+_WORDS: dict[NoModel, str] = {
+    "extractive": (
+        "come from a built-in extractive baseline, not from a language model: it picks what the passages support by "
+        "word overlap. The figures show that the pipeline works and what retrieval brings to such a reader. They say "
+        "nothing about any language model, nor about medicine."
+    ),
+    "stand-in": (
+        "come from the stand-in for a model server, not from a language model: what it says follows from the words in "
+        "the prompt. The figures show that the pipeline works. They say nothing about any language model, nor about "
+        "medicine."
+    ),
+}
+
+
+def no_model_sentences(rows: Sequence[RunTotals], names: Mapping[str, str]) -> Iterator[str]:
+    """That answers come from no language model, and what their figures then say.
+
+    Args:
+        rows: of a comparison.
+        names: run id → what a run is called, safe to show.
+    """
+    for kind, runs in kinds_of([(row.run, row.no_model) for row in rows]).items():
+        yield no_model_sentence(kind, [] if len(runs) == len(rows) else [names[run] for run in runs])
+
+
+def no_model_sentence(kind: NoModel, whose: Sequence[str]) -> str:
+    """What figures of such answers say.
+
+    Args:
+        kind: what answered.
+        whose: names of the systems whose answers these are; none: all.
+    """
+    return f"The answers{f' of {listed(whose)}' if whose else ''} {_WORDS[kind]}"
+
+
+def warning_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
+    """All that stands before the figures of a page.
+
+    Args:
+        comparison: of any number of runs.
+        scorers: those that were asked for; none: the headlines.
+        names: run id → what a run is called, safe to show.
+    """
+    yield from no_model_sentences(comparison.rows, names)
+    yield from average_lines(comparison, scorers, names)
 
 
 def limitation_sentences(found: Sequence[Limitation], names: Mapping[str, str]) -> Iterator[str]:

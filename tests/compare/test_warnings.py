@@ -14,10 +14,8 @@ from ragrounds.evals.compare.limitations import limitations
 from ragrounds.evals.compare.no_model import no_model
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
-from ragrounds.ui.abstract_text import conclusion_sentence
-from ragrounds.ui.caution_words import caution_lines
-from ragrounds.ui.comparison_verdict import verdict_lines
-from ragrounds.ui.report.limitations import limitation_sentences
+from ragrounds.ui.comparison_warnings import limitation_sentences, warning_lines
+from ragrounds.ui.comparison_words import conclusion_sentence, verdict_lines
 from tests.compare.making import add_run, questions
 
 COUNT = 12
@@ -114,8 +112,8 @@ def test_a_server_that_names_itself_the_stand_in_is_known(store: Store) -> None:
 def test_cautions_name_the_runs_where_others_asked_a_model(store: Store) -> None:
     runs = [add_run(store, id, questions(COUNT), [1] * COUNT, id=id) for id in ("one", "two")]
     made, names = compare(store, runs), {run.id: run.agent for run in runs}
-    assert not list(caution_lines(made, (), names))
+    assert not list(warning_lines(made, (), names))
     first, second = made.rows
     made = msgspec.structs.replace(made, rows=(msgspec.structs.replace(first, no_model="extractive"), second))
-    (line,) = caution_lines(made, (), names)
+    (line,) = warning_lines(made, (), names)
     assert line.startswith("The answers of one come from a built-in extractive baseline, not from a language model:")

@@ -1,0 +1,435 @@
+"""What a comparison says in words: who gave verdicts, which run is ahead as far as the corrected tests tell, and the
+abstract. Plain text, safe to show."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack, ScorerFinding, finding
+from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
+from ragrounds.evals.compare.conclusions import Conclusion
+from ragrounds.evals.judges.score_judges import ScoreJudges
+from ragrounds.evals.scorers import described, figure_word
+from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement
+from ragrounds.ui.text import (
+    TOO_FEW,
+    figure_text,
+    in_scale,
+    joined_words,
+    number_of,
+    one_line,
+    p_value,
+    percent,
+    points,
+    safe,
+)
+
+_LONGEST = 60
+
+
+def short_judges(specs: Iterable[str]) -> dict[str, str]:
+    """Judge → the name of its model without server and parameters, where no other judge has the same; safe to show."""
+    known = list(dict.fromkeys(specs))
+    heads = Counter(spec.partition("[")[0] for spec in known)
+    return {spec: one_line(head if heads[head := spec.partition("[")[0]] == 1 else spec, _LONGEST) for spec in known}
+
+
+def judge_phrase(found: ScoreJudges, names: Mapping[str, str] | None = None) -> str:
+    """Who gave verdicts, after "by": a judge, the majority of several, or those that it may have been.
+
+    Args:
+        found: whose verdicts scores rest on.
+        names: judge → what it is called; by default its short name.
+    """
+    called = names or short_judges(found.judges)
+    said = [called[judge] for judge in found.judges]
+    if not found.known:
+        several = f"a majority among {joined_words(said)}" if found.panel else joined_words(said, "or")
+        return f"{several}: the store does not tell"
+    return f"the majority of {joined_words(said)}" if found.panel else said[0]
+
+
+def judged_by(judges: Sequence[tuple[ScoreJudges, tuple[str, ...]]], names: Mapping[str, str]) -> str:
+    """Who gave the verdicts behind the scores of a table, after "judged by"; empty: nobody.
+
+    Args:
+        judges: whose verdicts, with the runs that they are of.
+        names: run id → what it is called.
+    """
+    called = short_judges(judge for found, _ in judges for judge in found.judges)
+    if len(judges) == 1:
+        return judge_phrase(judges[0][0], called)
+    return "; ".join(
+        f"{judge_phrase(found, called)} ({joined_words([names[run] for run in runs])})" for found, runs in judges
+    )
+
+
+def kappa_ends(found: Agreement, digits: int = 3) -> str:
+    """The interval of a kappa, or why there is none.
+
+    Args:
+        found: with a kappa.
+        digits: after the point.
+    """
+    if found.kappa_low is not None and found.kappa_high is not None:
+        low, high = (figure_text(end, f".{digits}f") for end in (found.kappa_low, found.kappa_high))
+        return f"95 %: {low} to {high}"
+    if 0 < found.clusters < FEWEST_FOR_KAPPA:
+        return f"no interval: {number_of(found.clusters, 'answer')}, {FEWEST_FOR_KAPPA} needed"
+    return "no interval: too few answers are labelled differently"
+
+
+_PAIR = 2
+_LISTED = 5
+"""Runs that are named where others are counted."""
+
+
+def verdict_lines(
+    comparison: Comparison, scorers: Sequence[str], numbers: Mapping[str, str], names: Mapping[str, str]
+) -> Iterator[str]:
+    """A line for each table that is shown, and that has scores.
+
+    Args:
+        comparison: of any number of runs.
+        scorers: those that were asked for; none: the headlines.
+        numbers: run id → number in the tables.
+        names: run id → what the run is called, safe to show.
+    """
+    short = {run: f"#{number}" for run, number in numbers.items()}
+    for table, _ in comparison.shown(scorers):
+        found = finding(table, comparison.tables)
+        if found is not None and len(found.equal) == found.runs - 1 > 0:
+            yield f"{table.scorer}: {_unfinished(table, short)}{equal_runs(found)}{_judged(found, short)}."
+        elif found is not None:
+            run, alone = found.best.run, found.kind == "alone"
+            unscored = "" if alone else unscored_words(found.best, "of its questions ")
+            who = names[run] if alone else f"{short[run]} {names[run]}"
+            begun = _unfinished(table, {} if alone else short)
+            rest = f"{unscored}{turned_words(found, short)}{_judged(found, short)}"
+            yield f"{table.scorer}: {begun}{who} {verdict(found, short)}{rest}."
+        elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
+            yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
+
+
+def _unfinished(table: ScorerTable, names: Mapping[str, str]) -> str:
+    """Which runs are not finished, before what is said of the best; empty: all are."""
+    said = []
+    for line in table.lines:
+        if left := line.outcomes.get("not_run", 0):
+            asked = sum(line.outcomes.values())
+            said.append((names.get(line.run, ""), f"({asked - left:,} of {asked:,} made)"))
+    if not said:
+        return ""
+    counted = "and what is not made counts as not correct; "
+    if not names:
+        return f"unfinished {said[0][1]}, {counted}"
+    return f"{listed([' '.join(one) for one in said])} {'is' if len(said) == 1 else 'are'} unfinished, {counted}"
+
+
+def _judged(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    said = judged_by(found.judges, names)
+    return f"; judged by {said}" if said else ""
+
+
+def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    """What is said of the run with the best figure, as the rest of a sentence.
+
+    Args:
+        found: under one scorer.
+        names: run id → what another run is called.
+    """
+    value = in_scale(found.best.overall.value, found.unit)
+    value += equal_words(found, names)
+    match found.kind:
+        case "alone":
+            return f"has {alone_words(found.best, found.unit)}"
+        case "untested":
+            return f"has the best figure, {value}; no test says which runs differ"
+        case "none":
+            return f"has the best figure, {value}; {none_words(found)}"
+        case "best untold":
+            return f"has the best figure, {value}; no test tells it from any other"
+        case "open":
+            return f"has the best figure, {value}; attempts that are still open could turn that round"
+        case "ahead":
+            whom = all_others(len(found.ahead))
+            return f"is ahead of {whom}, {value}: {difference_words(found, names, len(found.ahead) > 1)}"
+        case "ahead of some":
+            others = len(found.ahead) + len(found.untold)
+            rest = listed([names[run] for run in found.untold])
+            return f"is ahead of {len(found.ahead)} of {others} others, {value}; not told from {rest}"
+
+
+def turned_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    """That the careful reading puts another run first and that answers cannot be read, after a verdict; empty: neither.
+
+    Args:
+        found: under one scorer.
+        names: run id → what a run is called.
+    """
+    turned = found.turned
+    if turned is None:
+        return ""
+    mine, other = (in_scale(line.overall.value, found.unit) for line in (turned.best, turned.other))
+    order = (
+        f"by {turned.scorer} the order is the reverse ({mine}, {other})"
+        if found.runs == _PAIR
+        else f"by {turned.scorer} {names[turned.other.run]} has the higher figure ({other}, {mine})"
+    )
+    unread = " and ".join(f"{count:,} of {of:,} answers of {names[run]}" for run, count, of in turned.unread)
+    return f". But {order}: {unread} {'is' if turned.unread[-1][1] == 1 else 'are'} unreadable"
+
+
+def none_words(found: ScorerFinding) -> str:
+    """That no two runs differ, and by what."""
+    if found.interval:
+        return "the interval of the difference, which alone decides, holds 0"
+    said = "no two runs differ by the tests"
+    if not found.beside:
+        return said
+    whose = "the difference" if found.tests == 1 else number_of(found.beside, "difference")
+    return f"{said}, which decide; the interval of {whose} leaves 0 out"
+
+
+def equal_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    """What stands behind the best figure where others have the same."""
+    if not found.equal:
+        return ""
+    return f", and so {'have' if len(found.equal) > 1 else 'has'} {listed([names[run] for run in found.equal])}"
+
+
+def equal_runs(found: ScorerFinding) -> str:
+    """What is said where all runs have the same figure, as a sentence without its end."""
+    whole = "both runs have" if found.runs == 2 else f"all {found.runs:,} runs have"
+    tested = "no test says which runs differ" if found.kind == "untested" else "no two runs differ by the tests"
+    return f"{whole} {in_scale(found.best.overall.value, found.unit)}; {tested}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def alone_words(line: RunFigures, unit: str) -> str:
+    """A run's figure with its interval, and of how many questions, in words."""
+    asked = number_of(line.overall.n, "question")
+    if line.overall.low is None:
+        few = f"{figure_words(line, unit).partition(' (')[0]} of {asked}, {TOO_FEW} for an interval"
+        return few + unscored_words(line, "more ")
+    return f"{figure_words(line, unit)}, {asked}{unscored_words(line, 'more ')}"
+
+
+def unscored_words(line: RunFigures, of: str) -> str:
+    """How many questions are in no mean, for their score is missing; nothing where there are none.
+
+    Args:
+        line: of a run.
+        of: written after their number, with a space.
+    """
+    missing = line.overall.missing
+    return f"; {missing:,} {of}{'has' if missing == 1 else 'have'} no score" if missing else ""
+
+
+def figure_words(line: RunFigures, unit: str) -> str:
+    """A run's figure with its interval, or that there are too few questions for one."""
+    whole = line.overall
+    value = f"{in_scale(whole.value, unit)} {'%' if unit == 'percent' else unit}"
+    if whole.low is None or whole.high is None:
+        return f"{value} ({TOO_FEW} questions for an interval)"
+    low, high = (percent(end, 1) if unit == "percent" else figure_text(end, ".4g") for end in (whole.low, whole.high))
+    return f"{value} (95 %: {low} to {high})"
+
+
+def difference_words(found: ScorerFinding, names: Mapping[str, str], named: bool, test: str = "") -> str:
+    """How far the nearest run that the best is told from is behind.
+
+    Args:
+        found: with such a run.
+        names: run id → what it is called.
+        named: whether to name it.
+        test: written after the interval.
+    """
+    one: Conclusion = found.ahead[0]
+    whom = f" on the nearest, {names[one.worse]}" if named else ""
+    # Where lower is better, the best is below the others.
+    apart, low, high = (
+        (one.difference, one.low, one.high) if found.direction == "higher" else (-one.difference, -one.high, -one.low)
+    )
+    if found.unit == "percent":
+        return f"{points(apart)} points{whom} (95 %: {points(low, 1)} to {points(high, 1)}{test})"
+    ends = f"{figure_text(low, '+.4g')} to {figure_text(high, '+.4g')}"
+    return f"{figure_text(apart, '+.4g')} {found.unit}{whom} (95 %: {ends}{test})"
+
+
+def all_others(count: int) -> str:
+    """All runs but one, in words."""
+    return {1: "the other", 2: "both others"}.get(count, f"all {count} others")
+
+
+_NAMED = 8
+"""Systems up to which a sentence names each."""
+_TOLD = 3
+"""Systems up to which a conclusion names those that are behind."""
+_WORDS = {
+    "not_run": "not made yet; they count as not correct",
+    "failed": "failed; they count as not correct",
+    "paused": "waiting for a person's answer; they count as not correct",
+    "unjudged": "without a verdict of the judge; no mean counts them",
+    "unscored": "without a score; no mean counts them",
+}
+"""What a lack means, after the number of attempts or questions."""
+
+
+def abstract_sentences(abstract: Abstract, names: Mapping[str, str]) -> Iterator[str]:
+    """Who answered what, and a sentence for each scorer.
+
+    Args:
+        abstract: of a comparison.
+        names: run id → what the run is called, safe to show.
+    """
+    yield who_answered(abstract, names)
+    for found in abstract.findings:
+        yield conclusion_sentence(found, names)
+    if not abstract.findings:
+        yield "Nothing can be concluded: no answer has a score yet."
+
+
+def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
+    """Who answered what, with which models, and when."""
+    systems, asked = abstract.systems, number_of(abstract.questions, "question")
+    named = f" ({joined_words([names[one.run] for one in systems])})" if len(systems) <= _NAMED else ""
+    who = names[systems[0].run] if len(systems) == 1 else f"{number_of(len(systems), 'system')}{named}"
+    often = "" if abstract.epochs == 1 else f", each {abstract.epochs} times"
+    datasets = [safe(name.rpartition("/")[2]) for name in abstract.datasets]
+    parts = f" ({joined_words(datasets)})" if 1 < len(datasets) <= _NAMED else ""
+    models, when = model_words(systems, names), days(systems)
+    elsewhere = sum(one.imported for one in systems)
+    if elsewhere == len(systems):
+        made = f"{often}; the answers were made elsewhere {models} and imported {when}"
+    else:
+        made = f"{often} {models} {when}"
+        made += f"; the answers of {elsewhere} of them were made elsewhere and imported" if elsewhere else ""
+    begun = any(one.kind == "not_run" for one in abstract.lacks)
+    did = "answered" if not begun else "has answered a part of" if len(systems) == 1 else "have answered a part of"
+    return f"{who} {did} {asked} of {safe(abstract.benchmark)}{parts}{made}."
+
+
+def model_words(systems: Sequence[AbstractSystem], names: Mapping[str, str]) -> str:
+    """With which models: one for all, or each with its systems."""
+    by_models: dict[tuple[str, ...], list[str]] = {}
+    for one in systems:
+        by_models.setdefault(one.models, []).append(one.run)
+    if len(by_models) == 1:
+        (models,) = by_models
+        return f"with {joined_words([one_line(name, 80) for name in models]) or 'a model that is not recorded'}"
+    if len(by_models) > _NAMED:
+        return f"with {number_of(len({name for models in by_models for name in models}), 'model')}"
+    said = []
+    for models, runs in by_models.items():
+        who = f"({listed([names[run] for run in runs]) if len(systems) <= _NAMED else number_of(len(runs), 'system')})"
+        said.append(f"{joined_words([one_line(name, 80) for name in models]) or 'a model that is not recorded'} {who}")
+    return f"with {joined_words(said)}"
+
+
+def days(systems: Sequence[AbstractSystem]) -> str:
+    """On which day, or between which days, the work was done (UTC)."""
+    first, last = (_day(end) for end in (min(one.began for one in systems), max(one.ended for one in systems)))
+    return f"on {first}" if first == last else f"between {first} and {last}"
+
+
+def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    """What can be concluded under a scorer, or that nothing can; and where the careful reading says the opposite."""
+    return f"{_concluded(found, names).removesuffix('.')}{turned_words(found, names)}."
+
+
+def _concluded(found: ScorerFinding, names: Mapping[str, str]) -> str:
+    level = f"at the {percent(found.level, 0)} % level"
+    word = figure_word(found.scorer)
+    under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")
+    judges = judged_by(found.judges, names)
+    under += f", judged by {judges}" if judges else ""
+    name, value = names[found.best.run], figure_words(found.best, found.unit) + equal_words(found, names)
+    match found.kind:
+        case "alone":
+            return f"{under}, {name} has {alone_words(found.best, found.unit)}. One run alone is set against no other."
+        case "ahead":
+            whom = all_others(len(found.ahead))
+            nearest = difference_words(found, names, len(found.ahead) > 1, carried_by(found))
+            return f"{under}, {name} is ahead of {whom} {level}: {value}, {nearest}."
+        case "ahead of some":
+            told = listed([names[one.worse] for one in reversed(found.ahead)])
+            if len(found.ahead) > _TOLD:
+                told = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
+            apart = difference_words(found, names, len(found.ahead) > 1, carried_by(found))
+            return (
+                f"{under}, {name} has the best figure, {value}. It is ahead of {told} {level}, {apart}, and "
+                f"not told from {listed([names[run] for run in found.untold])}{_power(found)}."
+            )
+        case "open":
+            return (
+                f"{under}, nothing can be concluded yet: {name} {verdict(found, names)}. As things are, the tests tell "
+                f"systems apart {level}; but attempts that failed or are not made yet count as not correct."
+            )
+        case _:
+            why = {"none": none_words(found), "best untold": "no test tells it from any other"}
+            return (
+                f"{under}, nothing can be concluded {level} about which system is best. {name} has the best figure, "
+                f"{value}; {why.get(found.kind, 'no test says which runs differ')}"
+                f"{_power(found)}."
+            )
+
+
+def carried_by(found: ScorerFinding) -> str:
+    """The test that carries the smallest difference, as it stands after an interval."""
+    one = found.ahead[0]
+    if one.p is None:
+        return ", which alone decides: there is no test"
+    corrected = f" after Holm's correction over {found.tests:,} pairs" if one.corrected and found.tests > 1 else ""
+    return f"; {one.test} p {p_value(one.p)}{corrected}"
+
+
+def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
+    """A line for each kind of thing that is missing, with the runs that it is missing of."""
+    said = []
+    lacks = sorted(abstract.lacks, key=lambda one: (list(_WORDS).index(one.kind), one.scorer))
+    for (kind, scorer), group in groupby(lacks, key=lambda one: (one.kind, one.scorer)):
+        found = list(group)
+        total = sum(one.count for one in found)
+        under = f" under {one_line(scorer)}" if scorer else ""
+        verb = "" if kind == "failed" else " is" if total == 1 else " are"
+        what = number_of(total, "question" if scorer else "attempt")
+        said.append(f"{what}{under}{verb} {_WORDS[kind]} ({_each(found, names)}).")
+    return said
+
+
+def missing_commands(abstract: Abstract) -> list[str]:
+    """The commands that make what is missing, each once. Answers that were imported cannot be made here."""
+    imported = {one.run for one in abstract.systems if one.imported}
+    made = [
+        described(one.scorer).command([one.run]) if one.scorer else f"ragrounds runs resume {one.run}"
+        for one in abstract.lacks
+        if one.scorer or one.run not in imported
+    ]
+    return list(dict.fromkeys(made))
+
+
+def _each(found: Sequence[Lack], names: Mapping[str, str]) -> str:
+    return "; ".join(f"{names[one.run]}: {one.count:,} of {one.of:,}" for one in found)
+
+
+def _power(found: ScorerFinding) -> str:
+    """Which difference would have been seen; nothing where that is not known."""
+    if found.mde is None or found.unit != "percent":
+        return ""
+    return (
+        f". With these questions a difference of {percent(found.mde, 1)} points to the nearest would be seen with 80 % "
+        "power"
+    )
+
+
+def _day(moment: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(moment))
