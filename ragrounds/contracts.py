@@ -387,9 +387,9 @@ class Observation(Protocol):
 
     def model_called(self, token: str, what: str, begun: bool) -> None:
         """A model call of the system's began (`begun`), or ended, in this very context; `token` is its own id. Where no
-        call at the wire stood behind it, it is not recorded, and `what` names it as in :meth:`unrecorded`."""
+        call at the wire stood behind it, it is not recorded, and `what` names it as in :meth:`unseen`."""
 
-    def unrecorded(self, what: str) -> None:
+    def unseen(self, what: str) -> None:
         """Something was asked that no boundary sees, so that it cannot be replayed; `what` names it: ``a model of
         class FakeListChatModel``."""
 

@@ -9,9 +9,9 @@ never 0.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field, structs
 
 Kind = Literal["choice", "long", "extraction"]
 Status = Literal["completed", "blocked", "failed", "capped", "paused", "not_run"]
@@ -301,6 +301,11 @@ class Step(Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+def _counted(what: str) -> Meta:
+    """Say of a field of an attempt what it counts: that is kept, shown and filtered by itself (`COUNTED`)."""
+    return Meta(extra={"counted": what})
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
     """One question × one agent × one epoch."""
 
@@ -325,8 +330,23 @@ class Attempt(Struct, frozen=True, kw_only=True):
     choice: str = ""
     """The letter of an option, where the system gives it apart from its text (structured output, a key of its state);
     empty: it is to be read from the text."""
-    unrecorded: int = 0
-    """Calls of a foreign system that were seen and are in no journal: a replay cannot answer them."""
+    unrecorded: Annotated[int, _counted("Calls of a foreign system that were seen and are in no journal")] = 0
+    """A replay cannot answer them."""
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the journal holds every call that it made."""
+        return not self.unrecorded
+
+
+COUNTED: dict[str, str] = {
+    one.name: meta.extra["counted"]
+    for one in structs.fields(Attempt)
+    for meta in get_args(one.type)[1:]
+    if isinstance(meta, Meta) and meta.extra
+}
+"""Counts of an attempt that need no more than a line in it: name → what is counted. The store's table and codec, the
+frame, the filter and the exports have a column for each."""
 
 
 class Answer(Struct, frozen=True, kw_only=True):

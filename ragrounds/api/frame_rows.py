@@ -10,8 +10,9 @@ from itertools import islice
 
 from ragrounds.api import frames
 from ragrounds.api.frames import Part, Row, question_metadata
-from ragrounds.evals.store.asked import AskedQuestion, asked, attempt_totals
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
+from ragrounds.evals.store.run_attempts import QuestionAttempt, run_attempts
+from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, searches_by
@@ -45,6 +46,7 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
         frames.RUNS.cells(
             run,
             totals,
+            **totals.counted,
             run=run.id,
             models=", ".join(models) or None,
             questions=run.count,
@@ -60,11 +62,11 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
 
 def _attempt_rows(store: Store, run: Run) -> Iterator[Part]:
     noted = notes_of(store, [run])
-    for part in asked(store, run):
+    for part in run_attempts(store, run):
         yield [_attempt_row(run, one, noted.get((run.id, one.question.id, one.epoch), ())) for one in part]
 
 
-def _attempt_row(run: Run, one: AskedQuestion, notes: Sequence[AttemptNote]) -> Row:
+def _attempt_row(run: Run, one: QuestionAttempt, notes: Sequence[AttemptNote]) -> Row:
     question, attempt = one.question, one.attempt
     own: dict[str, object] = {
         **_place(run, question.id, one.epoch),
@@ -86,7 +88,7 @@ def _place(run: Run, question_id: str, epoch: int) -> dict[str, object]:
 
 
 def _call_rows(store: Store, run: Run) -> Iterator[Part]:
-    for part in asked(store, run):
+    for part in run_attempts(store, run):
         yield [
             _call_row(call, call=number, **_place(run, one.question.id, one.epoch))
             for one in part
@@ -116,7 +118,7 @@ def _score_rows(store: Store, run: Run) -> Iterator[Part]:
 
 def _passage_rows(store: Store, run: Run) -> Iterator[Part]:
 
-    for part in asked(store, run):
+    for part in run_attempts(store, run):
         rows: Part = []
         for one in part:
             if one.attempt is None:

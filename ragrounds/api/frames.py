@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.records import Question
+from ragrounds.records import COUNTED, Question
 from ragrounds.ui.columns import Column
 from ragrounds.ui.comparison_columns import TOTALS
 
@@ -111,7 +111,7 @@ RUNS = Frame(
         _text("fingerprint", "Hash of all that determines its results."),
         _whole("retried", "Attempts that were made again; `cost_paid` is of the earlier ones too."),
         _NAME,
-        _whole("unrecorded", "Calls of a foreign system that were seen and are in no journal."),
+        *(_whole(name, f"{about}.") for name, about in COUNTED.items()),
     ),
 )
 ATTEMPTS = Frame(
@@ -140,7 +140,7 @@ ATTEMPTS = Frame(
         _whole("retry", "Which time it was made again, from 1; 0: its first attempt; null: not run."),
         _METADATA,
         _maybe("choice", "The letter of an option that the system gave apart from its text; null: it gave none."),
-        _whole("unrecorded", "Calls of a foreign system that were seen and are in no journal; null: not run."),
+        *(_whole(name, f"{about}; null: not run.") for name, about in COUNTED.items()),
         _text("marks", "Readers' marks, with spaces between them; null: none."),
         _text("notes", "Readers' notes, a line each: `author: text`; null: none."),
     ),

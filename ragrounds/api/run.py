@@ -332,7 +332,7 @@ class _Replay:
         from ragrounds.evals.engine.progress import ReplayProgress
         from ragrounds.evals.judges.stale import refresh_scores
         from ragrounds.evals.store.leases import Lease
-        from ragrounds.evals.store.unrecorded import check_replayable
+        from ragrounds.evals.store.run_facts import check_replayable
         from ragrounds.tools.vector_events import BUILT
         from ragrounds.ui.claim_text import live_claim_text
 
@@ -441,7 +441,7 @@ class _Replay:
             tell(f"{run.id} goes on: {made:,} of {whole:,} attempts are done.")
         if planned.changed_since is not None and planned.changed:
             costs = "models are asked only for what the journal does not hold"
-            if any(one.unrecorded for one in self._store.summaries(planned.changed_since)):
+            if any(not one.replayable for one in self._store.summaries(planned.changed_since)):
                 costs += ", and again for what was not recorded"
             tell(f"{run.id} is a new run: since {planned.changed_since.id}, {' and '.join(planned.changed)}; {costs}.")
         elif planned.strays:

@@ -13,7 +13,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.api import frames
 from ragrounds.api.data_frames import pandas_frame, polars_frame
-from ragrounds.evals.store.asked import asked
+from ragrounds.evals.store.run_attempts import run_attempts
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Gold, Question, Run, Score
 from tests.cli_grading.test_judge_command import stage
@@ -140,7 +140,7 @@ def test_a_frame_is_read_in_parts_in_the_order_of_the_questions(home: Path) -> N
     ]
     run = stored(home, attempts, 1000, epochs=2)
     with Store(home) as store:
-        sizes = [len(part) for part in asked(store, run)]
+        sizes = [len(part) for part in run_attempts(store, run)]
     assert sum(sizes) == 2000
     assert max(sizes) <= 800
     frame = rr.load("r").to_polars("attempts")

@@ -193,7 +193,7 @@ def test_every_client_is_recorded_and_replayed_with_the_server_down(way, served,
     served.close()
     third = attempt(do, "replay", id="third")
     assert third.text == first.text
-    assert first.context.unrecorded == third.context.unrecorded == 0
+    assert first.context.missed == third.context.missed == 0
 
 
 def test_the_journal_holds_what_a_trace_shows_and_no_key(served, attempt, home):
@@ -285,7 +285,7 @@ def test_what_cannot_be_recorded_is_counted_and_closed_in_a_replay(way, served, 
 
     made = attempt(do)
     assert made.text == "B"
-    assert made.context.unrecorded >= 1
+    assert made.context.missed >= 1
     assert any(note.startswith("not_recorded: ") for note in made.notes)
     assert not any("key=1" in note for note in made.notes)
     before = len(served.asked)
@@ -414,7 +414,7 @@ def test_calls_of_addresses_that_the_user_lists_are_recorded(served, home):
     again = asyncio.run(make("replay", "another-key"))
     assert made.text == again.text == "page"
     assert [(call.kind, call.actor.partition("/")[2]) for call in made.calls] == [("tool", "search")]
-    assert made.context.unrecorded == 0
+    assert made.context.missed == 0
     assert made.context.cost_uncached == 0.0
 
 
@@ -451,7 +451,7 @@ def test_a_model_inside_the_process_is_seen_where_no_callbacks_are_handed_on(att
     made = attempt(do)
     assert made.text == "B"
     assert [call.kind for call in made.calls] == ["search", "model"]
-    assert made.context.unrecorded == 1
+    assert made.context.missed == 1
     assert made.context.usage is None
     assert "not_recorded: a model of class FakeListChatModel" in made.notes
     assert isinstance(attempt(do, "replay").error, StopRun)

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.store.answered_by import answered_by, said_of_models
+from ragrounds.evals.store.run_facts import reply_models, said_of_models
 from ragrounds.evals.store.servers import keep_server, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.transfer import copy_runs
@@ -76,7 +76,7 @@ def test_the_models_of_replies_are_counted_by_run(store: Store) -> None:
         store.add_run(run, questions, golds)
     store.add_attempts(one, [attempt(one, 0, "m", "m"), attempt(one, 1, "m", "m"), attempt(one, 2, "", "x\0")])
     store.add_attempts(two, [attempt(two, 0, "/w"), attempt(two, 1, ""), attempt(two, 2)])
-    found = answered_by(store, [one, two])
+    found = reply_models(store, [one, two])
     assert found == {"one": {"openai:m[server=s]": {"m": 4, "x\0": 1}}, "two": {"openai:m[server=s]": {"/w": 1}}}
     assert said_of_models(store, one, found["one"]) == ["answered by x\0 in 1 of 5 calls, asked m"]
     assert said_of_models(store, two, found["two"]) == []  # the server lists it
@@ -85,7 +85,7 @@ def test_the_models_of_replies_are_counted_by_run(store: Store) -> None:
     keep_server(store.engine, "openai:m[server=s]", "", {"root": "/w"})
     assert said_of_models(store, older, found["two"]) == []
     store.add_attempts(one, [attempt(one, 2, "m")])  # made again
-    assert answered_by(store, [one]) == {"one": {"openai:m[server=s]": {"m": 5}}}
+    assert reply_models(store, [one]) == {"one": {"openai:m[server=s]": {"m": 5}}}
 
 
 def test_a_copied_run_brings_its_servers_unless_another_is_known_there(store: Store, tmp_path: Path) -> None:

@@ -35,13 +35,11 @@ from ragrounds.evals.judges.stale import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
-from ragrounds.evals.store.answered_by import AnsweredBy, answered_by, said_of_models
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
-from ragrounds.evals.store.live_dates import live_words
 from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
+from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorded_words, reply_models, said_of_models
 from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.unrecorded import unrecorded_words
 from ragrounds.records import OPEN, OUTCOMES, Question, Run, Usage, outcome
 
 
@@ -206,7 +204,7 @@ def compare(
     recall_words(store)
     named = [scorer_name(name) for name in scorers]
     basis = comparison_basis(store, runs, named, common, answered=bool(early), shared_scorers=shared_scorers)
-    answered = answered_by(store, runs)
+    answered = reply_models(store, runs)
     replaced = {run.id: list(every_replaced(store, run)) for run in runs}
     called = kept_names(store.engine) if names is None else names
     judged = judging_of(store, runs)
@@ -222,7 +220,7 @@ def compare(
         if row.statuses.get("not_run")
     ]
     notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
-    notes += [words for run in runs if (words := unrecorded_words(store, run))]
+    notes += [words for run in runs if (words := not_recorded_words(store, run))]
     notes += [note for run in runs for note in _retry_notes(run, replaced[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
@@ -240,7 +238,7 @@ def compare(
     )
 
 
-def _totals(run: Run, basis: ComparisonBasis, answered: AnsweredBy, replaced: Sequence[EarlierAttempt]) -> RunTotals:
+def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, replaced: Sequence[EarlierAttempt]) -> RunTotals:
     summaries = basis.summaries[run.id]
     shown = {(attempt.question_id, attempt.epoch) for attempt in summaries}
     earlier = [one.attempt for one in replaced if (one.attempt.question_id, one.attempt.epoch) in shown]

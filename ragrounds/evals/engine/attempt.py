@@ -255,7 +255,7 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
         status=status,
         text=text,
         choice=choice,
-        unrecorded=context.unrecorded,
+        unrecorded=context.missed,
         reason=reason[:LONGEST_REASON],
         usage=context.usage,
         cost_paid=context.cost_paid,

@@ -86,7 +86,7 @@ class AttemptLog:
     last_reply: str = ""
     last_failure: str = ""
     """What the last call gave that never succeeded: a system that does not look at it fails by something else."""
-    unrecorded: int = 0
+    missed: int = 0
     """Calls that were seen and are in no journal."""
     _started: float = field(default_factory=time.perf_counter)
     _steps: dict[str, tuple[int, str, float]] = field(default_factory=dict)

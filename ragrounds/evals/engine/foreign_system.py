@@ -78,7 +78,7 @@ class AttemptObservation:
         if MODEL_CALL.get() == token:
             MODEL_CALL.set("")
         if self._recorder and token not in self._recorder.wired:
-            self.unrecorded(what)
+            self.unseen(what)
             self._context.add_cost(None, None, False)
 
     def found(
@@ -109,7 +109,7 @@ class AttemptObservation:
             gave=SearchResult(kept),
         )
 
-    def unrecorded(self, what: str) -> None:
+    def unseen(self, what: str) -> None:
         """Count a call that cannot be replayed; a replay ends by it."""
         if self._recorder:
             self._recorder.unseen(what)
@@ -199,7 +199,7 @@ async def _landed(context: AttemptContext) -> None:
 
 def _settle(context: AttemptContext, recorder: AttemptRecorder) -> None:
     """Say what was seen. Where it was no call at all, the attempt's tokens and cost are not known."""
-    context.unrecorded = recorder.unrecorded.total()
+    context.missed = recorder.missed.total()
     if not context.calls and recorder.stop is None:
         context.note("tier", "timed only: no call was seen")
         context.usage = context.cost_paid = context.cost_uncached = None

@@ -71,8 +71,8 @@ class OpeningRecorder:
                 f"Model calls made while systems were opened: {recorder.calls:,} ({cost}); they are journaled and "
                 "count for no attempt"
             )
-        if recorder.unrecorded:
-            what = ", ".join(f"{name} ({number})" for name, number in recorder.unrecorded.most_common(5))
+        if recorder.missed:
+            what = ", ".join(f"{name} ({number})" for name, number in recorder.missed.most_common(5))
             said.append(f"Not recorded while systems were opened: {what}")
         return f"{'. '.join(said)}." if said else ""
 

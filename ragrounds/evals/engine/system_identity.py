@@ -20,7 +20,7 @@ from ragrounds.agents.systems.models_held import models_held
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.recording.recorder import ProbedCall
-from ragrounds.evals.store.answered_by import answered_by
+from ragrounds.evals.store.run_facts import reply_models
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import FINAL, Call, Question, Run
@@ -146,7 +146,7 @@ def other_models(store: Store, run: Run, now: SystemIdentity, question: Question
     first = _first_calls(store, run, question)
     models = run.identity.get("models") or {}
     asked = {*map(str, models.values())} if isinstance(models, Mapping) else set[str]()
-    asked |= {call.actor for call in first} | {*answered_by(store, [run]).get(run.id, {})}
+    asked |= {call.actor for call in first} | {*reply_models(store, [run]).get(run.id, {})}
     known = {_key(actor): actor for actor in asked}
     new = list(dict.fromkeys(call.actor for call in now.probed if _key(call.actor) not in known)) if known else []
     gone = sorted(then - held)
@@ -169,7 +169,7 @@ def strays(store: Store, run: Run, probed: Sequence[ProbedCall], question: Quest
     return (
         before is not None
         and before.status == "completed"
-        and not before.unrecorded
+        and before.replayable
         and any(call.kind == "model" for call in calls(before.events))
         and any(not call.recorded for call in probed)
     )

@@ -21,7 +21,7 @@ from ragrounds.evals.scorers.catalogue import SCORERS
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, every_trace
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import FINAL, WITHOUT_ANSWER, Gold, Message, Question, Reply, Run, Score, Usage
+from ragrounds.records import COUNTED, FINAL, WITHOUT_ANSWER, Gold, Message, Question, Reply, Run, Score, Usage
 from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec, parse
 
@@ -258,7 +258,7 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
         "choice": attempt.choice,
         "retry": attempt.retry,
         "calls": attempt.calls,
-        "unrecorded": attempt.unrecorded,
+        **{name: getattr(attempt, name) for name in COUNTED},
         "tokens": None if attempt.usage is None else msgspec.to_builtins(attempt.usage),
         "cost_paid": attempt.cost_paid,
         "cost_uncached": attempt.cost_uncached,

@@ -34,7 +34,7 @@ def facts_row(
     names = {name for one in found for name in (one.passage.document, one.passage.id)}
     seen = {name for one in found if one.fate in ("seen", "cut") for name in (one.passage.document, one.passage.id)}
     # Where prompts are not recorded, what stood in them is not known.
-    recorded = not attempt.unrecorded and (attempt.status != "completed" or any(call.asked for call in traced))
+    recorded = attempt.replayable and (attempt.status != "completed" or any(call.asked for call in traced))
     shown = len(golden & seen)
     unclear = {name for one in found if one.fate == "not known" for name in (one.passage.document, one.passage.id)}
     recorded = recorded and not golden & unclear - seen

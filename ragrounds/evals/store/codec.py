@@ -23,7 +23,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.schema import Row
-from ragrounds.records import Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
+from ragrounds.records import COUNTED, Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
 from ragrounds.text import wellformed, wellformed_all
 
 LONG = 600
@@ -318,16 +318,13 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
     """The rows of an attempt of the run `number`, and of its long texts."""
     body, apart = pack(storable(AttemptBody(attempt.text, attempt.events, attempt.choice)))
     usage = attempt.usage
-    row = {
+    row: dict[str, object] = {
         "run": number,
         "question_id": attempt.question_id,
         "epoch": attempt.epoch,
         "status": attempt.status,
         "reason": column_text(attempt.reason),
-        "input": usage.input if usage else None,
-        "output": usage.output if usage else None,
-        "cached": usage.cached if usage else None,
-        "reasoning": usage.reasoning if usage else None,
+        **{name: getattr(usage, name, None) for name in Usage.__struct_fields__},
         "cost_paid": attempt.cost_paid,
         "cost_uncached": attempt.cost_uncached,
         "seconds": attempt.seconds,
@@ -335,8 +332,8 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
         "calls": attempt.calls,
         "body": body,
         "models": _models_column(attempt.events),
-        "retry": attempt.retry or None,
-        "unrecorded": attempt.unrecorded or None,
+        "retry": attempt.retry,
+        **{name: getattr(attempt, name) for name in COUNTED},
     }
     return [*blob_rows(apart), (schema.attempts, row)]
 
@@ -368,9 +365,9 @@ def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
         at=row.at,
         calls=row.calls,
         events=body.events,
-        retry=row.retry or 0,
-        unrecorded=row.unrecorded or 0,
+        retry=row.retry,
         choice=body.choice,
+        **{name: getattr(row, name) for name in COUNTED},
     )
 
 

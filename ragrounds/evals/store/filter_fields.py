@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ragrounds.records import OUTCOMES
+from ragrounds.records import COUNTED, OUTCOMES
 
 FieldKind = Literal["flag", "number", "value", "text"]
 Unit = Literal["", "dollars", "seconds", "tokens", "share"]
@@ -100,7 +100,7 @@ FIELDS: tuple[FilterField, ...] = (
     _number("gold_hop", "the search that found one first", "gold hop>1"),
     _number("epoch", "which time the question was asked, from 0", "epoch:1"),
     _number("retry", "how often it was made again", "retry>0"),
-    _number("unrecorded", "calls that are in no journal", "unrecorded>0", counts=True),
+    *(_number(name, about[0].lower() + about[1:], f"{name}>0", counts=True) for name, about in COUNTED.items()),
     _text("text", "full text of anything the attempt asked, found or was answered", 'text:"upper limb"'),
     _text("query", "full text of its queries", "query:edema"),
     _text("passage", "full text of the passages that it found", "passage:edem*"),

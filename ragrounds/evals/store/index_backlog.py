@@ -178,7 +178,7 @@ def _missing(
     statement = statement.order_by(_A.c.question_id, _A.c.epoch)
     if among is not None:
         statement = statement.where(_A.c.question_id.in_(among)).with_for_update(read=True, of=_A)
-    return {(row.question_id, row.epoch): (row.at, row.retry or 0) for row in connection.execute(statement)}
+    return {(row.question_id, row.epoch): (row.at, row.retry) for row in connection.execute(statement)}
 
 
 def _whole(texts: bool) -> sa.ColumnElement[bool]:

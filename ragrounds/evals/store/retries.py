@@ -58,7 +58,7 @@ def begin_retry(store: Store, run: Run, chosen: Mapping[AttemptKey, AskedAgain])
                 wanted = sa.select(_A).where(_A.c.run == number, _A.c.question_id == question_id, _A.c.epoch == epoch)
                 row = connection.execute(wanted).one()
                 copied = {name: getattr(row, name) for name in shared}
-                more = {"retry": row.retry or 0, "chosen": again.chosen, "asked_again": _packed(again.keys)}
+                more = {"retry": row.retry, "chosen": again.chosen, "asked_again": _packed(again.keys)}
                 connection.execute(insert_new(store.engine, _E), [copied | more])
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(store.engine, error) from error
@@ -110,7 +110,7 @@ def _is_earlier_too() -> sa.ColumnElement[bool]:
         _E.c.run == _A.c.run,
         _E.c.question_id == _A.c.question_id,
         _E.c.epoch == _A.c.epoch,
-        _E.c.retry == sa.func.coalesce(_A.c.retry, 0),
+        _E.c.retry == _A.c.retry,
     )
 
 
@@ -120,7 +120,7 @@ def replaced_attempts(run: int) -> sa.Select[tuple[sa.Row[tuple[object, ...]]]]:
         _A.c.run == _E.c.run,
         _A.c.question_id == _E.c.question_id,
         _A.c.epoch == _E.c.epoch,
-        sa.func.coalesce(_A.c.retry, 0) > _E.c.retry,
+        _A.c.retry > _E.c.retry,
     )
     return sa.select(_E).where(_E.c.run == run, newer)
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_filter import TextTest, ValueTest, Where
 from ragrounds.evals.store.database import dialect_of
+from ragrounds.records import COUNTED
 
 Column = sa.ColumnElement[Any]
 Statement = sa.Select[*tuple[Any, ...]]
@@ -30,8 +31,8 @@ _NUMBERS: dict[str, Column] = {
     "newest": _A.c.at,
     # Imported ones were never measured.
     "time": sa.case((sa.or_(_A.c.seconds != 0, _A.c.at != 0), _A.c.seconds), else_=sa.null()),
-    "retry": sa.case((_A.c.status.is_not(None), sa.func.coalesce(_A.c.retry, 0)), else_=sa.null()),
-    "unrecorded": sa.case((_A.c.status.is_not(None), sa.func.coalesce(_A.c.unrecorded, 0)), else_=sa.null()),
+    "retry": _A.c.retry,
+    **{name: _A.c[name] for name in COUNTED},
     "steps": _F.c.steps,
     "searches": _F.c.searches,
     "hops": _F.c.searches,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import sqlalchemy as sa
+
+from ragrounds.records import COUNTED, Usage
 
 Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""
@@ -85,27 +88,32 @@ runs = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
 
+
+def _attempt_columns() -> list[sa.Column[Any]]:
+    """What is kept of an attempt beside its key, in both tables of attempts."""
+    return [
+        sa.Column("status", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        *(sa.Column(name, sa.Integer) for name in Usage.__struct_fields__),
+        sa.Column("cost_paid", sa.Float),
+        sa.Column("cost_uncached", sa.Float),
+        sa.Column("seconds", sa.Float, nullable=False),
+        sa.Column("at", sa.Float, nullable=False),
+        sa.Column("calls", sa.Integer, nullable=False),
+        sa.Column("body", sa.LargeBinary, nullable=False, comment="final text, events and choice"),
+        sa.Column("models", sa.Text, comment="JSON, [asked, named in the reply, calls] …; null: none"),
+        *(sa.Column(name, sa.Integer, nullable=False, comment=about) for name, about in COUNTED.items()),
+    ]
+
+
 attempts = sa.Table(
     "attempts",
     metadata,
     sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
     sa.Column("question_id", sa.Text, primary_key=True),
     sa.Column("epoch", sa.Integer, primary_key=True),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("input", sa.Integer),
-    sa.Column("output", sa.Integer),
-    sa.Column("cached", sa.Integer),
-    sa.Column("reasoning", sa.Integer),
-    sa.Column("cost_paid", sa.Float),
-    sa.Column("cost_uncached", sa.Float),
-    sa.Column("seconds", sa.Float, nullable=False),
-    sa.Column("at", sa.Float, nullable=False),
-    sa.Column("calls", sa.Integer, nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False, comment="final text and events"),
-    sa.Column("models", sa.Text, comment="JSON, [asked, named in the reply, calls] …; null: none"),
-    sa.Column("retry", sa.Integer, comment="which time it was made again, from 1; null: its first attempt"),
-    sa.Column("unrecorded", sa.Integer, comment="calls that were seen and are in no journal; null: none"),
+    *_attempt_columns(),
+    sa.Column("retry", sa.Integer, nullable=False, comment="which time it was made again; 0: its first attempt"),
     sqlite_with_rowid=False,
 )
 
@@ -116,22 +124,9 @@ earlier_attempts = sa.Table(
     sa.Column("question_id", sa.Text, primary_key=True),
     sa.Column("epoch", sa.Integer, primary_key=True),
     sa.Column("retry", sa.Integer, primary_key=True, comment="0: the first attempt"),
-    sa.Column("status", sa.Text, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("input", sa.Integer),
-    sa.Column("output", sa.Integer),
-    sa.Column("cached", sa.Integer),
-    sa.Column("reasoning", sa.Integer),
-    sa.Column("cost_paid", sa.Float),
-    sa.Column("cost_uncached", sa.Float),
-    sa.Column("seconds", sa.Float, nullable=False),
-    sa.Column("at", sa.Float, nullable=False),
-    sa.Column("calls", sa.Integer, nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False, comment="final text and events"),
-    sa.Column("models", sa.Text),
+    *_attempt_columns(),
     sa.Column("chosen", sa.Text, nullable=False, comment="what it was chosen by to be made again"),
     sa.Column("asked_again", sa.LargeBinary, nullable=False, comment="keys of calls whose replies are not taken again"),
-    sa.Column("unrecorded", sa.Integer),
     comment="Attempts as they were before they were made again; the one that stands in `attempts` too is to be.",
     sqlite_with_rowid=False,
 )

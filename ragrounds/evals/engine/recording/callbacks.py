@@ -141,7 +141,7 @@ class CallbackRecorder(BaseCallbackHandler):
         self._context.end_call(asked.call, asked.actor, model=said, cached=cached, usage=usage, price=price)
         if note:
             self._context.note("reply", note)
-        self._seen.unrecorded("an answer of LangChain's cache" if cached else f"a model of class {asked.kind}")
+        self._seen.unseen("an answer of LangChain's cache" if cached else f"a model of class {asked.kind}")
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
         """Count a call that failed: what it cost is not known."""
@@ -150,7 +150,7 @@ class CallbackRecorder(BaseCallbackHandler):
             return
         self._context.end_call(asked.call, asked.actor, usage=Usage(), error=type(error).__name__)
         self._context.add_cost(Usage(), None, False)
-        self._seen.unrecorded(f"a model of class {asked.kind}")
+        self._seen.unseen(f"a model of class {asked.kind}")
 
     def _wired(self, run_id: UUID) -> bool:
         if MODEL_CALL.get() == str(run_id):

@@ -142,7 +142,7 @@ class AttemptRecorder:
         """It was ended before it had answered."""
         self.calls = 0
         """Calls that were recorded."""
-        self.unrecorded: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()
         """What was seen and is not recorded."""
         self.wired: set[str] = set()
         """Model calls that callbacks told of, and behind which a recorded call stood."""
@@ -212,13 +212,13 @@ class AttemptRecorder:
             return
         if self.closed:
             self.end(StopRun(f"Replay: {what} was asked for, which no journal holds; nothing was sent."))
-        self.count_unrecorded(what)
+        self.count_missed(what)
 
-    def count_unrecorded(self, what: str) -> None:
+    def count_missed(self, what: str) -> None:
         """Note something that was seen and cannot be replayed, each kind of it once in the trace."""
-        if not self.unrecorded[what]:
+        if not self.missed[what]:
             self._context.note("not_recorded", what)
-        self.unrecorded[what] += 1
+        self.missed[what] += 1
 
     def end(self, why: BaseException) -> None:
         """End the attempt.
@@ -285,7 +285,7 @@ class AttemptRecorder:
                 )
             )
         if not MODEL_CALL.get():  # where a model is asked in a form that is not known, its callback counts it
-            self.count_unrecorded(what)
+            self.count_missed(what)
 
     def _begin(self, request: WireRequest, call: ModelCall | None) -> _Started | None:
         """Number a call; ``None``: it is none that is recorded, and passes.

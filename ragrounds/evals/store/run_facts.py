@@ -1,0 +1,224 @@
+"""What is known of a whole run beside its attempts: their sums, the models that replies name, when live corpora were
+searched, and which calls were not recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ragrounds.errors import UserError
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import autocommit
+from ragrounds.evals.store.retries import every_replaced
+from ragrounds.evals.store.servers import fingerprint_in, known_servers
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import calls
+from ragrounds.models.model_names import SERVED, other_models
+from ragrounds.models.options import server_of
+from ragrounds.records import COUNTED, Noted, Run
+from ragrounds.tools.search_notes import LIVE
+
+
+class AttemptTotals(Struct, frozen=True, kw_only=True):
+    """What a run's attempts come to. A sum with an unknown part is ``None``."""
+
+    statuses: dict[str, int]
+    """How many attempts ended in which status; those not made are not counted."""
+    input: int | None
+    output: int | None
+    cost_paid: float | None
+    cost_uncached: float | None
+    seconds: float
+    """Of all attempts, one after the other."""
+    calls: int
+    retried: int
+    """Attempts that were made again; what the earlier ones cost is in `cost_paid`."""
+    counted: dict[str, int]
+    """The sums of :data:`ragrounds.records.COUNTED`."""
+
+
+def attempt_totals(store: Store, run: Run) -> AttemptTotals:
+    """The sums over a run's attempts, made by the database."""
+    table = schema.attempts
+    summed = [table.c[name] for name in ("input", "output", "cost_paid", "cost_uncached")]
+    statement = (
+        sa.select(
+            table.c.status,
+            sa.func.count().label("attempts"),
+            sa.func.sum(sa.case((table.c.retry > 0, 1), else_=0)).label("retried"),
+            *(sa.func.sum(table.c[name]).label(name) for name in COUNTED),
+            *(sa.func.count(column).label(f"{column.name}_known") for column in summed),
+            *(sa.func.sum(column).label(column.name) for column in (*summed, table.c.seconds, table.c.calls)),
+        )
+        .where(table.c.run == store.number(run))
+        .group_by(table.c.status)
+    )
+    with autocommit(store.engine) as connection:
+        rows = connection.execute(statement).all()
+    earlier = [one.attempt.cost_paid for one in every_replaced(store, run)]
+    made = [row for row in rows if row.status != "not_run"]
+
+    def _sum(name: str) -> float | None:
+        if any(getattr(row, f"{name}_known") < row.attempts for row in made):
+            return None
+        return float(sum(getattr(row, name) for row in made))
+
+    paid = _sum("cost_paid")
+    tokens = [_sum(name) for name in ("input", "output")]
+    return AttemptTotals(
+        statuses={row.status: int(row.attempts) for row in rows},
+        input=None if tokens[0] is None else int(tokens[0]),
+        output=None if tokens[1] is None else int(tokens[1]),
+        cost_paid=None if paid is None or None in earlier else paid + sum(cost or 0.0 for cost in earlier),
+        cost_uncached=_sum("cost_uncached"),
+        seconds=float(sum(row.seconds for row in made)),
+        calls=int(sum(row.calls for row in made)),
+        retried=sum(int(row.retried) for row in rows),
+        counted={name: sum(int(getattr(row, name)) for row in rows) for name in COUNTED},
+    )
+
+
+ReplyModels = Mapping[str, Mapping[str, int]]
+"""The model asked, as its canonical text → the name in replies → in how many calls."""
+
+
+def reply_models(store: Store, runs: Sequence[Run]) -> dict[str, ReplyModels]:
+    """Run id → which models the replies of its attempts name."""
+    table, numbered = schema.attempts, schema.runs
+    statement = (
+        sa.select(numbered.c.id, table.c.models, sa.func.count())
+        .join(numbered, numbered.c.number == table.c.run)
+        .where(numbered.c.id.in_([run.id for run in runs]), table.c.models.is_not(None))
+        .group_by(numbered.c.id, table.c.models)
+    )
+    found: dict[str, dict[str, Counter[str]]] = {run.id: {} for run in runs}
+    with store.engine.connect() as connection:
+        for run, models, attempts in connection.execute(statement):
+            for asked, name, calls in msgspec.json.decode(models, type=list[tuple[str, str, int]]):
+                found[run].setdefault(asked, Counter())[name] += calls * attempts
+    return {run: {asked: dict(names) for asked, names in counts.items()} for run, counts in found.items()}
+
+
+def said_of_models(store: Store, run: Run, answered: ReplyModels) -> list[str]:
+    """What is to be said of a run whose replies name other models than were asked, or several."""
+    if not other_models(answered):
+        return []
+    facts = {asked: _facts(store, run, server_of(asked)) for asked in answered}
+    return other_models(
+        answered, {asked: [told[name] for name in SERVED if name in told] for asked, told in facts.items()}
+    )
+
+
+def _facts(store: Store, run: Run, server: str) -> Mapping[str, str]:
+    """What a run's server told when it began, or, where it was not asked then, at another time."""
+    if server in run.servers:
+        return run.servers[server]
+    mark = fingerprint_in(run, server)
+    return next((one.facts for one in known_servers(store.engine, server) if one.fingerprint == mark), {})
+
+
+_CHUNK = 500
+"""Keys of one look-up."""
+
+
+_SAID = (
+    ("search_refused", "{} had a query that was refused"),
+    ("query_cut", "{} had a query cut to the provider's length"),
+)
+
+
+def live_words(store: Store, run: Run) -> str:
+    """When a run's live corpora were searched (UTC), and how many of its attempts had a query that was refused or cut;
+    empty: it has none, or nothing was found yet."""
+    tools = run.identity.get("tools")
+    listed = [tool.get("corpus") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    named = dict.fromkeys(str(corpus) for corpus in (run.identity.get("corpus"), *listed) if LIVE in str(corpus))
+    if not named:
+        return ""
+    corpus = ", ".join(named)
+    keys: set[bytes] = set()
+    kinds: Counter[str] = Counter()
+    count = 0
+    for attempt in store.attempts(run, skip_damaged=True):
+        count += 1
+        made = (call for call in calls(attempt.events) if call.kind == "search" and call.key and not call.error)
+        keys.update(bytes.fromhex(call.key) for call in made)
+        kinds.update({event.what for event in attempt.events if isinstance(event, Noted)})
+    dates = _days(store, keys)
+    if not dates:
+        return ""
+    noted = [words.format(f"{kinds[what]:,}") for what, words in _SAID if kinds[what]]
+    said = f" Of its {count:,} attempts, {' and '.join(noted)}." if noted else ""
+    return f"{run.id} searched {corpus}, which changes by itself, on {dates} (UTC).{said}"
+
+
+def _days(store: Store, keys: Iterable[bytes]) -> str:
+    """The first and the last day of some calls: ``2026-11-23``, ``2026-11-23 to 2026-11-25``; empty: none is kept."""
+    wanted, table, moments = sorted(keys), schema.calls, list[float]()
+    with store.engine.connect() as connection:
+        for start in range(0, len(wanted), _CHUNK):
+            chosen = table.c.key.in_(wanted[start : start + _CHUNK])
+            row = connection.execute(sa.select(sa.func.min(table.c.at), sa.func.max(table.c.at)).where(chosen)).one()
+            moments += [float(moment) for moment in row if moment is not None]
+    if not moments:
+        return ""
+    days = [datetime.fromtimestamp(moment, UTC).date().isoformat() for moment in (min(moments), max(moments))]
+    return " to ".join(dict.fromkeys(days))
+
+
+_LOOKED_AT = 20
+"""Attempts that are read for what it was."""
+_NAMED = 3
+
+
+def not_recorded_words(store: Store, run: Run) -> str:
+    """How many calls of a run are not recorded, and what they were; empty: all are, or none was seen to be missing."""
+    if not (what := _not_recorded(store, run)):
+        return ""
+    return (
+        f"{run.id}: {what}: what they cost may be missing here, they are made again where the run is, and "
+        "--journal replay refuses it."
+    )
+
+
+def _not_recorded(store: Store, run: Run) -> str:
+    table = schema.attempts
+    of_run = sa.and_(table.c.run == store.number(run), table.c.unrecorded > 0)
+    with store.engine.connect() as connection:
+        counted = sa.select(sa.func.count(), sa.func.sum(table.c.unrecorded)).where(of_run)
+        attempts, calls = connection.execute(counted).one()
+        if not attempts:
+            return ""
+        some = sa.select(table.c.question_id, table.c.epoch).where(of_run).limit(_LOOKED_AT)
+        keys = [(row.question_id, row.epoch) for row in connection.execute(some)]
+    kinds: Counter[str] = Counter()
+    for question_id, epoch in keys:
+        attempt = store.attempt(run, question_id, epoch)
+        events = attempt.events if attempt else ()
+        kinds.update(event.text for event in events if isinstance(event, Noted) and event.what == "not_recorded")
+    what = ", ".join(name for name, _ in kinds.most_common(_NAMED)) + (" …" if len(kinds) > _NAMED else "")
+    return f"{calls:,} calls of {attempts:,} attempts are not recorded ({what})"
+
+
+def check_replayable(store: Store, run: Run) -> None:
+    """Check that a replay can answer all that runs of this agent and this code asked.
+
+    Raises:
+        UserError: calls of it are in no journal.
+    """
+    for before in store.runs():
+        same = (before.agent, before.identity.get("graph_code")) == (run.agent, run.identity.get("graph_code"))
+        if same and (what := _not_recorded(store, before)):
+            remedy = (
+                'List their addresses under `record = ["https://…"]` in the agent\'s file '
+                "(docs/concepts/recording.md), "
+                "and run once more without --journal replay (docs/concepts/recording.md)."
+                if " http" in what
+                else "Without --journal replay they are made again."
+            )
+            raise UserError(f"{run.agent} cannot be replayed: in {before.id} {what}. {remedy}")
