@@ -25,7 +25,7 @@ import mmap
 import os
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -215,6 +215,19 @@ class Collection:
             if folder != self.folder:
                 with suppress(UserError, FileNotFoundError):  # one that is damaged has nothing to give
                     found.append(Collection(folder))
+        return found
+
+    def passages(self, hits: Sequence[tuple[int, float]], retriever: str) -> list[Passage]:
+        """The passages that a retriever found, given as positions and scores, best first; ranks from 1."""
+        found = []
+        for rank, (position, score) in enumerate(hits, 1):
+            identity, document, title, text = self.store.raw(position)
+            found.append(
+                Passage(
+                    id=identity, document=document, title=title, text=text, corpus=self.corpus, score=score, rank=rank,
+                    retriever=retriever,
+                )
+            )  # fmt: skip
         return found
 
     def document(self, id: str) -> list[Passage]:

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib.util
 import os
 import weakref
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -42,7 +40,7 @@ from ragrounds.http import (
 from ragrounds.plugins import imported
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe
-from ragrounds.tools.weights import check_weights, weights_missing
+from ragrounds.tools.weights import check_weights, load_weights, need_library, place_of_weights, weights_missing
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -165,8 +163,7 @@ def check_embedder(encoding: Encoding) -> None:
     """
     if encoding.model.startswith(("openai:", "import:")):
         return
-    if importlib.util.find_spec("sentence_transformers") is None:
-        raise UserError(f"The model {encoding.model!r} needs sentence-transformers: install ragrounds[local].")
+    need_library(encoding.model)
     check_weights(encoding.model, encoding.document_model or encoding.model)
 
 
@@ -270,21 +267,21 @@ def load_encoder(model: str, pooling: str, length: int, device: str = "", dtype:
     Raises:
         UserError: sentence-transformers is not installed, or the weights are neither here nor to be had.
     """
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    try:
-        from sentence_transformers import SentenceTransformer
-        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    except ImportError:
-        raise UserError(f"The model {model!r} needs sentence-transformers: install ragrounds[local].") from None
-    where = str(Path(model).expanduser()) if Path(model).expanduser().exists() else model
     numbers = {"dtype": dtype} if dtype else {}
+    if pooling == "model":
+        made: SentenceTransformer = load_weights(
+            "SentenceTransformer", model, device=device or None, model_kwargs=numbers
+        )
+        if length:
+            made.max_seq_length = length
+        return made
+    need_library(model)
+    check_weights(model)
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
     try:
-        if pooling == "model":
-            made = SentenceTransformer(where, device=device or None, model_kwargs=numbers)
-            if length:
-                made.max_seq_length = length
-            return made
-        transformer = Transformer(where, max_seq_length=length or None, model_kwargs=numbers)
+        transformer = Transformer(place_of_weights(model), max_seq_length=length or None, model_kwargs=numbers)
         pooled = Pooling(transformer.get_embedding_dimension(), pooling_mode=_POOLING_MODES[pooling])
         return SentenceTransformer(modules=[transformer, pooled], device=device or None)
     except Exception as problem:  # the hub, the network and the file formats each have errors of their own

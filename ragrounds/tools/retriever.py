@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -42,7 +43,38 @@ class RetrieverParameter:
     name: str
     words: str
     default: Value | None = None
-    """``None``: it has none, or depends on others."""
+    """``None``: it has none, or depends on others. Else what is given is of its kind."""
+    least: float | None = None
+    most: float | None = None
+    among: tuple[str, ...] = ()
+    """The words that it may be; empty: any."""
+
+    def of(self, spec: Spec) -> Any:
+        """What a spec gives for it, or its default.
+
+        Raises:
+            UserError: it is of another kind, or out of range.
+        """
+        value: Any = spec.parameters.get(self.name)
+        if value is None or self.default is None:
+            return self.default if value is None else value
+        if isinstance(self.default, bool):
+            fits, wanted = isinstance(value, bool), "true or false"
+        elif isinstance(self.default, int | float):
+            kinds = int if isinstance(self.default, int) else (int, float)
+            fits = isinstance(value, kinds) and not isinstance(value, bool)
+            fits = fits and (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+            wanted = "a whole number" if kinds is int else "a number"
+            if self.most is not None:
+                wanted += f" from {self.least:g} to {self.most:g}"
+            elif self.least is not None:
+                wanted += f" of {self.least:g} or more"
+        else:
+            fits = not isinstance(value, bool | int | float) and (not self.among or value in self.among)
+            wanted = f"{nearest(str(value), self.among)} {' or '.join(self.among)}".strip() or "a text"
+        if not fits:
+            raise UserError(f"Cannot use {self.name}={value!r} in {spec.name}: expected {wanted}.")
+        return value
 
 
 @dataclass(frozen=True)
@@ -122,6 +154,15 @@ class Retriever:
                 raise UserError(
                     f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}."
                 )
+
+    def given(self, spec: Spec) -> dict[str, Any]:
+        """Every parameter with what a spec gives for it, or its default.
+
+        Raises:
+            UserError: as :meth:`check`, or a value of another kind, or out of range.
+        """
+        self.check(spec)
+        return {parameter.name: parameter.of(spec) for parameter in self.parameters}
 
     def missing(self) -> str:
         """What has to be installed before it can be used; empty: nothing."""

@@ -5,9 +5,13 @@ Libraries that download weights try for a minute and more where there is no netw
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import threading
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 from ragrounds.errors import UserError
 
@@ -37,6 +41,42 @@ def check_weights(*models: str) -> None:
         raise weights_missing(", ".join(absent), reason)
 
 
+def need_library(model: str) -> None:
+    """Say what to install, where the library for local models is not there.
+
+    Raises:
+        UserError: it is not.
+    """
+    if importlib.util.find_spec("sentence_transformers") is None:
+        raise UserError(f"The model {model!r} needs sentence-transformers: install ragrounds[local].")
+
+
+def load_weights(kind: str, model: str, **settings: object) -> Any:
+    """An object of a class of sentence-transformers, with the weights of a folder or a Hugging Face id.
+
+    Raises:
+        UserError: the library is not installed, or too old for the class; the weights are neither here nor to be had.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    need_library(model)
+    check_weights(model)  # before the library is loaded, which takes many seconds
+    import sentence_transformers
+
+    made = getattr(sentence_transformers, kind, None)
+    if made is None:
+        raise UserError(f"The model {model!r} needs sentence-transformers 6 or later: install ragrounds[local].")
+    try:
+        return made(place_of_weights(model), **settings)
+    except Exception as problem:  # the hub, the network and the file formats each have errors of their own
+        raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
+
+
+def place_of_weights(model: str) -> str:
+    """The folder that a model's name is, or the id that it is."""
+    folder = Path(model).expanduser()
+    return str(folder) if folder.exists() else model
+
+
 def weights_missing(model: str, reason: str) -> UserError:
     """What to say when weights cannot be loaded."""
     return UserError(
@@ -61,9 +101,6 @@ def _out_of_reach(model: str) -> str:
 
 
 def _asked(url: str) -> str:
-    from urllib.error import HTTPError, URLError
-    from urllib.request import Request, urlopen
-
     if not url.startswith(("https://", "http://")):
         return f"they are not here, and {url} is no address of a hub"
     try:

@@ -277,21 +277,6 @@ def test_a_process_that_cannot_count_is_told(beir, tmp_path, monkeypatch):
     assert open_bm25(collection, module.Bm25Parameters()).ranked("statins", 1)
 
 
-def test_an_index_of_an_earlier_form_is_built_again_and_removed(beir, tmp_path):
-    collection = open_collection(beir(_ROWS), tmp_path)
-    for name, index, form in (
-        ("bm25-old", "bm25[analyser=lucene-english,b=0.4,k1=0.9]", 1),
-        ("bm25-x", "bm25[b=1]", 1),
-    ):
-        (collection.folder / name).mkdir()
-        (collection.folder / name / "engine.json").write_text(
-            json.dumps({"format": form, "index": index, "shards": []})
-        )
-    assert open_bm25(collection, module.Bm25Parameters()).ranked("statins", 1)
-    assert not (collection.folder / "bm25-old").exists()
-    assert (collection.folder / "bm25-x").exists()
-
-
 def test_terms_with_weights_of_their_own(beir, tmp_path):
     searcher = open_searcher("bm25", beir(_ROWS), tmp_path)
     assert searcher.terms("Severe attacks, attacks") == ["sever", "attack", "attack"]

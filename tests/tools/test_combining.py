@@ -82,7 +82,7 @@ async def test_fused_searchers():
     [
         ("rrf[a=bm25]", "two retrievers"),
         ("rrf[a=bm25,b=bm25,constant=-1]", "0 or more"),
-        ("rrf[a=bm25,b=bm25,depth=0]", "above 0"),
+        ("rrf[a=bm25,b=bm25,depth=0]", "1 or more"),
         ("rrf[a=bm25,b=bm25,joined=apart]", "cut or whole"),
         ("joined[from=bm25]", "no parameter"),
         ("rrf[a=bm25,b=bm25,c=3]", "no parameter 'c'"),

@@ -100,7 +100,7 @@ async def test_a_llama_index_retriever(tmp_path):
         ('langchain[from="embedding_doubles:Two",k=3]', "no parameter 'k'"),
         ("rerank[of=bm25]", "names no model"),
         ("rerank[of=bm25,model=medcpt]", "no reranker"),
-        ("rerank[of=bm25,model=monobert,top=0]", "above 0"),
+        ("rerank[of=bm25,model=monobert,top=0]", "1 or more"),
     ],
 )
 def test_what_cannot_be_meant_is_told(spec, reason, tmp_path, beir):

@@ -101,7 +101,7 @@ async def test_late_interaction_orders_candidates_or_all_by_maxsim(beir, tmp_pat
     assert [p.score for p in chosen] == pytest.approx(best, abs=2e-3)
     assert few.spec.startswith("late[model=any,of=bm25")
     assert await few.search(" ", 3) == []
-    with pytest.raises(UserError, match="top=1 or more"):
+    with pytest.raises(UserError, match="a whole number of 1 or more"):
         open_searcher("late[model=any,top=0]", corpus, tmp_path)
 
 

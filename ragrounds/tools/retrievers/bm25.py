@@ -166,7 +166,7 @@ class Bm25Searcher:
 
     def find(self, query: str, k: int) -> list[Passage]:
         """:meth:`search`, in this thread."""
-        return self._passages(self.ranked(query, k))
+        return self._collection.passages(self.ranked(query, k), self.spec)
 
     def find_terms(self, weights: Mapping[str, float], k: int) -> list[Passage]:
         """As :meth:`find`, for terms with weights in place of how often a query has them: a term's part of a score is
@@ -176,7 +176,7 @@ class Bm25Searcher:
             weights: Term, as :meth:`terms` gives it → weight; terms without a positive one are left out.
             k: How many passages, at least 1.
         """
-        return self._passages(self._top(self._of_weights(weights), k))
+        return self._collection.passages(self._top(self._of_weights(weights), k), self.spec)
 
     def terms(self, text: str) -> list[str]:
         """The analysed terms of a text, as they stand there."""
@@ -191,24 +191,6 @@ class Bm25Searcher:
     def counted(self) -> int:
         """How many passages the formulas go by."""
         return self._statistics.counted
-
-    def _passages(self, ranked: Sequence[tuple[int, float]]) -> list[Passage]:
-        found = []
-        for rank, (position, score) in enumerate(ranked, 1):
-            identity, document, title, text = self._collection.store.raw(position)
-            found.append(
-                Passage(
-                    id=identity,
-                    document=document,
-                    title=title,
-                    text=text,
-                    corpus=self.corpus,
-                    score=score,
-                    rank=rank,
-                    retriever=self.spec,
-                )
-            )
-        return found
 
     def ranked(self, query: str, k: int) -> list[tuple[int, float]]:
         """Positions in the collection with their scores, best first.

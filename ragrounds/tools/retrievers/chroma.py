@@ -13,15 +13,14 @@ as JSON: ``filter="{\\"year\\": {\\"$gt\\": 2015}}"``. Chroma ranks by vectors a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 import numpy as np
 
 from ragrounds.errors import UserError
+from ragrounds.tools.chroma_client import chroma_client, graph
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import (
     EngineHit,
@@ -65,29 +64,17 @@ class ChromaEngine(ExternalEngine):
 
     def connect(self) -> Vendor:
         """Chroma's client for a server or a folder."""
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-        import chromadb
-        from chromadb.config import Settings
-        from chromadb.errors import ChromaError
-
-        self._error: type[Exception] = ChromaError
-        given, quiet = self.given, Settings(anonymized_telemetry=False)
-        where: dict[str, Vendor] = {"settings": quiet, "tenant": given.tenant, "database": given.database}
+        given = self.given
         if self.local:
             if not self.filling and not Path(self.address).is_dir():
                 raise UserError(f"There is no folder {given.path!r} for chroma to search: expected one of Chroma's.")
-            return chromadb.PersistentClient(self.address, **where)
-        parts = urlsplit(self.address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError("The address of chroma is none: expected http://HOST:PORT.")
-        secure = parts.scheme == "https"
+            return chroma_client(path=Path(self.address), tenant=given.tenant, database=given.database)
         header = {"Authorization": f"Bearer {self.key}"}
         if given.header != "authorization":
             header = {"X-Chroma-Token": self.key}
-        return chromadb.HttpClient(
-            host=parts.hostname, port=parts.port or (443 if secure else 8000), ssl=secure,
-            headers=header if self.key else None, **where,
-        )  # fmt: skip
+        return chroma_client(
+            url=self.address, headers=header if self.key else None, tenant=given.tenant, database=given.database
+        )
 
     def release(self, client: Vendor) -> None:
         """Nothing: Chroma shares its connections among its clients."""
@@ -97,7 +84,7 @@ class ChromaEngine(ExternalEngine):
         try:
             # Without `embedding_function=None` Chroma downloads a model of its own.
             self._collection = client.get_collection(self.named, embedding_function=None)
-        except self._error as problem:
+        except Exception as problem:
             if type(problem).__name__ not in ("NotFoundError", "InvalidArgumentError"):
                 raise
             self.check_named(one.name for one in client.list_collections(limit=40))
@@ -172,9 +159,8 @@ class ChromaEngine(ExternalEngine):
         """Metadata have any keys; the dimensions of the first record's vector."""
         if not self.dimensions:
             raise UserError("chroma holds vectors: name what makes them with --embed MODEL.")
-        graph = {"space": self.metric, "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
         self._collection = self.client.get_or_create_collection(
-            self.named, embedding_function=None, configuration={"hnsw": graph}
+            self.named, embedding_function=None, configuration=graph(self.metric)
         )
         if (space := _space(self._collection)) != self.metric:
             raise UserError(

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
@@ -28,6 +26,7 @@ from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
+from ragrounds.tools.chroma_client import chroma_client, graph
 from ragrounds.tools.collection import Collection, map_array, sync, write_whole
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
@@ -75,9 +74,7 @@ class ChromaStore:
             self._collection = client.get_or_create_collection(
                 name,
                 embedding_function=None,
-                configuration={
-                    "hnsw": {"space": metric, "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
-                },
+                configuration=graph(metric),
             )
             held = self._collection.count()
             if held > self._count:
@@ -109,48 +106,6 @@ class ChromaStore:
         rows = zip(found["ids"], found["distances"], strict=True)
         hits = [[(int(at), one - float(away)) for at, away in zip(*row, strict=True)] for row in rows]
         return [sorted(row, key=lambda hit: (-hit[1], hit[0])) for row in hits]
-
-
-def local_chroma(folder: Path) -> Any:
-    """Chroma in this process, kept in a folder."""
-    chromadb = _chromadb()
-    folder.mkdir(exist_ok=True)
-    return chromadb.PersistentClient(str(folder), settings=_quiet())
-
-
-def chroma_server(url: str) -> Any:
-    """A Chroma server, as ``chroma run`` starts it.
-
-    Raises:
-        UserError: no server answers there.
-    """
-    check_address(url, "let the server on this machine ask for none")
-    chromadb = _chromadb()
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"{url!r} is no Chroma server: expected http://HOST:PORT.")
-    secure = parts.scheme == "https"
-    try:
-        return chromadb.HttpClient(
-            host=parts.hostname, port=parts.port or (443 if secure else 8000), ssl=secure, settings=_quiet()
-        )
-    except Exception as problem:  # whatever the client makes of a server that is not there
-        raise UserError(f"No Chroma server answers at {url}: {problem}. Start one with `chroma run`.") from None
-
-
-def _chromadb() -> Any:
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    try:
-        import chromadb
-    except ImportError:
-        raise UserError("store=chroma needs chromadb: install ragrounds[dense], or take store=faiss.") from None
-    return chromadb
-
-
-def _quiet() -> Any:
-    from chromadb.config import Settings
-
-    return Settings(anonymized_telemetry=False)
 
 
 _BATCH = 256
@@ -228,7 +183,17 @@ def _store(
         doing = partial(progress, "indexing vectors") if progress else None
         return indexed_store(collection, made.folder.name, made.vectors, metric, form, doing)
     name = f"ragrounds-{collection.manifest.version}-{made.folder.name.removeprefix('dense-')}"
-    client = local_chroma(made.folder / "chroma") if store == "chroma" else chroma_server(str(store))
+    if store == "chroma":
+        (made.folder / "chroma").mkdir(exist_ok=True)
+        client = chroma_client(path=made.folder / "chroma")
+    else:
+        check_address(str(store), "let the server on this machine ask for none")
+        try:
+            client = chroma_client(url=str(store))
+        except UserError:
+            raise
+        except Exception as problem:  # whatever the client makes of a server that is not there
+            raise UserError(f"No Chroma server answers at {store}: {problem}. Start one with `chroma run`.") from None
     return ChromaStore(client, name, made.vectors, metric, partial(progress, "embedding") if progress else None)
 
 
@@ -375,19 +340,12 @@ class DenseSearcher:
         if asked:
             near = self._store.nearest_many(self.vectors([queries[number] for number in asked]), k)
             for number, hits in zip(asked, near, strict=True):
-                found[number] = self._passages(hits)
+                found[number] = self._collection.passages(hits, self.spec)
         return found
 
     def near(self, vector: Vectors, k: int) -> list[Passage]:
         """The passages nearest to a vector of the same encoding."""
-        return self._passages(self._store.nearest(vector, k))
-
-    def _passages(self, hits: Sequence[tuple[int, float]]) -> list[Passage]:
-        found = []
-        for rank, (position, score) in enumerate(hits, 1):
-            passage = self._collection.store.passage(position, self.corpus)
-            found.append(msgspec.structs.replace(passage, score=score, rank=rank, retriever=self.spec))
-        return found
+        return self._collection.passages(self._store.nearest(vector, k), self.spec)
 
     def vectors(self, texts: list[str]) -> Vectors:
         """Vectors of queries."""

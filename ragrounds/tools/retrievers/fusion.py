@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -39,7 +40,6 @@ from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCor
 from ragrounds.tools.retrievers.joined import JoinedSearcher, open_joined
 
 CONSTANT = 60
-DEPTH = 100
 MEDRAG = {
     "rrf2": Spec("rrf", {"bm25": "bm25", "medcpt": "medcpt", "constant": 100, "double": True, "joined": "whole"}),
     "rrf4": Spec(
@@ -56,9 +56,6 @@ MEDRAG = {
     ),
 }
 """MedRAG's presets: `double` asks each retriever for ``max(2k, depth)``."""
-
-JOINED = ("cut", "whole")
-"""What becomes of a retriever's hits in several corpora before they are ranked."""
 
 Key = tuple[str, str]
 """What makes a passage the same for two retrievers: its corpus and its id."""
@@ -94,11 +91,10 @@ class FusedSearcher:
         self._given = {key: value for key, value in spec.parameters.items() if key not in members}
         self._by_score = spec.name == "weighted"
         self._members = dict(members)
-        self._weights = [_positive(spec, f"{name}_weight", 1.0) for name in members]
-        self._constant = _positive(spec, "constant", CONSTANT, zero=True)
-        self._depth = int(_positive(spec, "depth", DEPTH))
-        self._double = spec.parameters.get("double") is True
-        self._whole = joined_of(spec) == "whole"
+        self._weights = [_weight(spec, f"{name}_weight") for name in members]
+        given = {one.name: one.of(spec) for one in _OWN}
+        self._constant, self._depth = float(given["constant"]), int(given["depth"])
+        self._double, self._whole = given["double"] is True, given["joined"] == "whole"
         corpora = list(dict.fromkeys(member.corpus for member in members.values()))
         self._by_id = self._whole or len(corpora) > 1
         named: dict[str, Value] = {name: value_of(member) for name, member in members.items()}
@@ -135,7 +131,7 @@ def members_of(spec: Spec) -> dict[str, Spec]:
     """
     members: dict[str, Spec] = {}
     for key, value in spec.parameters.items():
-        if key in ("constant", "depth", "double", "joined") or key.endswith("_weight"):
+        if key in [one.name for one in _OWN] or key.endswith("_weight"):
             continue
         if isinstance(value, bool | int | float):
             raise UserError(
@@ -150,24 +146,10 @@ def members_of(spec: Spec) -> dict[str, Spec]:
     return members
 
 
-def joined_of(spec: Spec) -> str:
-    """How a fusion joins several corpora.
-
-    Raises:
-        UserError: neither ``cut`` nor ``whole``.
-    """
-    value = spec.parameters.get("joined", "cut")
-    if value not in JOINED:
-        raise UserError(f"Cannot use joined={value!r} in {spec.name}: expected {' or '.join(JOINED)}.")
-    return str(value)
-
-
-def _positive(spec: Spec, key: str, default: float, *, zero: bool = False) -> float:
-    value = spec.parameters.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 or (zero and value == 0)):
-        raise UserError(
-            f"Cannot use {key}={value!r} in {spec.name}: expected a number {'of 0 or more' if zero else 'above 0'}."
-        )
+def _weight(spec: Spec, key: str) -> float:
+    value = spec.parameters.get(key, 1.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise UserError(f"Cannot use {key}={value!r} in {spec.name}: expected a number above 0.")
     return float(value)
 
 
@@ -187,7 +169,7 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:
     preset = MEDRAG.get(spec.name)
     # A preset keeps its name: what it finds stands under the retriever that the user named.
     chosen = Spec(spec.name, preset.having(**spec.parameters).parameters) if preset else spec
-    whole = joined_of(chosen) == "whole"
+    whole = _JOINED.of(chosen) == "whole"
     return FusedSearcher(
         chosen,
         {
@@ -197,14 +179,17 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> FusedSearcher:
     )
 
 
-_PARAMETERS = (
+_DEPTH = RetrieverParameter("depth", "passages asked of each retriever, or k where that is more", 100, least=1)
+_DOUBLE = RetrieverParameter("double", "ask each for 2k passages where that is more", False)
+_JOINED = RetrieverParameter(
+    "joined", "of several corpora: cut to the depth before ranks are given, or whole (MedRAG)", "cut",
+    among=("cut", "whole"),
+)  # fmt: skip
+_CONSTANT = RetrieverParameter("constant", "added to each rank, 0 or more", CONSTANT, least=0)
+_OWN = (_DEPTH, _DOUBLE, _JOINED, _CONSTANT)
+_NAMED = (
     RetrieverParameter("NAME", "a retriever, under any name: a=bm25,b=medcpt"),
     RetrieverParameter("NAME_weight", "weight of that retriever", 1),
-    RetrieverParameter("depth", "passages asked of each retriever, or k where that is more", DEPTH),
-    RetrieverParameter("double", "ask each for 2k passages where that is more", False),
-    RetrieverParameter(
-        "joined", "of several corpora: cut to the depth before ranks are given, or whole (MedRAG)", "cut"
-    ),
 )
 _COST = "a search by each of its retrievers"
 
@@ -213,7 +198,7 @@ RRF = Retriever(
     summary="reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)",
     example="rrf[a=bm25,b=medcpt,constant=60,depth=100]",
     open=_open,
-    parameters=(*_PARAMETERS, RetrieverParameter("constant", "added to each rank, 0 or more", CONSTANT)),
+    parameters=(*_NAMED, *_OWN),
     cost=_COST,
 )
 WEIGHTED = Retriever(
@@ -221,14 +206,15 @@ WEIGHTED = Retriever(
     summary="weighted sum of scores, each retriever's scaled to 0…1",
     example="weighted[a=bm25,b=medcpt,a_weight=0.3]",
     open=_open,
-    parameters=_PARAMETERS,
+    parameters=(*_NAMED, *_OWN[:3]),
     cost=_COST,
 )
 _PRESET = (
-    *_PARAMETERS[:3],
-    RetrieverParameter("double", _PARAMETERS[3].words, True),
-    RetrieverParameter("joined", _PARAMETERS[4].words, "whole"),
-    RetrieverParameter("constant", "added to each rank, 0 or more", 100),
+    *_NAMED,
+    _DEPTH,
+    replace(_DOUBLE, default=True),
+    replace(_JOINED, default="whole"),
+    replace(_CONSTANT, default=100),
 )
 RRF2 = Retriever(
     name="rrf2",

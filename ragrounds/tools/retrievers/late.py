@@ -30,13 +30,12 @@ from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
 from ragrounds.tools.embedders import Encoding, Vectors, check_embedder, joined
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
 from ragrounds.tools.row_files import Row, make_rows, row_ends
-from ragrounds.tools.weights import weights_missing
+from ragrounds.tools.weights import load_weights
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder
 
 _BATCH = 32
-_TOP = 200
 _OWN = ("of", "top")
 
 
@@ -50,20 +49,10 @@ class LateModel:
     """Vectors of tokens, by sentence-transformers."""
 
     def __init__(self, encoding: Encoding) -> None:
-        try:
-            from sentence_transformers import MultiVectorEncoder
-        except ImportError:
-            raise UserError(
-                f"The model {encoding.model!r} needs sentence-transformers 6 or later: install ragrounds[local]."
-            ) from None
-        where = str(Path(encoding.model).expanduser()) if Path(encoding.model).expanduser().exists() else encoding.model
-        try:
-            numbers = {"dtype": encoding.dtype} if encoding.dtype else {}
-            self._model: MultiVectorEncoder = MultiVectorEncoder(
-                where, device=encoding.device or None, model_kwargs=numbers
-            )
-        except Exception as problem:  # the hub, the network and the file formats each have errors of their own
-            raise weights_missing(encoding.model, f"{type(problem).__name__}: {problem}") from None
+        numbers = {"dtype": encoding.dtype} if encoding.dtype else {}
+        self._model: MultiVectorEncoder = load_weights(
+            "MultiVectorEncoder", encoding.model, device=encoding.device or None, model_kwargs=numbers
+        )
         self._encoding = encoding
         self._now = threading.Lock()
 
@@ -129,13 +118,7 @@ class LateSearcher:
     def _ordered(self, query: str, places: Sequence[int], k: int) -> list[Passage]:
         (asked,) = self._model.queries([query])
         scores = [(place, self._score(asked, place)) for place in places]
-        best = sorted(scores, key=lambda hit: (-hit[1], hit[0]))[:k]
-        return [
-            msgspec.structs.replace(
-                self._collection.store.passage(place, self.corpus), score=score, rank=rank, retriever=self.spec
-            )
-            for rank, (place, score) in enumerate(best, 1)
-        ]
+        return self._collection.passages(sorted(scores, key=lambda hit: (-hit[1], hit[0]))[:k], self.spec)
 
     def _score(self, asked: Vectors, place: int) -> float:
         tokens = self._tokens[self._ends[place] : self._ends[place + 1]]
@@ -177,9 +160,7 @@ def open_late(
         write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
 
     whole_index(collection, folder, LateStatistics, (1, described), _make)
-    top = spec.parameters.get("top", _TOP)
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise UserError(f"{spec.name} cannot order the first {top!r}: expected top=1 or more.")
+    top: int = LATE.given(spec)["top"]
     kept = {key: value for key, value in spec.parameters.items() if key not in ("device", "batch")}
     kept["of"] = value_of(first) if first is not None else "all"
     return LateSearcher(collection, folder, Spec(spec.name, kept), model, first, top)
@@ -209,7 +190,7 @@ LATE = Retriever(
     parameters=(
         RetrieverParameter("model", "the encoder, of sentence-transformers' kind MultiVectorEncoder"),
         RetrieverParameter("of", "the retriever whose first are ordered; all: every passage", "bm25"),
-        RetrieverParameter("top", "how many of them", _TOP),
+        RetrieverParameter("top", "how many of them", 200, least=1),
         RetrieverParameter("query_prefix", "text before every query"),
         RetrieverParameter("document_prefix", "text before every document"),
         RetrieverParameter("join", "title and text as sentence, sep or line", "sentence"),

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ragrounds.contracts import Searcher
-from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value
+from ragrounds.specs import Spec
 from ragrounds.tools.chunkers import complete, splitter
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import (
@@ -29,30 +28,18 @@ from ragrounds.tools.retriever import (
     value_of,
 )
 
-DEPTH = 1000
-"""Chunks fetched for each piece of a query at first."""
-_QUERY = Spec("tokens", {"size": 512, "stride": 128})
-
 
 class MaxPSearcher:
     """Scores documents by their best chunk for the best piece of the query."""
 
     def __init__(self, spec: Spec, searcher: Searcher) -> None:
-        cutter = spec.parameters.get("query", _QUERY)
-        if isinstance(cutter, bool | int | float):
-            raise UserError(
-                f"Cannot cut queries with {cutter!r}: expected a chunker, such as {str(complete(_QUERY))!r}."
-            )
-        chosen = complete(cutter)
-        depth = spec.parameters.get("depth", DEPTH)
-        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-            raise UserError(f"Cannot use depth={depth!r} in maxp: expected a whole number above 0.")
+        given = MAXP.given(spec)
+        chosen = complete(given["query"])
         self._searcher = searcher
         self._split = splitter(chosen)
-        self._depth = depth
-        named: dict[str, Value] = {"of": value_of(searcher), "query": chosen, "depth": depth}
+        self._depth: int = given["depth"]
         self.corpus = searcher.corpus
-        self.spec = str(Spec("maxp", named))
+        self.spec = str(Spec("maxp", {**given, "query": chosen, "of": value_of(searcher)}))
 
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, where the inner retriever can give them."""
@@ -95,8 +82,8 @@ MAXP = Retriever(
     open=_open,
     parameters=(
         RetrieverParameter("of", "the retriever inside", "bm25"),
-        RetrieverParameter("query", "the chunker that cuts queries", _QUERY),
-        RetrieverParameter("depth", "chunks fetched for each piece of a query at first", DEPTH),
+        RetrieverParameter("query", "the chunker that cuts queries", Spec("tokens", {"size": 512, "stride": 128})),
+        RetrieverParameter("depth", "chunks fetched for each piece of a query at first", 1000, least=1),
     ),
     cost="a search for each piece of the query",
 )

@@ -17,16 +17,15 @@ from functools import partial
 from msgspec.structs import replace
 
 from ragrounds.contracts import MeanSearcher, Searcher
-from ragrounds.errors import UserError, nearest
+from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value
+from ragrounds.specs import Spec
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
 from ragrounds.tools.whole_documents import whole_document
 
-FITS = ("skip", "cut")
 _CHUNKS = 20
 """Chunks fetched at first for each document that is wanted."""
 
@@ -37,9 +36,8 @@ class ParentSearcher:
     def __init__(self, spec: Spec, searcher: Searcher, collections: Sequence[Collection]) -> None:
         self._searcher = searcher
         self._collections = collections
-        named: dict[str, Value] = {"of": value_of(searcher), "fit": fit_of(spec)}
         self.corpus = searcher.corpus
-        self.spec = str(Spec("parent", named))
+        self.spec = str(Spec("parent", {"of": value_of(searcher), "fit": fit_of(spec)}))
         self.size: int | None = getattr(searcher, "size", None)
 
     def document(self, id: str) -> list[Passage]:
@@ -90,16 +88,12 @@ class MeanParentSearcher(ParentSearcher):
 
 
 def fit_of(spec: Spec) -> str:
-    """What is done where a window cannot hold the documents: one of :data:`FITS`.
+    """What is done where a window cannot hold the documents: ``skip`` or ``cut``.
 
     Raises:
         UserError: another word, or a parameter that is not known.
     """
-    PARENT.check(spec)
-    fit = spec.parameters.get("fit", FITS[0])
-    if fit not in FITS:
-        raise UserError(f"Cannot use fit={str(fit)!r} in parent.{nearest(str(fit), FITS)} Expected skip or cut.")
-    return str(fit)
+    return str(PARENT.given(spec)["fit"])
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> ParentSearcher:
@@ -119,7 +113,9 @@ PARENT = Retriever(
     open=_open,
     parameters=(
         RetrieverParameter("of", "the retriever inside, which searches the chunks", "bm25"),
-        RetrieverParameter("fit", "an agent whose window is full before its last document: skip or cut", FITS[0]),
+        RetrieverParameter(
+            "fit", "an agent whose window is full before its last document: skip or cut", "skip", among=("skip", "cut")
+        ),
     ),
     cost="a search by the retriever inside, and the documents of the result read from the corpus",
 )

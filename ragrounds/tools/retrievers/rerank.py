@@ -6,13 +6,11 @@ The passages behind the first `top` follow in the order they had. `model` is a c
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import os
 import threading
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
+import numpy as np
 
 from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
@@ -28,9 +26,8 @@ from ragrounds.tools.retriever import (
     member_spec,
     value_of,
 )
+from ragrounds.tools.weights import load_weights
 
-TOP = 100
-LENGTH = 512
 _BATCH = 32
 
 
@@ -46,7 +43,7 @@ class RerankedSearcher:
     def __init__(self, spec: Spec, searcher: Searcher, scorer: PairScorer) -> None:
         self._searcher = searcher
         self._scorer = scorer
-        self._top = top_of(spec)
+        self._top: int = RERANK.given(spec)["top"]
         named: dict[str, Value] = {**spec.parameters, "of": value_of(searcher), "top": self._top}
         self.corpus = searcher.corpus
         self.spec = str(Spec("rerank", named))
@@ -81,42 +78,14 @@ class CrossEncoderScorer:
     """sentence-transformers' cross-encoder. Of a model with two outputs (MonoBERT) the second, relevant, counts."""
 
     def __init__(self, model: str, length: int) -> None:
-        from ragrounds.tools.weights import check_weights, weights_missing
-
-        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-        if importlib.util.find_spec("sentence_transformers") is not None:
-            check_weights(model)  # before the library is loaded, which takes many seconds
-        try:
-            from sentence_transformers import CrossEncoder
-        except ImportError:
-            raise UserError(f"The reranker {model!r} needs sentence-transformers: install ragrounds[local].") from None
-        where = str(Path(model).expanduser()) if Path(model).expanduser().exists() else model
-        try:
-            self._model = CrossEncoder(where, max_length=length or None)
-        except Exception as problem:  # the hub, the network and the file formats each have errors of their own
-            raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
+        self._model = load_weights("CrossEncoder", model, max_length=length or None)
 
     def __call__(self, query: str, texts: list[str]) -> list[float]:
-        import numpy as np
-
         pairs = [(query, text) for text in texts]
         scores = np.asarray(self._model.predict(pairs, batch_size=_BATCH, show_progress_bar=False), dtype=np.float64)
         if scores.ndim == 2:
             scores = scores[:, -1] - scores[:, 0] if scores.shape[1] > 1 else scores[:, 0]
         return [float(score) for score in scores]
-
-
-def top_of(spec: Spec) -> int:
-    """How many passages are reranked.
-
-    Raises:
-        UserError: not a whole number above 0, or parameters that are not known.
-    """
-    RERANK.check(spec)
-    top = spec.parameters.get("top", TOP)
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise UserError(f"Cannot rerank top={top!r} passages: expected a whole number above 0.")
-    return top
 
 
 def scorer_of(spec: Spec) -> PairScorer:
@@ -125,17 +94,18 @@ def scorer_of(spec: Spec) -> PairScorer:
     Raises:
         UserError: it names none, or it cannot be had.
     """
-    model, length = spec.parameters.get("model"), spec.parameters.get("length", LENGTH)
-    if not isinstance(model, str) or isinstance(length, bool) or not isinstance(length, int):
+    given = RERANK.given(spec)
+    model = given["model"]
+    if not isinstance(model, str):
         raise UserError(f"{str(spec)!r} names no model: rerank[of=bm25,model=monobert], say, or a folder.")
     card = cards().get(model)
     if card is not None and card.kind != "reranker":
         raise UserError(f"{model!r} is no reranker: see `ragrounds retrievers ls`.")
-    return CrossEncoderScorer(card.encoding.model if card else model, length)
+    return CrossEncoderScorer(card.encoding.model if card else model, given["length"])
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> RerankedSearcher:
-    top_of(spec)  # what is wrong with the spec is said before anything is built or loaded
+    RERANK.given(spec)  # what is wrong with the spec is said before anything is built or loaded
     scorer = scorer_of(spec)
     return RerankedSearcher(spec, corpora.searcher(member_spec(spec)), scorer)
 
@@ -148,8 +118,8 @@ RERANK = Retriever(
     parameters=(
         RetrieverParameter("of", "the retriever inside", "bm25"),
         RetrieverParameter("model", "a reranker's card, a Hugging Face id, or a folder"),
-        RetrieverParameter("top", "passages that are reranked", TOP),
-        RetrieverParameter("length", "tokens of query and passage together", LENGTH),
+        RetrieverParameter("top", "passages that are reranked", 100, least=1),
+        RetrieverParameter("length", "tokens of query and passage together", 512, least=0),
     ),
     cost="a search by the retriever inside, and the model once for each of the first passages",
     extra="local",

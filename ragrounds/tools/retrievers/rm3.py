@@ -17,12 +17,11 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value
+from ragrounds.specs import Spec
 from ragrounds.tools.merged import passages_of
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
 from ragrounds.tools.retrievers.bm25 import Bm25Searcher
 
-DOCUMENTS, TERMS, ORIGINAL = 10, 10, 0.5
 _SHORTEST, _LONGEST = 2, 20
 _COMMON = 0.1
 """Share of passages that hold a term, above which it says nothing."""
@@ -33,20 +32,10 @@ class Rm3Searcher:
 
     def __init__(self, spec: Spec, searcher: Bm25Searcher) -> None:
         self._searcher = searcher
-        self._documents = _whole(spec, "documents", DOCUMENTS)
-        self._terms = _whole(spec, "terms", TERMS)
-        share = spec.parameters.get("original", ORIGINAL)
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise UserError(f"Cannot use original={share!r} in rm3: expected a share from 0 to 1.")
-        self._original = float(share)
-        named: dict[str, Value] = {
-            "of": value_of(searcher),
-            "documents": self._documents,
-            "terms": self._terms,
-            "original": self._original,
-        }
+        given = RM3.given(spec)
+        self._documents, self._terms, self._original = given["documents"], given["terms"], float(given["original"])
         self.corpus = searcher.corpus
-        self.spec = str(Spec("rm3", named))
+        self.spec = str(Spec("rm3", {**given, "original": self._original, "of": value_of(searcher)}))
 
     @property
     def size(self) -> int:
@@ -100,15 +89,8 @@ def _scaled(weights: Mapping[str, float]) -> dict[str, float]:
     return {term: weight / total for term, weight in weights.items()} if total > 0 else {}
 
 
-def _whole(spec: Spec, name: str, default: int) -> int:
-    value = spec.parameters.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UserError(f"Cannot use {name}={value!r} in rm3: expected a whole number above 0.")
-    return value
-
-
 def _open(spec: Spec, corpora: SearchedCorpora) -> Rm3Searcher:
-    RM3.check(spec)
+    RM3.given(spec)
     member = member_spec(spec)
     if member.name != "bm25":
         raise UserError(f"rm3 widens queries of bm25: rm3[of=bm25[…]], not of={member}.")
@@ -125,9 +107,9 @@ RM3 = Retriever(
     open=_open,
     parameters=(
         RetrieverParameter("of", "the BM25 inside", "bm25"),
-        RetrieverParameter("documents", "passages of the first search that are taken to be relevant", DOCUMENTS),
-        RetrieverParameter("terms", "terms that are added", TERMS),
-        RetrieverParameter("original", "share of the query's own terms, from 0 to 1", ORIGINAL),
+        RetrieverParameter("documents", "passages of the first search that are taken to be relevant", 10, least=1),
+        RetrieverParameter("terms", "terms that are added", 10, least=1),
+        RetrieverParameter("original", "share of the query's own terms, from 0 to 1", 0.5, least=0, most=1),
     ),
     cost="two searches",
 )

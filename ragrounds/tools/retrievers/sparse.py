@@ -29,7 +29,7 @@ from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
 from ragrounds.tools.embedders import Encoding, check_embedder, joined
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 from ragrounds.tools.row_files import Row, make_rows, row_ends
-from ragrounds.tools.weights import weights_missing
+from ragrounds.tools.weights import load_weights
 
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
@@ -51,18 +51,10 @@ class SparseModel:
     """Weights of words, by sentence-transformers."""
 
     def __init__(self, encoding: Encoding) -> None:
-        try:
-            from sentence_transformers import SparseEncoder
-        except ImportError:
-            raise UserError(
-                f"The model {encoding.model!r} needs sentence-transformers: install ragrounds[local]."
-            ) from None
-        where = str(Path(encoding.model).expanduser()) if Path(encoding.model).expanduser().exists() else encoding.model
-        try:
-            numbers = {"dtype": encoding.dtype} if encoding.dtype else {}
-            self._model: SparseEncoder = SparseEncoder(where, device=encoding.device or None, model_kwargs=numbers)
-        except Exception as problem:  # the hub, the network and the file formats each have errors of their own
-            raise weights_missing(encoding.model, f"{type(problem).__name__}: {problem}") from None
+        numbers = {"dtype": encoding.dtype} if encoding.dtype else {}
+        self._model: SparseEncoder = load_weights(
+            "SparseEncoder", encoding.model, device=encoding.device or None, model_kwargs=numbers
+        )
         if encoding.document_length:
             self._model.max_seq_length = encoding.document_length
         self._encoding = encoding
@@ -204,13 +196,7 @@ class SparseSearcher:
         for word, weight in zip(row["words.u32"].tolist(), row["weights.f32"].tolist(), strict=True):
             here = slice(self._starts[word], self._starts[word + 1])
             scores[self._passages[here]] += np.float32(weight) * self._impacts[here]
-        hits = best_positions(scores, k)
-        return [
-            msgspec.structs.replace(
-                self._collection.store.passage(position, self.corpus), score=score, rank=rank, retriever=self.spec
-            )
-            for rank, (position, score) in enumerate(hits, 1)
-        ]
+        return self._collection.passages(best_positions(scores, k), self.spec)
 
 
 def best_positions(scores: Weights, k: int) -> list[tuple[int, float]]:

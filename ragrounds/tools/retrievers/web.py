@@ -24,13 +24,10 @@ class WebSearcher(LiveSearcher):
     """Searches the web; see :class:`ragrounds.contracts.Searcher`."""
 
     def __init__(self, spec: Spec, *, provider: SearchProvider | None = None, fetcher: Fetcher | None = None) -> None:
-        WEB.check(spec)
-        chosen = spec.parameters.get("provider")
+        given = WEB.given(spec)
+        chosen, pages = given["provider"], given["pages"]
         if not isinstance(chosen, str | Spec):
             raise UserError("web needs a search provider: web[provider=tavily], brave, serper or searxng[url=…].")
-        pages = spec.parameters.get("pages", False)
-        if not isinstance(pages, bool):
-            raise UserError(f"Cannot use pages={pages!r}: expected true or false.")
         from ragrounds.tools.web.pages import Fetcher
         from ragrounds.tools.web.provider_budget import effective
         from ragrounds.tools.web.providers import SearchProvider
