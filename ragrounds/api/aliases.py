@@ -64,7 +64,7 @@ def _divided(text: str) -> tuple[str, str, str]:
 
 
 def _checked(name: str) -> str:
-    from ragrounds.evals.store.shown_names import LONGEST_NAME, one_name
+    from ragrounds.evals.store.run_names import LONGEST_NAME, one_name
 
     if len(" ".join(name.split())) > LONGEST_NAME:
         raise UserError(f"The name {name[:40]!r}… has {len(name):,} characters; at most {LONGEST_NAME} are shown.")
@@ -103,7 +103,7 @@ def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None 
     Raises:
         UserError: something that names none or several of the runs; one name for two of them.
     """
-    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.evals.store.run_names import kept_names
 
     kept, wanted = kept_names(store.engine), dict[str, str]()
     for reference, name in (given or {}).items():
@@ -154,7 +154,7 @@ def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], given: 
         given: for each the name that it was given now; empty: it is to have none; ``None``: none was given. None at
             all: no agent was named.
     """
-    from ragrounds.evals.store.shown_names import keep_names
+    from ragrounds.evals.store.run_names import keep_names
 
     names = {}
     for planned, own in zip(planned_runs, given or [None] * len(planned_runs), strict=True):

@@ -13,7 +13,7 @@ from ragrounds.api.frames import Part, Row, question_metadata
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.run_attempts import QuestionAttempt, run_attempts
 from ragrounds.evals.store.run_facts import attempt_totals
-from ragrounds.evals.store.shown_names import kept_names
+from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, searches_by
 from ragrounds.records import Call, Run

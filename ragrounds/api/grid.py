@@ -91,7 +91,7 @@ def grid(
 
     from ragrounds.evals.compare.grid import AgentGrid
     from ragrounds.evals.compare.grid_table import grid_table
-    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.evals.store.run_names import kept_names
     from ragrounds.ui.trace.grid_cells import column_names
 
     asked = query or AttemptQuery()

@@ -158,7 +158,7 @@ def prompts() -> list[Name]:
 
 def runs() -> list[Name]:
     """Runs of the store, the newest first: the agents' texts, each for its newest run, then the ids."""
-    from ragrounds.evals.store.run_names import run_names
+    from ragrounds.evals.store.run_completion import run_names
 
     found = run_names(*store_place())
     by_agent: dict[str, Name] = {}
@@ -169,7 +169,7 @@ def runs() -> list[Name]:
 
 def attempts(beginning: str) -> list[Name]:
     """Attempts as ``RUN/QUESTION``: the questions of the run that `beginning` names before a slash, else the runs."""
-    from ragrounds.evals.store.run_names import question_ids, run_names
+    from ragrounds.evals.store.run_completion import question_ids, run_names
 
     place = store_place()
     for run in run_names(*place):
@@ -181,7 +181,7 @@ def attempts(beginning: str) -> list[Name]:
 
 def arenas() -> list[Name]:
     """Arenas of the store, the newest first."""
-    from ragrounds.evals.store.run_names import arena_names
+    from ragrounds.evals.store.run_completion import arena_names
 
     return [Name(id, _day(created)) for id, created in arena_names(*store_place())]
 

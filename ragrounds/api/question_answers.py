@@ -49,7 +49,7 @@ def question_answers(runs: RunsGiven, question: str, settings: Settings | None =
     """
     from ragrounds.evals.benchmarks.benchmark import question_named
     from ragrounds.evals.compare.question_answers import answer_line
-    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.evals.store.run_names import kept_names
 
     with opened_runs(runs, settings) as (store, found):
         names = kept_names(store.engine)

@@ -477,7 +477,7 @@ class _Replay:
     def _show(self, spent: BudgetStop) -> None:
         """Give the counts what a display shows beside them."""
         from ragrounds.evals.engine.live_feed import LiveWatcher
-        from ragrounds.evals.store.shown_names import kept_names
+        from ragrounds.evals.store.run_names import kept_names
 
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}

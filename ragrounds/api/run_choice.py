@@ -52,7 +52,7 @@ def run_choices(
         UserError: a reference to no run.
     """
     from ragrounds.evals.compare.overview import run_overviews
-    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.evals.store.run_names import kept_names
 
     with open_store(settings or user_settings()) as store:
         named = _named(store, references, picked or {})

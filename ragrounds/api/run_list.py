@@ -99,7 +99,7 @@ def list_runs(
         UserError: an unknown column, or the store cannot be opened.
     """
     from ragrounds.evals.compare.overview import run_overviews
-    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.evals.store.run_names import kept_names
 
     one_of("--sort", sort, (*_FIGURES, *_WORDS))
     wanted = [word.casefold() for word in ([words] if isinstance(words, str) else words)]
@@ -118,7 +118,7 @@ def list_runs(
 def drawn_runs(ids: Sequence[str], settings: Settings, console: Console) -> None:
     """Print a line for each of these runs, in their order."""
     from ragrounds.evals.compare.overview import run_overviews
-    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.evals.store.run_names import kept_names
 
     with open_store(settings) as store:
         _draw(run_overviews(store, store.named(ids), kept_names(store.engine)), console)

@@ -184,7 +184,7 @@ def runs(*, home: str | Path | None = None, settings: Settings | None = None) ->
     Raises:
         UserError: the store cannot be opened.
     """
-    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.evals.store.run_names import kept_names
 
     chosen = chosen_settings(settings, home)
     with open_store(chosen) as store:
@@ -206,7 +206,7 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
     Raises:
         UserError: no such run, or several.
     """
-    from ragrounds.evals.store.shown_names import kept_names
+    from ragrounds.evals.store.run_names import kept_names
 
     chosen, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:
@@ -347,7 +347,7 @@ def export_runs(
     """
     from ragrounds.evals.scorers.words import copy_words
     from ragrounds.evals.store.database import open_target
-    from ragrounds.evals.store.shown_names import copy_names
+    from ragrounds.evals.store.run_names import copy_names
     from ragrounds.evals.store.transfer import choose_runs, copy_runs
     from ragrounds.records import FINAL
 
@@ -368,7 +368,7 @@ def import_runs(
     """
     from ragrounds.evals.scorers.words import copy_words
     from ragrounds.evals.store.database import open_source
-    from ragrounds.evals.store.shown_names import copy_names
+    from ragrounds.evals.store.run_names import copy_names
     from ragrounds.evals.store.transfer import choose_runs, copy_runs
     from ragrounds.records import FINAL
 

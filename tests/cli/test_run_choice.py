@@ -13,7 +13,7 @@ from ragrounds.api.run_choice import run_choices
 from ragrounds.api.workspace import opened_runs
 from ragrounds.cli.run_choice import chosen_runs
 from ragrounds.errors import UserError
-from ragrounds.evals.store.shown_names import keep_names
+from ragrounds.evals.store.run_names import keep_names
 from ragrounds.evals.store.store import Store
 from ragrounds.settings import Settings
 from tests.compare.making import add_run, questions

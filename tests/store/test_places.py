@@ -11,8 +11,9 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import run_file_name
 from ragrounds.evals.store.database import open_engine, open_source, open_target
-from ragrounds.evals.store.run_names import run_names
-from ragrounds.evals.store.store import Store, new_run_id
+from ragrounds.evals.store.run_completion import run_names
+from ragrounds.evals.store.run_names import new_run_id
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.transfer import choose_runs, copy_runs
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import FINAL

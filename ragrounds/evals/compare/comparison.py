@@ -38,7 +38,7 @@ from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorded_words, reply_models, said_of_models
-from ragrounds.evals.store.shown_names import kept_names
+from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, OUTCOMES, Question, Run, Usage, outcome
 

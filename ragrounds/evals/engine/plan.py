@@ -36,7 +36,8 @@ from ragrounds.evals.engine.system_identity import (
     system_parts,
     with_models,
 )
-from ragrounds.evals.store.store import Store, new_run_id, now
+from ragrounds.evals.store.run_names import new_run_id
+from ragrounds.evals.store.store import Store, now
 from ragrounds.models.options import server_of, starts_server, with_defaults
 from ragrounds.models.prices import Price
 from ragrounds.models.providers import BASELINE, open_model

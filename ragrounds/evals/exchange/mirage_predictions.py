@@ -18,7 +18,8 @@ from ragrounds.evals.benchmarks import Benchmark
 from ragrounds.evals.scorers import score_by, scorers_for
 from ragrounds.evals.scorers.answer_status import FILTER, failure
 from ragrounds.evals.scorers.robust import read_robustly
-from ragrounds.evals.store.store import Store, new_run_id, now
+from ragrounds.evals.store.run_names import new_run_id
+from ragrounds.evals.store.store import Store, now
 from ragrounds.records import Attempt, Call, Called, Entered, Left, Question, Run, Score, Status
 from ragrounds.specs import Spec
 from ragrounds.text import fault

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.dialect import Dialect
-from ragrounds.evals.store.run_names import is_file
+from ragrounds.evals.store.run_completion import is_file
 from ragrounds.evals.store.sqlite import SQLITE, open_file, open_to_read
 
 T = TypeVar("T")

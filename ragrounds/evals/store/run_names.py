@@ -1,82 +1,160 @@
-"""The runs and arenas of a store by name, read quickly and without touching it: for a shell that completes a word.
+"""What runs are called: their ids, the beginnings of these, their agents' texts, and names that users give them.
 
-No library for databases is loaded, nothing is made, migrated or locked for writing; what cannot be read has no runs.
+A name that fits several runs is taken for one of them, and a line says for which. A name of a user's stands in the
+table `meta` and is no part of what a run is: neither a fingerprint nor the journal knows of it.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-from typing import Any
+from collections.abc import Container, Iterable, Mapping, Sequence
+from shlex import quote
 
-import msgspec
-import zstandard
-from msgspec import Struct
+import sqlalchemy as sa
 
-_MOST = 500
-"""Runs that are looked at, the newest first."""
-_RUNS = f"SELECT body FROM runs ORDER BY number DESC LIMIT {_MOST}"  # noqa: S608 - a number of our own
-_QUESTIONS = 'SELECT question_id FROM questions WHERE "set" = {mark} ORDER BY position LIMIT 5000'
-_ARENAS = "SELECT id, created FROM arenas ORDER BY number DESC"
-_SECONDS = 1
+from ragrounds.agents.spellings import runs_of_agent
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import insert_new, upsert
+from ragrounds.evals.store.schema import RUN_NAME, meta
+from ragrounds.records import Run
+from ragrounds.text import file_name
 
-
-class RunName(Struct, frozen=True):
-    """What names a run."""
-
-    id: str
-    agent: str
-    benchmark: str
-    questions: str
-    """The hash of its questions, as they are stored under."""
-    created: float
+_NAMED = 6
+"""Runs that a message names."""
+LONGEST_NAME = 120
+"""Characters of a name."""
 
 
-def run_names(home: Path, url: str | None = None) -> list[RunName]:
-    """The newest runs of the store at `url`, by default ``home/store.sqlite``; none where there is no such store."""
-    decompressor, decoder = zstandard.ZstdDecompressor(), msgspec.msgpack.Decoder(RunName)
-    return [decoder.decode(decompressor.decompress(body)) for (body,) in _rows(home, url, _RUNS)]
+def one_name(text: str) -> str:
+    """A name as it is kept and shown: in one line, of at most `LONGEST_NAME` characters."""
+    return " ".join(text.split())[:LONGEST_NAME]
 
 
-def arena_names(home: Path, url: str | None = None) -> list[tuple[str, float]]:
-    """The ids of the arenas, the newest first, each with the time when it was made."""
-    return [(str(id), float(created)) for id, created in _rows(home, url, _ARENAS)]
+def keep_names(engine: sa.Engine, names: Mapping[str, str]) -> None:
+    """Keep what runs are called.
+
+    Args:
+        engine: of the store.
+        names: run id → name; an empty one takes the name away.
+    """
+    kept = [{"key": f"{RUN_NAME}{run}", "value": name} for run, text in names.items() if (name := one_name(text))]
+    gone = [f"{RUN_NAME}{run}" for run, text in names.items() if not one_name(text)]
+    with engine.begin() as connection:
+        if kept:
+            connection.execute(upsert(engine, meta), kept)
+        if gone:
+            connection.execute(sa.delete(meta).where(meta.c.key.in_(gone)))
 
 
-def question_ids(run: RunName, home: Path, url: str | None = None) -> list[str]:
-    """The questions of a run, in its order."""
-    statement = _QUESTIONS.format(mark="%s" if url else "?")
-    return [str(id) for (id,) in _rows(home, url, statement, run.questions)]
+def kept_names(engine: sa.Engine) -> dict[str, str]:
+    """Run id → name, of the runs of a store that have one."""
+    wanted = sa.select(meta.c.key, meta.c.value).where(meta.c.key.startswith(RUN_NAME))
+    with engine.connect() as connection:
+        rows = connection.execute(wanted).all()
+    names = {str(key).removeprefix(RUN_NAME): one_name(str(value)) for key, value in rows}
+    return {run: name for run, name in names.items() if name}
 
 
-def _rows(home: Path, url: str | None, statement: str, *values: str) -> list[tuple[Any, ...]]:
-    return _postgresql(url, statement, values) if url else _sqlite(home / "store.sqlite", statement, values)
+def copy_names(source: sa.Engine, target: sa.Engine, runs: Container[str]) -> None:
+    """Copy what these runs are called into another store; a run that has a name there keeps it."""
+    rows = [{"key": f"{RUN_NAME}{run}", "value": name} for run, name in kept_names(source).items() if run in runs]
+    if rows:
+        with target.begin() as connection:
+            connection.execute(insert_new(target, meta), rows)
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is a file; no where no system has such a path, as one that is too long."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
+def made_attempts(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, int]:
+    """Run id → how many of its attempts have been made, whatever came of them."""
+    table, known = schema.attempts, schema.runs
+    counted = (
+        sa.select(known.c.id, sa.func.count())
+        .select_from(known.join(table, table.c.run == known.c.number))
+        .where(known.c.id.in_([run.id for run in runs]), table.c.status != "not_run")
+        .group_by(known.c.id)
+    )
+    return {row[0]: row[1] for row in connection.execute(counted)}
 
 
-def _sqlite(path: Path, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    if not is_file(path):
-        return []
-    # A store that nobody has open is read as it lies: SQLite would make files beside it to lock it. Where these are
-    # there already, they are used as every reader does.
-    busy = path.with_name(f"{path.name}-wal").exists()
-    where = f"{path.absolute().as_uri()}?{'mode=ro' if busy else 'immutable=1'}"
-    with closing(sqlite3.connect(where, uri=True, timeout=_SECONDS)) as connection:
-        return connection.execute(statement, values).fetchall()
+def best_fitting(fitting: Sequence[Sequence[Run]], made: Mapping[str, int]) -> list[Run]:
+    """The run that each of some names means that are given together.
+
+    Where all names have runs on one set of questions, those are meant: of several sets the one on which most of the
+    names have a complete run, else the newest. Of a name's runs a complete one is meant, else any; of several the
+    newest.
+
+    Args:
+        fitting: for each name the runs that it fits, oldest first.
+        made: run id → how many of its attempts have been made.
+    """
+    shared = set.intersection(*({run.questions for run in found} for found in fitting)) if fitting else set()
+    sets = dict.fromkeys(run.questions for run in reversed(fitting[0]) if run.questions in shared) if fitting else ()
+    picks = [[_of_set(found, made, questions) for found in fitting] for questions in sets]
+    if not picks:
+        return [_best(found, made) for found in fitting]
+    return max(picks, key=lambda runs: (sum(is_complete(run, made) for run in runs), max(run.created for run in runs)))
 
 
-def _postgresql(url: str, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    import psycopg
+def is_complete(run: Run, made: Mapping[str, int]) -> bool:
+    """Whether every attempt of a run has been made."""
+    return made.get(run.id, 0) >= run.count * run.epochs
 
-    plain = url.replace("postgresql+psycopg:", "postgresql:", 1)
-    settings = f"-c default_transaction_read_only=on -c statement_timeout={_SECONDS}s"
-    with psycopg.connect(plain, connect_timeout=_SECONDS, options=settings) as connection:
-        return connection.execute(statement.encode(), values).fetchall()
+
+def chosen_line(reference: str, run: Run, fitting: Sequence[Run], made: Mapping[str, int]) -> str:
+    """What a name was taken for, in one line."""
+    whole, done = run.count * run.epochs, made.get(run.id, 0)
+    far = f"{whole:,}" if done == whole else f"{done:,}/{whole:,}"
+    newer = fitting[[one.id for one in fitting].index(run.id) + 1 :]
+    complete = is_complete(run, made)
+    whose = "the newest complete one" if complete else "the newest"
+    if not newer:
+        which = f"the newest of {len(fitting):,} runs"
+    elif complete and not any(is_complete(one, made) for one in newer):
+        which = f"{whose} of {len(fitting):,} runs"
+    else:
+        which = f"of {len(fitting):,} runs {whose} on the same questions as the others"
+    return f"{reference}: {run.id} ({run.benchmark}, {far} done), {which}"
+
+
+def _of_set(found: Sequence[Run], made: Mapping[str, int], questions: str) -> Run:
+    return _best([run for run in found if run.questions == questions], made)
+
+
+def _best(found: Sequence[Run], made: Mapping[str, int]) -> Run:
+    return ([run for run in found if is_complete(run, made)] or list(found))[-1]
+
+
+def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
+    """The run that a reference names among these, as :meth:`Store.run` finds it.
+
+    Raises:
+        UserError: none, or runs of several agents whose ids begin like this.
+    """
+    exact = [run for run in runs if run.id == reference]
+    begun = exact or [run for run in runs if run.id.startswith(reference)]
+    if len(begun) == 1:
+        return begun[0]
+    if named := runs_of_agent(reference, runs):
+        return named[-1]
+    if len({run.agent for run in begun}) == 1:
+        return begun[-1]  # the latest, as for the agent's whole text
+    if begun:
+        # An agent's text means its newest run, unless it is the beginning of another's id.
+        names = list(dict.fromkeys(quote(run.agent) for run in reversed(begun)))
+        more = f" (of {len(names)}: `ragrounds runs ls` has all)" if len(names) > _NAMED else ""
+        raise UserError(
+            f"{reference!r} is the beginning of several runs. Give one of these names: "
+            f"{', '.join(names[:_NAMED])}{more}."
+        )
+    known = [run.id for run in runs] + [run.agent for run in runs]
+    raise UserError(f"There is no run {reference!r} in {place}.{nearest(reference, known)} See `ragrounds runs ls`.")
+
+
+def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
+    """A short readable id: the agent's name and the beginning of the fingerprint, with a number where it is taken.
+    Whatever the agent's text, it is a file name on every system."""
+    base, known = f"{file_name(agent, 40, '-', '_-.')}-{fingerprint[:6]}", set(taken)
+    number, id = 1, base
+    while id in known:
+        number += 1
+        id = f"{base}-{number}"
+    return id

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
 from ragrounds.agents.spellings import runs_of_agent
-from ragrounds.errors import UserError, nearest
+from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
     DamagedRecord,
@@ -43,19 +42,15 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.dialect import Say
-from ragrounds.evals.store.meant_runs import made_attempts, meant_line, meant_runs
+from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_run, kept_names, made_attempts
 from ragrounds.evals.store.schema import Row
-from ragrounds.evals.store.shown_names import kept_names
 from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
-from ragrounds.text import file_name
 
 T = TypeVar("T")
 _CHUNK = 500
 _PASSAGE = 4000
 """Characters up to which a text is kept in memory."""
-_NAMED = 6
-"""Runs that a message names."""
 _KEPT = 8192
 """Texts kept in memory: some 10 MB of passages."""
 
@@ -170,7 +165,7 @@ class Store:
 
     def run(self, reference: str, *, newest: bool = False) -> Run:
         """A run by its id, the beginning of its id, its agent's text, or the name that was kept for it. Of several that
-        fit the one that :func:`ragrounds.evals.store.meant_runs.meant_runs` says, and a line says which.
+        fit the one that :func:`ragrounds.evals.store.run_names.best_fitting` says, and a line says which.
 
         Args:
             reference: one of these.
@@ -195,10 +190,10 @@ class Store:
             return [found[0] for found in fitting]
         with self.engine.connect() as connection:
             made = made_attempts(connection, [run for found in fitting for run in found])
-        meant = [found[-1] for found in fitting] if newest else meant_runs(fitting, made)
+        meant = [found[-1] for found in fitting] if newest else best_fitting(fitting, made)
         for name, run, found in zip(names, meant, fitting, strict=True):
             if len(found) > 1:
-                self._say(meant_line(name, run, found, made))
+                self._say(chosen_line(name, run, found, made))
         return meant
 
     def fitting(self, reference: str, runs: Sequence[Run]) -> list[Run]:
@@ -469,43 +464,6 @@ class Store:
             again(write)
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self.engine, error) from error
-
-
-def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
-    """The run that a reference names among these, as :meth:`Store.run` finds it.
-
-    Raises:
-        UserError: none, or runs of several agents whose ids begin like this.
-    """
-    exact = [run for run in runs if run.id == reference]
-    begun = exact or [run for run in runs if run.id.startswith(reference)]
-    if len(begun) == 1:
-        return begun[0]
-    if named := runs_of_agent(reference, runs):
-        return named[-1]
-    if len({run.agent for run in begun}) == 1:
-        return begun[-1]  # the latest, as for the agent's whole text
-    if begun:
-        # An agent's text means its newest run, unless it is the beginning of another's id.
-        names = list(dict.fromkeys(quote(run.agent) for run in reversed(begun)))
-        more = f" (of {len(names)}: `ragrounds runs ls` has all)" if len(names) > _NAMED else ""
-        raise UserError(
-            f"{reference!r} is the beginning of several runs. Give one of these names: "
-            f"{', '.join(names[:_NAMED])}{more}."
-        )
-    known = [run.id for run in runs] + [run.agent for run in runs]
-    raise UserError(f"There is no run {reference!r} in {place}.{nearest(reference, known)} See `ragrounds runs ls`.")
-
-
-def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:
-    """A short readable id: the agent's name and the beginning of the fingerprint, with a number where it is taken.
-    Whatever the agent's text, it is a file name on every system."""
-    base, known = f"{file_name(agent, 40, '-', '_-.')}-{fingerprint[:6]}", set(taken)
-    number, id = 1, base
-    while id in known:
-        number += 1
-        id = f"{base}-{number}"
-    return id
 
 
 def now() -> float:

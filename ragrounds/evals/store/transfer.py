@@ -34,8 +34,8 @@ from ragrounds.evals.store.codec import (
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress
 from ragrounds.evals.store.retries import unpacked
+from ragrounds.evals.store.run_names import find_run
 from ragrounds.evals.store.servers import adopt_servers
-from ragrounds.evals.store.store import find_run
 from ragrounds.records import AnswerStatus, Run, Status
 
 ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)

@@ -20,7 +20,7 @@ from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort, WhichR
 from ragrounds.evals.store.causes import Cause
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.hop_reading import HopReader
-from ragrounds.evals.store.shown_names import kept_names
+from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.text import UNKNOWN, duration, number_of, safe
 from ragrounds.ui.trace.answers import answer, is_open
