@@ -362,8 +362,7 @@ def _arena(
     store: Store, request: ArenaRequest, settings: Settings, journal: JournalMode
 ) -> tuple[Arena, Lineup, list[Model]]:
     from ragrounds.evals.arena.lineup import gather_lineup, load_axes
-    from ragrounds.evals.judges.codes import pairs_code
-    from ragrounds.evals.judges.pairs import PROMPT
+    from ragrounds.evals.judges.pairs import PROMPT, pairs_code
     from ragrounds.evals.store.arenas import Arena
     from ragrounds.prompts.loader import PromptFolder
 

@@ -423,7 +423,7 @@ def report(
     """
     from ragrounds.api.progress import counted
     from ragrounds.evals.compare.comparison import compare as compare_runs
-    from ragrounds.evals.judges.physician_labels import people_labels
+    from ragrounds.evals.judges.labels import people_labels
     from ragrounds.ui.report.page import report_page
 
     measure, wanted, path = frontier_measure(cost), texts(scorers), Path(out)

@@ -25,7 +25,7 @@ def is_sample(loaded: Benchmark) -> bool:
 
 def holds_statements(loaded: Benchmark) -> bool:
     """Whether a benchmark has statements for a judge, as K-QA."""
-    from ragrounds.evals.scorers.facts import for_a_judge
+    from ragrounds.evals.benchmarks.benchmark import for_a_judge
 
     return any(for_a_judge(question) for question in loaded.questions)
 

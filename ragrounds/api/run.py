@@ -330,7 +330,7 @@ class _Replay:
         from ragrounds.api.resume import kept_request
         from ragrounds.evals.engine.plan import plan
         from ragrounds.evals.engine.progress import ReplayProgress
-        from ragrounds.evals.judges.stale import refresh_scores
+        from ragrounds.evals.judges.rescoring import refresh_scores
         from ragrounds.evals.store.leases import Lease
         from ragrounds.evals.store.run_facts import check_replayable
         from ragrounds.tools.vector_events import BUILT

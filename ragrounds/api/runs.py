@@ -226,7 +226,7 @@ def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settin
     Raises:
         UserError: no such run, question or epoch.
     """
-    from ragrounds.evals.judges.replies import with_replies
+    from ragrounds.evals.judges.recorded import with_replies
     from ragrounds.evals.store.traces import trace
 
     with opened_runs([reference], settings) as (store, [run]):

@@ -359,12 +359,11 @@ def judge_agreement(
         agreement,
         disputed_labels,
         judge_agreements,
+        people_labels,
         shown_items,
     )
     from ragrounds.evals.judges.methods import by_panel, label_method, verdicts
-    from ragrounds.evals.judges.physician_labels import people_labels
-    from ragrounds.evals.judges.recorded import recorded_verdicts
-    from ragrounds.evals.judges.score_judges import JudgeFinder
+    from ragrounds.evals.judges.recorded import JudgeFinder, recorded_verdicts
     from ragrounds.ui.text import one_line
 
     wanted = label_method(kind)

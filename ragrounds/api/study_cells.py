@@ -544,7 +544,7 @@ def shown_run(
 ) -> CellResult:
     """What a cell shows of a stored run. `supply` sees to its scores, and may ask a judge; ``None``: only what is there
     is shown."""
-    from ragrounds.evals.judges.stale import refresh_scores
+    from ragrounds.evals.judges.rescoring import refresh_scores
 
     where = cell.settings.get("where")
     scorer = str(cell.settings.get("scorer", ""))

@@ -271,8 +271,8 @@ def find_attempt(
     Raises:
         UserError: no such run, question or epoch.
     """
-    from ragrounds.evals.judges.replies import with_replies
-    from ragrounds.evals.judges.stale import refresh_scores
+    from ragrounds.evals.judges.recorded import with_replies
+    from ragrounds.evals.judges.rescoring import refresh_scores
     from ragrounds.evals.store.traces import trace
 
     with open_store(chosen_settings(settings, home)) as store:
@@ -358,7 +358,7 @@ def view(
 @contextmanager
 def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -> Iterator[Pages]:
     """The rows of the runs that are named, while the block lasts."""
-    from ragrounds.evals.judges.stale import refresh_scores
+    from ragrounds.evals.judges.rescoring import refresh_scores
     from ragrounds.evals.scorers import headline_of
     from ragrounds.evals.store.summaries import PREFERRED, Pages
 

@@ -127,7 +127,7 @@ def opened_runs(
     Raises:
         UserError: a name that no run or several runs answer to.
     """
-    from ragrounds.evals.judges.stale import refresh_scores
+    from ragrounds.evals.judges.rescoring import refresh_scores
 
     names = run_names(references)
     with open_store(settings or user_settings()) as store:

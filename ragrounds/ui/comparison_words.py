@@ -11,7 +11,7 @@ from itertools import groupby
 from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack, ScorerFinding, finding
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.conclusions import Conclusion
-from ragrounds.evals.judges.score_judges import ScoreJudges
+from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described, figure_word
 from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement
 from ragrounds.ui.text import (

@@ -7,7 +7,7 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import all_cards, known, load, register
-from ragrounds.evals.benchmarks.families.kqa import must_have, nice_to_have
+from ragrounds.evals.benchmarks.benchmark import must_have, nice_to_have
 from ragrounds.evals.benchmarks.family import families
 
 

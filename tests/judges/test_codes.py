@@ -2,8 +2,9 @@
 
 import pytest
 
-from ragrounds.evals.judges.codes import judge_code, pairs_code
+from ragrounds.evals.judges.attempts import judge_code
 from ragrounds.evals.judges.methods import judge_methods
+from ragrounds.evals.judges.pairs import pairs_code
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.prompts import loader

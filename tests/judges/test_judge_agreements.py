@@ -7,8 +7,8 @@ import pytest
 
 from ragrounds.api.score import judge_agreement
 from ragrounds.errors import UserError
+from ragrounds.evals.judges.labels import people_labels
 from ragrounds.evals.judges.methods import asked_form
-from ragrounds.evals.judges.physician_labels import people_labels
 from ragrounds.settings import Settings
 from tests.cli_grading.test_judge_command import stage
 from tests.ui.report.test_report_verdicts import ANSWERS, judged, says

@@ -16,9 +16,9 @@ PATIENT = question({}, kind="long", metadata={"facts": "statements"})
 
 
 def stated(*must, nice=()):
-    from ragrounds.evals.benchmarks.families import kqa
+    from ragrounds.evals.benchmarks.benchmark import NICE
 
-    return gold("", facts=tuple((text,) for text in must) + tuple((text, kqa._NICE) for text in nice))
+    return gold("", facts=tuple((text,) for text in must) + tuple((text, NICE) for text in nice))
 
 
 def brief(scores):

@@ -18,6 +18,10 @@ from ragrounds.files import broken, shown
 from ragrounds.records import Gold, Question
 
 _LONGEST_ID = 500
+STATEMENTS = "statements"
+"""The value of a question's metadata ``facts`` where its gold facts are statements for a judge."""
+NICE = "nice to have"
+"""Behind such a statement: an answer may leave it out but must not contradict it."""
 
 
 class Item(NamedTuple):
@@ -231,6 +235,21 @@ def question_named(questions: Sequence[Question], reference: str, place: str) ->
         raise UserError(f"{reference!r} is the end of {len(found):,} ids of {place}: {some}. Give a whole one.")
     known = [name for one in questions for name in (one.id, one.id.rpartition("/")[2])]
     raise UserError(f"There is no question {reference!r} in {place}.{nearest(reference, known)}")
+
+
+def must_have(gold: Gold) -> tuple[str, ...]:
+    """Statements that a good answer must entail."""
+    return tuple(fact[0] for fact in gold.facts if fact[1:] != (NICE,))
+
+
+def nice_to_have(gold: Gold) -> tuple[str, ...]:
+    """Statements that an answer may leave out but must not contradict."""
+    return tuple(fact[0] for fact in gold.facts if fact[1:] == (NICE,))
+
+
+def for_a_judge(question: Question) -> bool:
+    """Whether a question's facts are statements that a judge sets the answer against (K-QA)."""
+    return question.metadata.get("facts") == STATEMENTS
 
 
 def lot(seed: int, *texts: str) -> bytes:

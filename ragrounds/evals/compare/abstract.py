@@ -13,7 +13,7 @@ from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
 from ragrounds.evals.compare.conclusions import LEVEL, Conclusion, by_interval, conclusions, untested
 from ragrounds.evals.compare.turned_order import TurnedOrder, turned_order
-from ragrounds.evals.judges.score_judges import ScoreJudges
+from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run

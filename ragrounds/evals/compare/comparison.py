@@ -30,8 +30,8 @@ from ragrounds.evals.compare.pairs import EVERY_PAIR, Pair, PairChoice
 from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.compare.readings import reading_notes
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
-from ragrounds.evals.judges.score_judges import JudgeFinder, ScoreJudges
-from ragrounds.evals.judges.stale import stale_scores
+from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
+from ragrounds.evals.judges.rescoring import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words

@@ -1,25 +1,103 @@
 """Attempts before a judge: one by labels, or many at a time in the order that they were given.
 
 A judged answer is its scores with the calls that they took. What the judge could not say is missing, never right or
-wrong.
+wrong. A judge of whose first replies none can be read is given up, long before every answer was put to it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec import Struct
 
 from ragrounds.contracts import Journal, Model, Prompts
+from ragrounds.digests import code_digest, home_of, text_digest
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.codes import judge_code
-from ragrounds.evals.judges.silence import NOT_ASKED, HeardJournal, Silence
-from ragrounds.evals.judges.verdict import TRIES, Judgement, ask
-from ragrounds.evals.scorers.judged import LabelMethod
+from ragrounds.evals.judges.verdict import FAILED, REFUSED, TRIES, Judgement, ask
+from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod, VerdictForm
+from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
 from ragrounds.specs import Spec, parse
+
+_ASKING = "ragrounds.evals.judges.verdict"
+_VOTING = "ragrounds.evals.judges.panel"
+FIRST = 20
+"""Replies after which a judge is given up, where none of them could be read."""
+NOT_ASKED = "not asked any more"
+_APART = (FAILED, REFUSED, NOT_ASKED)
+"""Reasons of verdicts that are missing though no reply was unreadable."""
+
+
+class UnreadableReply(Struct, frozen=True, kw_only=True):
+    """The first reply of a judge that holds no verdict."""
+
+    judge: str
+    asked: str
+    """The form of the verdict that was asked for, as it stands in the prompt."""
+    text: str
+    """What it said, from outside: to be shown as text."""
+
+
+@dataclass(eq=False)
+class _Counted:
+    """The replies of one judge."""
+
+    spoke: bool = False
+    unreadable: int = 0
+    first: UnreadableReply | None = None
+
+
+class UnreadableReplies:
+    """Counts what judges reply without a verdict, each judge by itself, and says whom to ask no more: one that does
+    not keep to the form costs as much as one that does.
+
+    Args:
+        patient: no judge is ever given up.
+    """
+
+    def __init__(self, patient: bool = False) -> None:
+        self._patient = patient
+        self._counted: dict[str, _Counted] = {}
+
+    def count(self, judge: str, form: VerdictForm, made: Judgement) -> None:
+        """Note what came of asking a judge."""
+        one = self._counted.setdefault(judge, _Counted())
+        one.spoke = one.spoke or bool(made.values)
+        replies = [call for call in made.calls if not call.error]
+        if replies and any(unreadable(reason) for reason in made.reasons.values()):
+            one.unreadable += len(replies)
+            one.first = one.first or UnreadableReply(judge=judge, asked=form.example, text=made.said)
+
+    def given_up(self, judge: str) -> bool:
+        """Whether none of a judge's first `FIRST` replies could be read."""
+        one = self._counted.get(judge)
+        return one is not None and not self._patient and not one.spoke and one.unreadable >= FIRST
+
+    def reached(self) -> str:
+        """Say who was given up, and why; empty: nobody."""
+        for judge, one in self._counted.items():
+            if self.given_up(judge):
+                return f"none of the first {one.unreadable:,} replies of {judge} holds a verdict that can be read"
+        return ""
+
+    def first(self) -> tuple[UnreadableReply, ...]:
+        """Of every judge what it said first that could not be read."""
+        return tuple(one.first for one in self._counted.values() if one.first is not None)
+
+
+def unreadable(reason: str) -> bool:
+    """Whether this is why a reply could not be read; not: no reply came, a filter refused, nothing was asked."""
+    return bool(reason) and reason not in _APART
+
+
+def none_readable(verdicts: Iterable[Verdict]) -> str:
+    """Why none of these verdicts could be read; empty: one could, or no reply was unreadable."""
+    given = list(verdicts)
+    reasons = (verdict.reason for verdict in given if unreadable(verdict.reason))
+    return "" if any(verdict.outcome for verdict in given) else next(reasons, "")
 
 
 class JudgedAnswer(Struct, frozen=True, kw_only=True):
@@ -54,13 +132,29 @@ class AttemptJudge(Protocol):
         """
 
 
+def judge_code(method: JudgeMethod, *, panel: bool = False) -> str:
+    """The digest of what a judged score rests on beside the replies: the way of judging, its prompts, and the code that
+    asks and reads verdicts.
+
+    Args:
+        method: the way of judging.
+        panel: the majority of several judges counts.
+
+    Raises:
+        UserError: it names a prompt that is not there.
+    """
+    asking = [method.asked_by.partition(":")[0] or _ASKING, *([_VOTING] if panel else ())]
+    codes = [code_digest(home_of(method), within=("ragrounds.evals.scorers",)), *map(code_digest, asking)]
+    return text_digest(*codes, *PromptFolder().digest(method.prompts).values())
+
+
 class LabelJudge(Struct, frozen=True):
     """Judges attempts by labels (contract: :class:`AttemptJudge`)."""
 
     method: LabelMethod
     tries: int = TRIES
-    silence: Silence | None = None
-    """Hears every reply; a judge that it has given up is asked no more."""
+    unreadable: UnreadableReplies | None = None
+    """Counts them; a judge that it has given up is asked no more."""
 
     @property
     def scorers(self) -> tuple[str, ...]:
@@ -83,13 +177,12 @@ class LabelJudge(Struct, frozen=True):
         verdicts: list[Verdict] = []
         for asked in self.method.questions(attempt, question, gold):
             messages = prompts.render(asked.prompt, question.language, **asked.texts, form=asked.form.example)
-            if self.silence is not None and self.silence.given_up(judge.spec):
+            if self.unreadable is not None and self.unreadable.given_up(judge.spec):
                 made = Judgement(values={}, reasons=dict.fromkeys(asked.form.axes, NOT_ASKED), calls=())
             else:
-                heard = HeardJournal(journal)
-                made = await ask(judge, heard, messages, asked.form, tries=self.tries)
-                if self.silence is not None:
-                    self.silence.hear(judge.spec, asked.form, made, heard.text)
+                made = await ask(judge, journal, messages, asked.form, tries=self.tries)
+                if self.unreadable is not None:
+                    self.unreadable.count(judge.spec, asked.form, made)
             judgements.append(made)
             verdicts += [
                 Verdict(

@@ -10,6 +10,7 @@ another is left out. A sheet without digests says the answers themselves, or nob
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,9 +20,9 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import lot
-from ragrounds.evals.judges.methods import verdicts
-from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
-from ragrounds.evals.judges.score_judges import ScoreJudges
+from ragrounds.evals.benchmarks.family import BenchmarkSource, families
+from ragrounds.evals.judges.methods import label_method, verdicts
+from ragrounds.evals.judges.recorded import RecordedVerdicts, ScoreJudges, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import (
     Agreement,
@@ -42,6 +43,8 @@ MARKS = ("run", "epoch", "why", "of", "digest")
 """Columns that say what a row is: whose answer, why it is in the sheet, how many items of that kind there are, and the
 digest of its texts."""
 DRAWN, DISAGREE = "drawn", "judges disagree"
+_KQA, _PHYSICIANS = "kqa:", "NLI_medical_annotator.csv"
+"""Before a folder that is named in place of a sheet, and the file of physicians' labels in it."""
 
 
 class ShownItem(Struct, frozen=True):
@@ -195,6 +198,54 @@ def answers_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) 
             "add a column `answer` with the text that people saw."
         )
     return labels
+
+
+def people_labels(named: str | Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
+    """People's labels of answers: of a sheet, or K-QA's physicians' as ``kqa:FOLDER``.
+
+    Raises:
+        UserError: as :func:`answers_labels`, and :func:`physician_labels`.
+    """
+    text = str(named)
+    if text.startswith(_KQA) and not Path(text).exists():
+        return physician_labels(text.removeprefix(_KQA), raters)
+    return answers_labels(Path(named), item=item, raters=raters)
+
+
+def physician_labels(folder: str, raters: Sequence[str] = ()) -> HumanLabels:
+    """K-QA's physicians (Manes et al. 2024): three said of 399 statements whether an answer entails them, contradicts
+    them, or neither. The answers are recorded ones of four systems, one to each of 50 questions, and a label holds for
+    these answers alone. Statements are found by their words; the few that are worded otherwise in the questions of the
+    same folder (8) are left out.
+
+    Args:
+        folder: with the questions and the labels, as K-QA's repository holds them.
+        raters: columns; none: all three.
+
+    Raises:
+        UserError: a file or a column that is not there, a broken one, or no statement that both have.
+    """
+    source, family, method = BenchmarkSource(Path(folder)), families()["kqa"], label_method("statements")
+    places = {
+        (_words(item.question.text), _words(text)): name
+        for item in family.items(source)
+        for name, text in method.items(item.gold).items()
+    }
+    path = source.file(_PHYSICIANS, f"dataset/{_PHYSICIANS}")
+    chosen = tuple(raters) or ("label_0", "label_1", "label_2")
+    items: dict[str, tuple[str | None, ...]] = {}
+    marks: dict[str, LabelledItem] = {}
+    for _, row in read_sheet(path, ("Question", "answer", "claim", *chosen)):
+        name = places.get((_words(row["Question"]), _words(row["claim"])))
+        if name is not None and any(labels := tuple(row[rater].strip().casefold() or None for rater in chosen)):
+            items[name], marks[name] = labels, LabelledItem(answer=row["answer"])
+    if not items:
+        raise broken(path, f"it labels no statement of the questions in {family.file} beside it")
+    return HumanLabels(raters=chosen, items=items, marks=marks)
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _same(mark: LabelledItem, shown: ShownItem) -> bool:

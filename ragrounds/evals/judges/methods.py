@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import cast
 
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge
-from ragrounds.evals.judges.codes import judge_code
-from ragrounds.evals.judges.ragas import RagasJudge, installed_ragas
+from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge, judge_code
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
-from ragrounds.evals.scorers.ragas import RagasMethod
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import FoundPassages, searches_by
 from ragrounds.models.prices import Price
 from ragrounds.plugins import discover
-from ragrounds.records import Attempt, Gold, Passage, Question, Run
+from ragrounds.records import Attempt, Gold, Question, Run
 from ragrounds.tools.cards import NamedEmbedder
 
 
@@ -64,32 +62,11 @@ def open_method(method: JudgeMethod, means: JudgeMeans) -> AttemptJudge:
     Raises:
         UserError: ragas is not installed; no embedder for a metric that compares vectors.
     """
-    if isinstance(method, LabelMethod):
-        return LabelJudge(method)
-    if not isinstance(method, RagasMethod):
-        raise TypeError(f"nothing judges by {type(method).__name__}")
-    installed_ragas()
-    needy = [metric.name for metric in method.metrics if metric.embedder]
-    if needy and means.embedder is None:
-        others = sorted(
-            scorer.name
-            for each in judge_methods().values()
-            if isinstance(each, RagasMethod) and len(each.scorers) == 1
-            for scorer in each.scorers
-            if not scorer.embedder
-        )
-        raise UserError(
-            f"{needy[0]} compares questions by their vectors: name an embedder, --embedder 'dense[model=…]' or a "
-            f"card of `ragrounds retrievers`, or one of {', '.join(others)} as --kind."
-        )
-    read: dict[str, FoundPassages] = {}
-
-    def passages(attempt: Attempt) -> list[Passage]:
-        """What an attempt retrieved, each passage once."""
-        found = (passage for search in searches_by(means.store, attempt, read) for passage in search.passages)
-        return list({passage.id: passage for passage in found}.values())
-
-    return RagasJudge(passages=passages, metrics=method.metrics, embedder=means.embedder, prices=means.prices)
+    if not method.asked_by:
+        return LabelJudge(cast("LabelMethod", method))
+    module, _, function = method.asked_by.partition(":")
+    judge: AttemptJudge = getattr(import_module(module), function)(method, means)
+    return judge
 
 
 def asked_form(prompt: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.contracts import Prompts
+from ragrounds.digests import code_digest, text_digest
 from ragrounds.evals.judges.verdict import TIE
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
 from ragrounds.records import Message
@@ -66,6 +67,11 @@ def tampers(texts: Sequence[str], axes: Sequence[str]) -> list[bool]:
     said = r"\b(?:winner|verdict|better answer)\b[^.\n]{0,20}\b(?:is|:)\s*\"?[AB]\b"
     planted = re.compile(rf"<{{3}}|>{{3}}|\"(?:{names})\"\s*:|{said}", re.IGNORECASE)
     return [bool(planted.search(text)) for text in texts]
+
+
+def pairs_code() -> str:
+    """The digest of the code that puts pairs to judges and reads their replies."""
+    return text_digest(*map(code_digest, (__name__, "ragrounds.evals.judges.verdict")))
 
 
 def both_orders(one: str | None, other: str | None) -> str | None:

@@ -12,9 +12,8 @@ from msgspec.structs import replace as changed
 
 from ragrounds.contracts import Model
 from ragrounds.errors import UserError
-from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judges_itself
+from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge, judge_code, judges_itself
 from ragrounds.evals.judges.bill import JudgedRunBill, bill, count_answers, writers
-from ragrounds.evals.judges.codes import judge_code
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store

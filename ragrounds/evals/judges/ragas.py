@@ -27,11 +27,12 @@ from pydantic import BaseModel, ValidationError
 
 from ragrounds.contracts import Entry, Journal, Model, Prompts, Request
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.judges.attempts import JudgedAnswer
-from ragrounds.evals.judges.codes import judge_code
+from ragrounds.evals.judges.attempts import JudgedAnswer, judge_code
+from ragrounds.evals.judges.methods import JudgeMeans, judge_methods
 from ragrounds.evals.judges.verdict import CUT, EMPTY, FAILED, REFUSED, TRIES, call, objects, spoken
 from ragrounds.evals.scorers.answer_status import read_long
-from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasScorer
+from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS, RagasMethod, RagasScorer
+from ragrounds.evals.store.traces import FoundPassages, searches_by
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, embedding_price
 from ragrounds.records import Attempt, Call, Gold, Message, Passage, Question, Reply, Score, Usage, Verdict, blank
@@ -305,6 +306,34 @@ class RagasJudge(Struct, frozen=True, kw_only=True):
         if metric.embedder and self.embedder is None:
             return None, "no embedder was named"
         return None, ""
+
+
+def open_judge(method: RagasMethod, means: JudgeMeans) -> RagasJudge:
+    """What judges attempts by the metrics of this method.
+
+    Raises:
+        UserError: ragas is not installed; no embedder for a metric that compares vectors.
+    """
+    installed_ragas()
+    needy = [metric.name for metric in method.metrics if metric.embedder]
+    if needy and means.embedder is None:
+        others = sorted(
+            one.scorers[0].name
+            for one in judge_methods().values()
+            if isinstance(one, RagasMethod) and len(one.scorers) == 1 and not one.scorers[0].embedder
+        )
+        raise UserError(
+            f"{needy[0]} compares questions by their vectors: name an embedder, --embedder 'dense[model=…]' or a "
+            f"card of `ragrounds retrievers`, or one of {', '.join(others)} as --kind."
+        )
+    read: dict[str, FoundPassages] = {}
+
+    def passages(attempt: Attempt) -> list[Passage]:
+        """What an attempt retrieved, each passage once."""
+        found = (passage for search in searches_by(means.store, attempt, read) for passage in search.passages)
+        return list({passage.id: passage for passage in found}.values())
+
+    return RagasJudge(passages=passages, metrics=method.metrics, embedder=means.embedder, prices=means.prices)
 
 
 async def _computed(

@@ -1,18 +1,29 @@
-"""Stored answers scored again by the scorers of now, beside the scores that are stored (`ragrounds doctor --store`).
+"""Stored scores and the scorers of now: scores that other code made are made again where no model is asked, else named;
+and all are made again beside those that are stored, to find what was changed (`ragrounds doctor --store`).
 
-Nothing is written, and no model is asked: scores that need a judge, an embedder or a file of the user's are left out.
+A scorer that computes scores the stored attempts again. A judge's scores are read again from its recorded replies,
+where these hold an answer to every question of now; where the prompt has changed they do not, and the command that
+judges again is named.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import sqlalchemy as sa
+from msgspec import Struct
+from msgspec.structs import replace
 
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.judges.attempts import judge_code
+from ragrounds.evals.judges.methods import find_method
+from ragrounds.evals.judges.recorded import RecordedJudge
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code
+from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text, is_whole
 from ragrounds.evals.store.database import autocommit
@@ -21,8 +32,123 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.verification import Findings
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
-_TOGETHER = 500
-"""Attempts that are in memory."""
+_LOG = logging.getLogger(__name__)
+_LONG = 2_000
+"""Attempts from which on scoring them again is said."""
+_BATCH = 500
+"""Attempts that are in memory together, and whose scores are written together."""
+_Set = tuple[Mapping[str, Question], Mapping[str, Gold]]
+
+
+class StaleScores(Struct, frozen=True):
+    """Scores of a run that other code made than that of now."""
+
+    run: Run
+    scorer: str
+    command: str
+    """Makes them anew."""
+    free: bool
+    """Whether that asks no model, so that opening the run is enough."""
+
+    @property
+    def note(self) -> str:
+        """What tables say of them."""
+        return (
+            f"The scores of {self.run.id} under {self.scorer} were made by another version of its code or prompt: "
+            f"`{self.command}` makes them anew."
+        )
+
+
+def stale_scores(store: Store, run: Run) -> list[StaleScores]:
+    """The scores of a run that are not of the code of now. Scorers that are not here are left out: nothing is known of
+    them."""
+    found = []
+    for name, codes in sorted(store.score_codes(run).items()):
+        scorer = described(name)
+        if not (scorer.needs or scorer.computes):
+            continue
+        if codes <= _codes_now(scorer):
+            continue
+        found.append(StaleScores(run, name, scorer.command([run.id]), not scorer.needs))
+    return found
+
+
+def refresh_scores(store: Store, run: Run, progress: Callable[[int], None] = lambda done: None) -> list[StaleScores]:
+    """Make a run's stale scores again where no model is asked, and write them; give those that are left.
+
+    Args:
+        store: of the run.
+        run: whose scores.
+        progress: is told how many attempts are scored again.
+    """
+    stale = stale_scores(store, run)
+    if not stale:
+        return []
+    try:
+        if computed := [one.scorer for one in stale if one.free]:
+            _score_again(store, run, computed, progress)
+        for one in stale:
+            if isinstance(scorer := described(one.scorer), JudgedScorer):
+                _judge_again(store, run, scorer)
+    except StopRun as problem:  # what cannot be written can be read all the same
+        _LOG.warning("The scores of %s were made by other code, and cannot be made again: %s", run.id, problem)
+    return stale_scores(store, run)
+
+
+def _codes_now(scorer: ScorerRecord) -> set[str]:
+    if isinstance(scorer, JudgedScorer):
+        method = find_method(scorer.judging)
+        return {judge_code(method), judge_code(method, panel=True)}
+    return {scorer_code(scorer)}
+
+
+def _score_again(store: Store, run: Run, names: Sequence[str], progress: Callable[[int], None]) -> None:
+    stored = {(name, *place) for name in names for place in store.scored(run, name)}
+    if run.count * run.epochs > _LONG:
+        said = ", ".join(names)
+        _LOG.warning("%s: %s attempts are scored again by %s, whose code is another now, or was not known.",
+                     run.id, f"{run.count * run.epochs:,}", said)  # fmt: skip
+    questions, golds = store.questions(run)
+    by_id = {question.id: question for question in questions}
+    scorers = [known_scorer(name) for name in names]
+    scores: list[Score] = []
+    for done, attempt in enumerate(store.attempts(run), 1):
+        question, gold = by_id[attempt.question_id], golds[attempt.question_id]
+        for scorer in scorers:
+            if (scorer.name, question.id, attempt.epoch) in stored:
+                scores.append(score_by(scorer, attempt, question, gold))
+        if done % _BATCH == 0:
+            store.add_scores(run, scores)
+            scores.clear()
+            progress(done)
+    store.add_scores(run, scores)
+
+
+def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> None:
+    """Read the scores again from recorded replies, where those of exactly one judge are complete: who gave scores that
+    several could have given is not known."""
+    method = find_method(scorer.judging)
+    if not isinstance(method, LabelMethod):
+        return
+    stored = store.scored(run, scorer.name)
+    read = [scores for name in store.judges(run) if (scores := _recorded(store, run, method, name, stored))]
+    if len(read) == 1:
+        store.add_scores(run, read[0])
+
+
+def _recorded(store: Store, run: Run, method: LabelMethod, judge: str, wanted: Set[tuple[str, int]]) -> list[Score]:
+    """The scores that a judge's recorded replies make; empty: some reply is not recorded."""
+    by, code = RecordedJudge(store, method, judge), judge_code(method)
+    questions, golds = store.questions(run)
+    by_id = {question.id: question for question in questions}
+    scores: list[Score] = []
+    for attempt in store.attempts(run):
+        if (attempt.question_id, attempt.epoch) in wanted:
+            judged = by.judge(attempt, by_id[attempt.question_id], golds[attempt.question_id])
+            if judged is None:
+                return []
+            scores += [replace(one, code=code) for one in judged.scores]
+    return scores
 
 
 def check_scores(store: Store, run: Run, findings: Findings, report: Progress = lambda step, rows: None) -> None:
@@ -39,60 +165,49 @@ def check_scores(store: Store, run: Run, findings: Findings, report: Progress = 
         questions, golds = store.questions(run)
     except (UserError, ValueError):
         return  # the walk through the store has named it
-    check = _Check(store, run, {one.id: one for one in questions}, golds, codes, findings)
+    sets = {one.id: one for one in questions}, golds
     done, batch = 0, list[Attempt]()
     for attempt in store.attempts(run, skip_damaged=True):
         batch.append(attempt)
-        if len(batch) == _TOGETHER:
-            check.compare(batch)
+        if len(batch) == _BATCH:
+            _compared(store, run, batch, codes, sets, findings)
             done, batch = done + len(batch), []
             report("scored again", done)
-    check.compare(batch)
+    _compared(store, run, batch, codes, sets, findings)
     findings.checked["scored again"] += done + len(batch)
     report("scored again", done + len(batch))
 
 
-class _Check:
-    def __init__(
-        self,
-        store: Store,
-        run: Run,
-        questions: Mapping[str, Question],
-        golds: Mapping[str, Gold],
-        codes: Mapping[str, bool],
-        findings: Findings,
-    ) -> None:
-        self._store, self._run, self._questions, self._golds = store, run, questions, golds
-        self._codes, self._findings = codes, findings
-        self._number = store.number(run)
+def _compared(
+    store: Store, run: Run, attempts: Sequence[Attempt], codes: Mapping[str, bool], sets: _Set, findings: Findings
+) -> None:
+    """Score some attempts that follow each other, and name those whose stored scores are others."""
+    questions, golds = sets
+    for name, current in codes.items() if attempts else ():
+        scorer, stored = known_scorer(name), _stored(store, run, name, attempts)
+        for attempt in attempts:
+            row = stored.get((attempt.question_id, attempt.epoch))
+            if row is None or not is_whole(row) or attempt.question_id not in questions:
+                continue
+            now = score_by(scorer, attempt, questions[attempt.question_id], golds[attempt.question_id])
+            if _differs(now, row):
+                place = f"{run.id}, {attempt.question_id!r}, epoch {attempt.epoch}, {name}"
+                said = f"stored {row.value} {row.answer_status} {row.prediction!r}, today "
+                said += f"{now.value} {now.answer_status} {now.prediction!r}"
+                if not current:
+                    said += "; other code made it, and opening the run scores it again"
+                findings.add("damage" if current else "note", "score that differs", place, said)
 
-    def compare(self, attempts: Sequence[Attempt]) -> None:
-        """Score some attempts that follow each other, and compare."""
-        for name, current in self._codes.items() if attempts else ():
-            scorer, stored = known_scorer(name), self._stored(name, attempts)
-            for attempt in attempts:
-                row = stored.get((attempt.question_id, attempt.epoch))
-                if row is None or not is_whole(row) or attempt.question_id not in self._questions:
-                    continue
-                gold = self._golds[attempt.question_id]
-                now = score_by(scorer, attempt, self._questions[attempt.question_id], gold)
-                if _differs(now, row):
-                    place = f"{self._run.id}, {attempt.question_id!r}, epoch {attempt.epoch}, {name}"
-                    said = f"stored {row.value} {row.answer_status} {row.prediction!r}, today "
-                    said += f"{now.value} {now.answer_status} {now.prediction!r}"
-                    if not current:
-                        said += "; other code made it, and opening the run scores it again"
-                    self._findings.add("damage" if current else "note", "score that differs", place, said)
 
-    def _stored(self, scorer: str, attempts: Sequence[Attempt]) -> dict[tuple[str, int], Any]:
-        table = schema.scores
-        wanted = sa.select(table).where(
-            table.c.run == self._number,
-            table.c.scorer == scorer,
-            table.c.question_id.between(attempts[0].question_id, attempts[-1].question_id),
-        )
-        with autocommit(self._store.engine) as connection:
-            return {(row.question_id, row.epoch): row for row in connection.execute(wanted)}
+def _stored(store: Store, run: Run, scorer: str, attempts: Sequence[Attempt]) -> dict[tuple[str, int], Any]:
+    table = schema.scores
+    wanted = sa.select(table).where(
+        table.c.run == store.number(run),
+        table.c.scorer == scorer,
+        table.c.question_id.between(attempts[0].question_id, attempts[-1].question_id),
+    )
+    with autocommit(store.engine) as connection:
+        return {(row.question_id, row.epoch): row for row in connection.execute(wanted)}
 
 
 def _differs(now: Score, row: Any) -> bool:

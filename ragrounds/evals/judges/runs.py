@@ -20,10 +20,19 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import FailureCount, FailureLimit
 from ragrounds.evals.engine.interrupts import interruptible
-from ragrounds.evals.judges.attempts import AdmitAll, AttemptJudge, JudgedAnswer, JudgeTask, LabelJudge, judge_tasks
+from ragrounds.evals.judges.attempts import (
+    AdmitAll,
+    AttemptJudge,
+    JudgedAnswer,
+    JudgeTask,
+    LabelJudge,
+    UnreadableReplies,
+    UnreadableReply,
+    judge_tasks,
+    none_readable,
+)
 from ragrounds.evals.judges.bill import JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
 from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
-from ragrounds.evals.judges.silence import Silence, UnreadableReply, none_readable
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
@@ -80,8 +89,8 @@ async def judge_runs(
         ragrounds.errors.StopRun: a judge cannot be asked at all, or Ctrl-C was pressed twice; nothing is written but
             the calls.
     """
-    silence = Silence(patient=fail_after == NEVER_FAILING)
-    by = replace(by, silence=silence) if isinstance(by, LabelJudge) else by
+    unreadable = UnreadableReplies(patient=fail_after == NEVER_FAILING)
+    by = replace(by, unreadable=unreadable) if isinstance(by, LabelJudge) else by
     panel = as_panel(by, judges) if len(judges) > 1 else None
     _check_runs(runs)
     questions, golds = store.questions(runs[0])
@@ -108,7 +117,7 @@ async def judge_runs(
     admission = _BudgetAdmission(
         BudgetStop(budget),
         FailureCount(fail_after, "judgements"),
-        silence if isinstance(by, LabelJudge) else None,
+        unreadable if isinstance(by, LabelJudge) else None,
         {run.id: paying[number] for number, run in enumerate(runs)},
         ends,
     )
@@ -119,7 +128,7 @@ async def judge_runs(
             if not ends:  # not by our own second Ctrl-C
                 raise
             raise ends[0] from None
-    # A number that a judge's replies do not make is a result with a reason, not silence.
+    # A number that a judge's replies do not make is a result with a reason.
     mute = _mute(judged.values()) if isinstance(by, LabelJudge) else ()
     kept: list[JudgedRun | PanelJudgedRun] = []
     for run, attempts in enumerate(tried):
@@ -142,10 +151,10 @@ async def judge_runs(
         kept = [_with_constants(one) for one in kept]
     return JudgedRuns(
         runs=tuple(kept),
-        ended=(admission.ended if any(one.left for one in kept) else "") or silence.reached(),
+        ended=(admission.ended if any(one.left for one in kept) else "") or unreadable.reached(),
         mute=mute,
-        unreadable=silence.first(),
-        silent=bool(silence.reached()),
+        unreadable=unreadable.first(),
+        silent=bool(unreadable.reached()),
     )
 
 
@@ -210,12 +219,12 @@ class _BudgetAdmission:
         self,
         spending: BudgetStop,
         failures: FailureCount,
-        silence: Silence | None,
+        unreadable: UnreadableReplies | None,
         paying: Mapping[str, PayingJournal],
         ends: Sequence[BaseException],
     ) -> None:
         self._spending, self._failures, self._paying, self._ends = spending, failures, paying, ends
-        self._silence = silence
+        self._unreadable = unreadable
         self._open: dict[str, bool] = {}
         self.ended = ""
 
@@ -234,12 +243,12 @@ class _BudgetAdmission:
         return bool(self._given_up())
 
     def _given_up(self) -> str:
-        return self._silence.reached() if self._silence is not None else ""
+        return self._unreadable.reached() if self._unreadable is not None else ""
 
     def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
         """Count what it took against the budget, and whether a call of it failed or no verdict could be read."""
         if answer.calls or answer.failed:
-            unread = none_readable(answer.verdicts) if self._silence is not None else ""
+            unread = none_readable(answer.verdicts) if self._unreadable is not None else ""
             reason = next((call.error for call in answer.calls if call.error), unread)
             self._failures.count(task.judge.spec, task.judge.spec, answer.failed or bool(unread), reason)
         self._spending.count(*paid_now(answer.calls, self._paying[task.attempt.run].earlier))

@@ -163,6 +163,8 @@ class Judgement(Struct, frozen=True, kw_only=True):
     failed: bool = False
     """A call gave no reply: another time it may."""
     extra: tuple[str, ...] = ()
+    said: str = ""
+    """The text of the last reply."""
 
     @property
     def usage(self) -> Usage | None:
@@ -203,13 +205,17 @@ async def ask(
     """
     best = VerdictRead({}, dict.fromkeys(form.axes, EMPTY))
     calls: list[Call] = []
+    said = ""
     for occurrence in range(tries):
         request = Request(messages=tuple(messages), occurrence=occurrence)
         try:
             reply = await call(judge, journal, request, node, calls)
         except CallFailed:
             reasons = {axis: FAILED for axis in form.axes if axis not in best.values}
-            return Judgement(values=best.values, reasons=reasons, calls=tuple(calls), failed=True, extra=best.extra)
+            return Judgement(
+                values=best.values, reasons=reasons, calls=tuple(calls), failed=True, extra=best.extra, said=said
+            )
+        said = reply.text
         if reply.finish == "content_filter":
             reading = VerdictRead({}, dict.fromkeys(form.axes, REFUSED))
         else:
@@ -218,7 +224,7 @@ async def ask(
             best = reading
         if best.complete:
             break
-    return Judgement(values=best.values, reasons=best.reasons, calls=tuple(calls), extra=best.extra)
+    return Judgement(values=best.values, reasons=best.reasons, calls=tuple(calls), extra=best.extra, said=said)
 
 
 async def call(judge: Model, journal: Journal, request: Request, node: str, calls: list[Call]) -> Reply:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from ragrounds.evals.benchmarks.benchmark import for_a_judge
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, read_long
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
@@ -44,11 +45,6 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
         reason = read.reason or (f"missing: {'; '.join(missing)}" if missing else "")
         value = None if attempt.status == "not_run" else sum(found) / len(found)
         return self.scored(attempt, value, read, f"{sum(found)}/{len(found)}", reason)
-
-
-def for_a_judge(question: Question) -> bool:
-    """Whether a question's facts are statements that a judge sets the answer against (K-QA)."""
-    return question.metadata.get("facts") == "statements"
 
 
 def contains(text: str, wordings: tuple[str, ...]) -> bool:

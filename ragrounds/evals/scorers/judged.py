@@ -75,6 +75,9 @@ class JudgeMethod(Struct, frozen=True, kw_only=True):
     """What a verdict may be; empty: verdicts are numbers."""
     prompts: tuple[str, ...] = ()
     """The package's prompts that its questions name."""
+    asked_by: str = ""
+    """``module:function`` that makes what asks in this way, from the method and what it may need
+    (:class:`ragrounds.evals.judges.methods.JudgeMeans`); empty: by labels."""
 
     def fits(self, question: Question, gold: Gold) -> bool:
         """Whether a question has what is needed."""

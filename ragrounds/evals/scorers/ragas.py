@@ -87,6 +87,7 @@ class RagasMethod(JudgeMethod, frozen=True, kw_only=True):
     """A way of judging by ragas' metrics: all of them, or one."""
 
     needs: str = "a long answer"
+    asked_by: str = "ragrounds.evals.judges.ragas:open_judge"
 
     @property
     def metrics(self) -> tuple[RagasScorer, ...]:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragrounds.evals.benchmarks.families.kqa import must_have, nice_to_have
+from ragrounds.evals.benchmarks.benchmark import for_a_judge, must_have, nice_to_have
 from ragrounds.evals.scorers.answer_status import read_long
-from ragrounds.evals.scorers.facts import for_a_judge
 from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
 from ragrounds.records import Attempt, Gold, Question, Score, blank
 

@@ -15,8 +15,7 @@ from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
 from ragrounds.evals.arena.report import ArenaReport, arena_report
 from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of, shown_items
 from ragrounds.evals.judges.methods import judge_methods
-from ragrounds.evals.judges.recorded import RecordedVerdicts, recorded_verdicts
-from ragrounds.evals.judges.score_judges import JudgeFinder, ScoreJudges
+from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats import (
     Agreement,

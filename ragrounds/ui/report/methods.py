@@ -10,7 +10,7 @@ from msgspec import Struct
 from ragrounds.evals.compare.abstract import score_judges
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.rendered_prompts import RenderedPrompts
-from ragrounds.evals.judges.score_judges import ScoreJudges
+from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
 from ragrounds.ui.comparison_tables import agent_names

@@ -538,7 +538,7 @@ class LoadedAttempt:
         """What judges replied about the answer when they were asked for its scores."""
         if self._store is None or self.attempt is None:
             return ()
-        from ragrounds.evals.judges.replies import judge_replies
+        from ragrounds.evals.judges.recorded import judge_replies
 
         one = self.summary
         return judge_replies(self._store, one.run, self.attempt, one.question, one.gold, self.scores)

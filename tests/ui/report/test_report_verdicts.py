@@ -11,9 +11,8 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.judges.attempts import LabelJudge
 from ragrounds.evals.judges.labels import read_labels
 from ragrounds.evals.judges.methods import judge_methods
-from ragrounds.evals.judges.recorded import recorded_verdicts
+from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges, recorded_verdicts
 from ragrounds.evals.judges.runs import judge_runs
-from ragrounds.evals.judges.score_judges import JudgeFinder, ScoreJudges
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.stats import stratified_mean

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.evals.judges.replies import judge_replies, with_replies
+from ragrounds.evals.judges.recorded import judge_replies, with_replies
 from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.summaries import Pages

@@ -10,15 +10,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ragrounds.evals.benchmarks.benchmark import Item
+from ragrounds.evals.benchmarks.benchmark import NICE, STATEMENTS, Item
 from ragrounds.evals.benchmarks.family import BenchmarkSource, Family
 from ragrounds.files import broken, convert, read_jsonl
 from ragrounds.records import Gold, Question
 
 FILE = "questions_w_answers.jsonl"
-_NICE = "nice to have"
-STATEMENTS = "statements"
-"""The value of a question's metadata ``facts`` where its gold facts are statements for a judge."""
 
 
 class _Line(Struct):
@@ -49,18 +46,8 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
             metadata={"facts": STATEMENTS},
         )
         facts: list[tuple[str, ...]] = [(statement,) for statement in line.Must_have]
-        facts += [(statement, _NICE) for statement in line.Nice_to_have]
+        facts += [(statement, NICE) for statement in line.Nice_to_have]
         yield Item(question, Gold(question_id=question.id, answer=line.Free_form_answer, facts=tuple(facts)))
-
-
-def must_have(gold: Gold) -> tuple[str, ...]:
-    """Statements that a good answer must entail."""
-    return tuple(fact[0] for fact in gold.facts if fact[1:] != (_NICE,))
-
-
-def nice_to_have(gold: Gold) -> tuple[str, ...]:
-    """Statements that an answer may leave out but must not contradict."""
-    return tuple(fact[0] for fact in gold.facts if fact[1:] == (_NICE,))
 
 
 FAMILY = Family(name="kqa", items=items, file=FILE, needs=(FILE,))

@@ -4,9 +4,8 @@ import asyncio
 import json
 
 from ragrounds.evals.engine.circuit_breaker import FailureLimit
-from ragrounds.evals.judges.attempts import LabelJudge
+from ragrounds.evals.judges.attempts import FIRST, NOT_ASKED, LabelJudge
 from ragrounds.evals.judges.runs import judge_runs
-from ragrounds.evals.judges.silence import FIRST, NOT_ASKED
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
