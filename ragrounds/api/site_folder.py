@@ -1,8 +1,8 @@
 """A folder of files that are made together and take their places together.
 
 New files are written into a folder inside it, and moved when all are there: until then every former file stays as it
-was. The last to be moved is the way in (``index.html``), so that each of its links leads to a file at every moment. A
-list of what is to be moved is written before, so that the next writer finishes what a killed one has begun.
+was. The last to be moved is the way in (``index.html``), so that each of its links leads to a file at every moment.
+Where a writer was killed while it moved them, the next one makes all of them again.
 
 The file ``.ragrounds-site.json`` says which files are ours, with their hashes: only these are replaced or removed.
 """
@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -27,7 +27,6 @@ from ragrounds.errors import UserError
 
 MARK = ".ragrounds-site.json"
 _STAGE = ".ragrounds-new"
-_COMMIT = "commit.json"
 _LOCK = "lock"
 _FORMAT = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
@@ -48,14 +47,8 @@ class _Mark(Struct, frozen=True, kw_only=True):
     made_by: str = "ragrounds publish"
     format: int = _FORMAT
     files: dict[str, SiteFile]
-
-
-class _Commit(Struct, frozen=True, kw_only=True):
-    """What is left to do when all files are written."""
-
-    files: dict[str, SiteFile]
-    move: tuple[str, ...]
-    drop: tuple[str, ...]
+    whole: bool = True
+    """False while files are moved: these are ours, whatever is in them."""
 
 
 class SiteFolder:
@@ -98,13 +91,15 @@ class SiteFolder:
 
     def commit(self, last: Sequence[str]) -> None:
         """Move the files to their places, those of `last` after all others, and remove what the site has no more."""
-        moved = [name for name in self.files if (self._stage / name).exists()]
-        ordered = [*(name for name in moved if name not in last), *(name for name in last if name in moved)]
-        drop = tuple(name for name in self._former if name not in self.files)
-        plan = _Commit(files=self.files, move=tuple(ordered), drop=drop)
+        made = [name for name in self.files if (self._stage / name).exists()]
         with _written(self._folder):
-            _write(self._stage / _COMMIT, msgspec.json.encode(plan))
-            _carry_out(self._folder, plan)
+            # Before the first file is moved, so that a writer that comes after a killed one knows whose they are.
+            _write_mark(self._folder, _Mark(files=self._former | self.files, whole=False))
+            for name in sorted(made, key=lambda name: name in last):
+                (self._stage / name).replace(self._folder / name)
+            for name in self._former.keys() - self.files.keys():
+                (self._folder / name).unlink(missing_ok=True)
+            _write_mark(self._folder, _Mark(files=self.files))
 
 
 @contextmanager
@@ -127,22 +122,23 @@ def site_folder(folder: Path, last: Sequence[str], *, force: bool = False) -> It
     make_folder(folder)
     with _locked(folder):
         try:
-            _finish(folder)
+            for left in (folder / _STAGE).iterdir():  # of a writer that was killed
+                if left.name != _LOCK:
+                    left.unlink()
             former = _former(folder, force)
             site = SiteFolder(folder, former, force)
             yield site
             site.commit(last)
         finally:
-            if not (folder / _STAGE / _COMMIT).exists():
-                shutil.rmtree(folder / _STAGE, ignore_errors=True)
-                with suppress(OSError):
-                    if new:
-                        folder.rmdir()  # only where nothing was written into it
+            shutil.rmtree(folder / _STAGE, ignore_errors=True)
+            with suppress(OSError):
+                if new:
+                    folder.rmdir()  # only where nothing was written into it
 
 
 def _refuse_foreign(folder: Path, force: bool) -> None:
     """Refuse a folder with files of somebody else, before anything is written into it."""
-    if force or not folder.exists() or (folder / MARK).exists() or (folder / _STAGE / _COMMIT).exists():
+    if force or not folder.exists() or (folder / MARK).exists():
         return
     names = sorted(one.name for one in folder.iterdir() if not one.name.startswith(".") and one.name not in _HOSTING)
     if names:
@@ -172,6 +168,8 @@ def _former(folder: Path, force: bool) -> dict[str, SiteFile]:
         )
     for name in mark.files:
         _checked_name(name)
+    if not mark.whole:
+        return dict.fromkeys(mark.files, SiteFile("", 0))
     changed = [name for name, made in mark.files.items() if _hash(folder / name) not in ("", made.sha256)]
     if changed and not force:
         raise UserError(
@@ -192,56 +190,13 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _finish(folder: Path) -> None:
-    """Finish what a killed writer had begun to move; else remove what it left."""
-    stage = folder / _STAGE
-    plan = stage / _COMMIT
-    if plan.exists():
-        with suppress(msgspec.MsgspecError), _written(folder):
-            _carry_out(folder, msgspec.json.decode(plan.read_bytes(), type=_Commit))
-    for left in stage.iterdir():
-        if left.name != _LOCK:
-            left.unlink()
-
-
-def _carry_out(folder: Path, plan: _Commit) -> None:
-    """Move and remove files, and say which are ours. Each step can be done twice, so that Ctrl-C does not end it in the
-    middle."""
-    stage = folder / _STAGE
-    for name in (*plan.move, *plan.drop):
-        _checked_name(name)
-    steps: list[Callable[[], None]] = [lambda name=name: _move(stage / name, folder / name) for name in plan.move]  # type: ignore[misc]
-    steps += [lambda name=name: (folder / name).unlink(missing_ok=True) for name in plan.drop]  # type: ignore[misc]
-    mark = msgspec.json.format(msgspec.json.encode(_Mark(files=plan.files)), indent=1)
-    steps += [
-        lambda: _write(stage / MARK, mark),
-        lambda: _move(stage / MARK, folder / MARK),
-        lambda: (stage / _COMMIT).unlink(missing_ok=True),
-    ]
-    stopped: KeyboardInterrupt | None = None
-    for step in steps:
-        try:
-            step()
-        except KeyboardInterrupt as error:
-            stopped = error
-            step()
-    if stopped is not None:
-        raise stopped
-
-
-def _move(source: Path, target: Path) -> None:
-    if source.exists():
-        source.replace(target)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a small file whole."""
-    beside = path.with_name(f"{path.name}.part")
+def _write_mark(folder: Path, mark: _Mark) -> None:
+    beside = folder / _STAGE / MARK
     with beside.open("wb") as file:
-        file.write(data)
+        file.write(msgspec.json.format(msgspec.json.encode(mark), indent=1))
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+    beside.replace(folder / MARK)
 
 
 def _hash(path: Path) -> str:

@@ -148,15 +148,14 @@ def _told(built: indexes.BuiltIndex, as_json: bool) -> None:
 @index.command("ls")
 def ls(as_json: options.AsJson = False) -> None:
     """List all indexes."""
-    from ragrounds.ui.index_lines import index_rows
-    from ragrounds.ui.list_tables import index_table
+    from ragrounds.ui.index_lines import index_table
     from ragrounds.ui.tables import print_table, results_console
 
     found = indexes.list_indexes()
     if as_json:
         print_json([one.fields() for one in found], "indexes")
         return
-    print_table(index_table(*index_rows(found)), results_console())
+    print_table(index_table(found), results_console())
     for one in found:
         if one.damage:
             say(f"{one.name} is damaged. {one.damage}")

@@ -6,34 +6,22 @@ from pathlib import Path
 
 from rich.text import Text
 
-from ragrounds.build.card import BuiltCard
-from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-from ragrounds.ui.text import UNKNOWN, dollars, number_of, one_line, safe, tokens
+from ragrounds.build.card import BuiltCard, StageCount
+from ragrounds.ui.columns import Column, table_of, words
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import UNKNOWN, dollars, number_of, one_line, tokens
 
 
 def print_built(card: BuiltCard, out: Path) -> None:
     """Print what came of each stage, what each model used, and where the benchmark is."""
     made, console = card.made, results_console()
-    table = TextTable(
-        key="stages",
-        title="",
-        columns=(
-            Column("stage", right=False),
-            Column("entered"),
-            Column("kept"),
-            Column("dropped, and why", right=False),
-        ),
-        rows=tuple(
-            (
-                safe(line.stage),
-                f"{line.entered:,}",
-                f"{line.kept:,}",
-                ", ".join(f"{count:,} {one_line(reason)}" for reason, count in line.dropped.items()) or UNKNOWN,
-            )
-            for line in made.stages
-        ),
-        turns=False,
+    columns = (
+        words("stage"),
+        Column("entered"),
+        Column("kept"),
+        words("dropped, and why", _dropped),
     )
+    table = table_of("stages", made.stages, columns, turns=False)
     print_table(table, console)
     for model, bill in made.by_model.items():
         name = one_line(model, 120)
@@ -42,3 +30,7 @@ def print_built(card: BuiltCard, out: Path) -> None:
     for note in made.notes:
         console.print(Text(f"Note: {one_line(note, 400)}"), soft_wrap=True)
     console.print(Text(f"{card.benchmark.size:,} kept: {out}"), soft_wrap=True)
+
+
+def _dropped(line: StageCount) -> str:
+    return ", ".join(f"{count:,} {one_line(reason)}" for reason, count in line.dropped.items()) or UNKNOWN

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from ragrounds.evals.analyses.pictures import DOT, Mark, Points, Series, upwards
-from ragrounds.evals.compare.frontier import CostMeasure, Frontier, Range
+from ragrounds.evals.compare.frontier import CostMeasure, Frontier, FrontierPoint, Range
 from ragrounds.evals.scorers import figure_word
-from ragrounds.ui.tables import Column, TextTable
+from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, duration, percent, tokens
 
 _CROWDED = 30
@@ -61,46 +61,56 @@ def frontier_tables(
     labels = labels or {run: f"#{number}" for run, number in numbers.items()}
     measure = frontier.measure
     figure = figure_word(scorer)
+
+    def each(point: FrontierPoint) -> str:
+        """What a right answer costs."""
+        if point.per_correct is None:
+            return ""
+        return "nothing right" if point.per_correct.value is None else amount(point.per_correct.value, measure)
+
+    def each_ends(point: FrontierPoint) -> str:
+        """The interval of that."""
+        if point.per_correct is None:
+            return ""
+        return UNKNOWN if point.per_correct.value is None else _between(point.per_correct, measure)
+
+    def score_ends(point: FrontierPoint) -> str:
+        """The interval of the score."""
+        found = point.score
+        return TOO_FEW if found.few else f"{percent(found.low, 1)}-{percent(found.high, 1)}"
+
     priced = any(point.per_correct is not None for point in frontier.points)
-    names = [figure, "95 %", "cost", "95 %", *(["per correct", "95 %"] if priced else []), "on frontier", "resamples"]
-    rows = [
+    runs = table_of(
+        "frontier",
+        frontier.points,
         (
-            numbers[point.run],
-            agents[point.run],
-            percent(point.score.value),
-            TOO_FEW if point.score.few else f"{percent(point.score.low, 1)}-{percent(point.score.high, 1)}",
-            amount(point.cost.value, measure),
-            _between(point.cost, measure),
-            *_per_correct(point.per_correct, measure),
-            "yes" if point.on_frontier else "no",
-            TOO_FEW if point.share is None else f"{percent(point.share, 0)} %",
-        )
-        for point in frontier.points
-    ]
-    runs = TextTable(
-        key="frontier",
+            Column("#", lambda point: numbers[point.run]),
+            words("agent", lambda point: agents[point.run], text=str),
+            Column(figure, "score.value", percent),
+            Column("95 %", score_ends),
+            Column("cost", lambda point: amount(point.cost.value, measure)),
+            Column("95 %", lambda point: _between(point.cost, measure)),
+            *((Column("per correct", each), Column("95 %", each_ends)) if priced else ()),
+            Column("on frontier", lambda point: "yes" if point.on_frontier else "no"),
+            Column("resamples", "share", lambda share: TOO_FEW if share is None else f"{percent(share, 0)} %"),
+        ),
         scorer=scorer,
         title=f"cost and {figure} under {scorer}",
         about=f"cost: {UNITS[measure]} a question; resamples: share of bootstrap resamples in which the run is on the "
         "frontier",
-        columns=(Column("#"), Column("agent", right=False), *(Column(name) for name in names)),
-        rows=tuple(rows),
     )
     if not frontier.tradeoffs:
         return [runs]
-    prices = TextTable(
-        key="prices",
+    prices = table_of(
+        "prices",
+        frontier.tradeoffs,
+        (
+            words("from - to", lambda one: f"{labels[one.cheaper]} to {labels[one.dearer]}", text=str),
+            Column("price", lambda one: amount(one.price.value, measure)),
+            Column("95 %", lambda one: _between(one.price, measure)),
+        ),
         scorer=scorer,
         title=f"price of one more correct answer under {scorer}, in {UNITS[measure]}",
-        columns=(Column("from - to", right=False), Column("price"), Column("95 %")),
-        rows=tuple(
-            (
-                f"{labels[tradeoff.cheaper]} to {labels[tradeoff.dearer]}",
-                amount(tradeoff.price.value, measure),
-                _between(tradeoff.price, measure),
-            )
-            for tradeoff in frontier.tradeoffs
-        ),
     )
     return [runs, prices]
 
@@ -152,13 +162,6 @@ def left_out(frontier: Frontier, labels: Mapping[str, str]) -> str:
     """A sentence that names the runs without a place on the frontier; empty where there is none."""
     named = ", ".join(labels[run] for run in frontier.left_out)
     return f"Not placed, because their cost is not known: {named}." if named else ""
-
-
-def _per_correct(cost: Range | None, measure: CostMeasure) -> tuple[str, ...]:
-    """What a right answer costs; nothing where the score does not say which are right."""
-    if cost is None:
-        return ()
-    return ("nothing right", UNKNOWN) if cost.value is None else (amount(cost.value, measure), _between(cost, measure))
 
 
 def _between(figure: Range, measure: CostMeasure) -> str:

@@ -9,6 +9,7 @@ from ragrounds.tools.build_report import BuildReport, fold
 from ragrounds.tools.collection import Manifest
 from ragrounds.tools.collection_builder import Changes
 from ragrounds.tools.index_details import IndexDetails, PrunedGeneration
+from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import one_line, safe
 
 _LABEL = 13
@@ -51,17 +52,28 @@ def _counts(added: int, replaced: int, removed: int, unchanged: int) -> str:
     return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "no documents"
 
 
-def index_rows(found: Sequence[IndexDetails]) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the list of indexes."""
-    rows = []
-    for one in found:
-        made = one.manifest
-        passages = f"{made.passages:,}" if made else "damaged" if one.damage else "half-built"
+def index_table(found: Sequence[IndexDetails]) -> TextTable:
+    """A line for each index."""
+
+    def passages(one: IndexDetails) -> str:
+        """How many, or why there are none."""
+        return f"{one.manifest.passages:,}" if one.manifest else "damaged" if one.damage else "half-built"
+
+    def generation(one: IndexDetails) -> str:
+        """Its number, and of how many where there are several."""
         kept = len(one.generations)
-        number = f"{one.generation} of {kept}" if kept > 1 else str(one.generation or "")
-        version, chunker = (made.version, made.chunker) if made else ("", "")
-        rows.append([one.name, passages, version, number, str(len(one.engines)), _size(one.bytes), chunker])
-    return ["index", "passages", "version", "generation", "engines", "size", "chunker"], rows
+        return f"{one.generation} of {kept}" if kept > 1 else str(one.generation or "")
+
+    columns = (
+        words("index", "name", whole=True),
+        Column("passages", passages),
+        words("version", lambda one: one.manifest.version if one.manifest else ""),
+        words("generation", generation),
+        Column("engines", lambda one: len(one.engines)),
+        Column("size", "bytes", _size),
+        words("chunker", lambda one: one.manifest.chunker if one.manifest else ""),
+    )
+    return table_of("indexes", found, columns, turns=False)
 
 
 def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:

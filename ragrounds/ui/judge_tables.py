@@ -13,8 +13,9 @@ from ragrounds.evals.judges.panel import PanelJudgedRun
 from ragrounds.evals.judges.raters import RaterAgreement
 from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.evals.stats import Agreement
+from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import judge_phrase, kappa_ends
-from ragrounds.ui.tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, safe, tokens
 
 
@@ -107,13 +108,11 @@ def print_agreement(found: LabelAgreement, raters: int) -> None:
         console.print(Text(line), soft_wrap=True)
     if len(found.judges) > 1:
         print_table(_each_judge(found), console)
-    table = TextTable(
-        key="confusion",
-        title=f"what people said (lines) and what {'the majority' if found.panel else 'the judge'} said (columns)",
-        columns=(Column("people", right=False), *(Column(safe(name)) for name in confusion)),
-        rows=tuple((safe(name), *(f"{row[other]:,}" for other in confusion)) for name, row in confusion.items()),
-    )
-    print_table(table, console)
+    columns = [words("people", lambda row: row[0])]
+    columns += [Column(safe(name), lambda row, name=name: row[1][name]) for name in confusion]  # type: ignore[misc]
+    said = "the majority" if found.panel else "the judge"
+    title = f"what people said (lines) and what {said} said (columns)"
+    print_table(table_of("confusion", confusion.items(), columns, title=title), console)
 
 
 def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
@@ -152,20 +151,24 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
 
 
 def _each_judge(found: LabelAgreement) -> TextTable:
-    def cells(one: Agreement | None) -> tuple[str, ...]:
-        """How one judge agrees."""
+    def ends(one: Agreement | None) -> str:
+        """The interval of kappa."""
         if one is None:
-            return ("0", UNKNOWN, UNKNOWN, UNKNOWN)
-        known = one.kappa_low is not None
-        ends = f"{_number(one.kappa_low)} to {_number(one.kappa_high)}" if known else TOO_FEW
-        return (f"{one.n:,}", percent(one.accuracy.value, 1), _number(one.kappa), ends)
+            return UNKNOWN
+        return TOO_FEW if one.kappa_low is None else f"{_number(one.kappa_low)} to {_number(one.kappa_high)}"
 
-    return TextTable(
-        key="each judge",
+    return table_of(
+        "each judge",
+        found.judges,
+        (
+            words("judge"),
+            Column("items", lambda one: one.agreement.n if one.agreement else 0),
+            Column("same %", "agreement.accuracy.value", lambda value: percent(value, 1)),
+            Column("kappa", "agreement.kappa", _number),
+            Column("95 %", "agreement", ends),
+        ),
         title="each judge by itself, on all items that it gave a verdict on",
         about="Cohen's kappa with people: 1 perfect, 0 as by chance",
-        columns=(Column("judge", right=False), *map(Column, ("items", "same %", "kappa", "95 %"))),
-        rows=tuple((safe(one.judge), *cells(one.agreement)) for one in found.judges),
     )
 
 
@@ -178,17 +181,15 @@ def print_raters(found: RaterAgreement) -> None:
     console = results_console()
     for line in _rater_lines(found):
         console.print(Text(line), soft_wrap=True)
-    table = TextTable(
-        key="raters",
-        title="every two raters",
-        about="Cohen's kappa: 1 perfect, 0 as by chance",
-        columns=(Column("one", right=False), Column("other", right=False), *map(Column, ("items", "same %", "kappa"))),
-        rows=tuple(
-            (safe(pair.one), safe(pair.other), f"{pair.items:,}", percent(pair.same, 1), _number(pair.kappa))
-            for pair in found.pairs
-        ),
+    columns = (
+        words("one"),
+        words("other"),
+        Column("items"),
+        Column("same", text=lambda value: percent(value, 1), heading="same %"),
+        Column("kappa", text=_number),
     )
-    print_table(table, console)
+    about = "Cohen's kappa: 1 perfect, 0 as by chance"
+    print_table(table_of("raters", found.pairs, columns, title="every two raters", about=about), console)
 
 
 def _rater_lines(found: RaterAgreement) -> Iterator[str]:

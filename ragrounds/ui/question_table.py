@@ -9,8 +9,9 @@ from rich.text import Text
 
 from ragrounds.evals.compare.question_answers import AnswerLine
 from ragrounds.records import Gold, Question
-from ragrounds.ui.tables import Column, TextTable, print_table
-from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, one_line, safe, tokens
+from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.tables import print_table
+from ragrounds.ui.text import dollars, duration, in_scale, one_line, safe, tokens
 
 _READ = 60
 """Columns of what was read as an answer."""
@@ -32,36 +33,29 @@ def print_question(question: Question, gold: Gold, lines: Sequence[AnswerLine], 
 
 def answer_table(lines: Sequence[AnswerLine]) -> TextTable:
     """A line for each run, and where there are several, each epoch."""
-    several = any(line.epoch for line in lines)
     scorers = {line.scorer for line in lines if line.scorer}
     one = next(iter(scorers)) if len(scorers) == 1 else "score"
     searched = any(line.searches for line in lines)
-    names = [*(["epoch"] if several else []), one, "calls", *(["searches", "gold at"] if searched else [])]
-    return TextTable(
-        key="answers",
-        title="",
-        columns=(
-            Column("#"),
-            Column("agent", right=False),
-            *map(Column, ("answer", *names, "tokens", "uncached", "time")),
-        ),
-        rows=tuple(
-            (
-                f"{number}",
-                safe(line.name),
-                one_line(line.read, _READ) or line.status,
-                *([f"{line.epoch}"] if several else []),
-                in_scale(line.score, line.unit) + (f" {line.scorer}" if len(scorers) > 1 else ""),
-                f"{line.calls:,}",
-                *([_count(line.searches), _count(line.gold_rank)] if searched else []),
-                tokens(line.tokens),
-                dollars(line.cost_uncached),
-                duration(line.seconds),
-            )
-            for number, line in enumerate(lines, 1)
+    numbers = {id(line): f"{number}" for number, line in enumerate(lines, 1)}
+
+    def score(line: AnswerLine) -> str:
+        """The score, with its scorer where there are several."""
+        return in_scale(line.score, line.unit) + (f" {line.scorer}" if len(scorers) > 1 else "")
+
+    return table_of(
+        "answers",
+        lines,
+        (
+            Column("#", lambda line: numbers[id(line)]),
+            words("agent", "name"),
+            Column("answer", lambda line: one_line(line.read, _READ) or line.status),
+            Column("epoch", where="epoch"),
+            Column(one, score),
+            Column("calls"),
+            Column("searches") if searched else None,
+            Column("gold at", "gold_rank") if searched else None,
+            Column("tokens", text=tokens),
+            Column("uncached", "cost_uncached", dollars),
+            Column("time", "seconds", duration),
         ),
     )
-
-
-def _count(value: int | None) -> str:
-    return UNKNOWN if value is None else f"{value:,}"

@@ -18,9 +18,10 @@ from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
+from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import alone_words
 from ragrounds.ui.corpus_versions import corpora_apart
-from ragrounds.ui.tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import age, dollars, duration, in_scale, number_of, safe, tokens
 
 
@@ -34,45 +35,31 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
     scorers = {one.scorer for one in runs if one.scorer}
     unit = next((one.unit for one in runs if one.scorer), "percent")
     scored = f"{next(iter(scorers))} {'%' if unit == 'percent' else unit}" if len(scorers) == 1 else "score"
-    several = len(scorers) > 1
-    failed = any(one.failed for one in runs)
     models, benchmarks = ({one.models for one in runs}, {one.run.benchmark for one in runs})
     searched = _searched(runs)
-    return TextTable(
-        key="runs",
-        title="",
+
+    def score(one: RunOverview) -> str:
+        """The headline figure, with its scorer where there are several."""
+        return _score(one) + (f" {safe(one.scorer)}" if len(scorers) > 1 and one.scorer else "")
+
+    return table_of(
+        "runs",
+        runs,
+        (
+            words("run", "run.id", whole=True),
+            words("agent", lambda one: one.name or one.run.agent, spare=7),
+            words("corpus", lambda one: searched.get(one.run.id, "")) if searched else None,
+            words("benchmark", "run.benchmark", least=9, spare=2 if len(benchmarks) > 1 else 4),
+            words("model", lambda one: ", ".join(one.models), spare=1 if len(models) > 1 else 6),
+            Column(safe(scored), score),
+            Column("done", _done),
+            Column("failed", spare=0 if any(one.failed for one in runs) else 5),
+            Column("paid", "cost_paid", dollars, spare=3),
+            Column("uncached", "cost_uncached", dollars, spare=8),
+            Column("time", "seconds", duration, spare=9),
+            Column("age", lambda one: age(max(0.0, now - one.run.created))),
+        ),
         turns=False,
-        columns=(
-            Column("run", right=False, whole=True),
-            Column("agent", right=False, spare=7),
-            *([Column("corpus", right=False)] if searched else []),
-            Column("benchmark", right=False, least=9, spare=2 if len(benchmarks) > 1 else 4),
-            Column("model", right=False, spare=1 if len(models) > 1 else 6),
-            Column(safe(scored)),
-            Column("done"),
-            Column("failed", spare=0 if failed else 5),
-            Column("paid", spare=3),
-            Column("uncached", spare=8),
-            Column("time", spare=9),
-            Column("age"),
-        ),
-        rows=tuple(
-            (
-                safe(one.run.id),
-                safe(one.name or one.run.agent),
-                *([searched.get(one.run.id, "")] if searched else []),
-                safe(one.run.benchmark),
-                safe(", ".join(one.models)),
-                _score(one) + (f" {safe(one.scorer)}" if several and one.scorer else ""),
-                _done(one),
-                f"{one.failed:,}",
-                dollars(one.cost_paid),
-                dollars(one.cost_uncached),
-                duration(one.seconds),
-                age(max(0.0, now - one.run.created)),
-            )
-            for one in runs
-        ),
     )
 
 
@@ -201,10 +188,6 @@ def _plain(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-_OPTIONAL = ("replaced", "reused", "failed", "cached", "reasoning")
-"""Columns that are shown where anything stands in them."""
-
-
 def repriced_lines(repriced: Sequence[RepricedModel]) -> Iterator[str]:
     """What prices given later have changed."""
     for one in repriced:
@@ -219,43 +202,46 @@ def repriced_lines(repriced: Sequence[RepricedModel]) -> Iterator[str]:
 def ledger_table(ledger: Ledger) -> TextTable:
     """One line for each part, dearest first, and their sum."""
     lines = [*ledger.lines, ledger.total] if len(ledger.lines) != 1 else list(ledger.lines)
-    cells = [_cells(line) for line in lines]
-    shown = [name for name in cells[0] if name not in _OPTIONAL or any(row[name] not in ("0", "-") for row in cells)]
-    rows = []
-    for line, figures in zip(lines, cells, strict=True):
-        last = line is ledger.total and len(lines) > 1
-        names = [("all" if last and not place else safe(getattr(line, key))) for place, key in enumerate(ledger.by)]
-        rows.append((*names, *(figures[name] for name in shown)))
-    split = f" by {', '.join(ledger.by)}" if ledger.by else ""
+
+    def name(key: str) -> Column:
+        """The column of what lines are split by; their sum is called ``all`` in the first."""
+
+        def cell(line: LedgerLine) -> str:
+            """The name of a line."""
+            last = line is ledger.total and len(lines) > 1
+            return "all" if last and key == ledger.by[0] else getattr(line, key)
+
+        return words(key, cell, whole=key == "run")
+
+    optional = {"replaced", "reused", "failed", "cached", "reasoning"}  # shown where anything stands in them
+    shown = [one for one in _LEDGER if one.name not in optional or any(one.of(line) for line in lines)]
     replaced = "; replaced: calls of attempts that were made again, which are in no uncached cost"
-    words = f"paid: really paid; uncached: with an empty journal{replaced if ledger.total.replaced else ''}"
-    return TextTable(
-        key="ledger",
-        title=f"costs{split}",
-        about=words,
-        columns=(
-            *(Column(key, right=False, whole=key == "run") for key in ledger.by),
-            *(Column(name) for name in shown),
-        ),
-        rows=tuple(rows),
+    return table_of(
+        "ledger",
+        lines,
+        (*map(name, ledger.by), *shown),
+        title=f"costs by {', '.join(ledger.by)}" if ledger.by else "costs",
+        about=f"paid: really paid; uncached: with an empty journal{replaced if ledger.total.replaced else ''}",
     )
 
 
-def _cells(line: LedgerLine) -> dict[str, str]:
-    used = line.usage
+def _uncached(line: LedgerLine) -> str:
     at_least = f" (at least {dollars(line.known)})" if line.unpriced and line.known else ""
-    return {
-        "calls": f"{line.calls:,}",
-        "replaced": f"{line.replaced:,}",
-        "reused": f"{line.reused:,}",
-        "failed": f"{line.failed:,}",
-        "in": tokens(used.input if used else None),
-        "cached": tokens(used.cached if used else None),
-        "out": tokens(used.output if used else None),
-        "reasoning": tokens(used.reasoning if used else None),
-        "paid": dollars(line.cost_paid),
-        "uncached": dollars(line.cost_uncached) + at_least,
-    }
+    return dollars(line.cost_uncached) + at_least
+
+
+_LEDGER = (
+    Column("calls"),
+    Column("replaced"),
+    Column("reused"),
+    Column("failed"),
+    Column("in", "usage.input", tokens),
+    Column("cached", "usage.cached", tokens),
+    Column("out", "usage.output", tokens),
+    Column("reasoning", "usage.reasoning", tokens),
+    Column("paid", "cost_paid", dollars),
+    Column("uncached", _uncached),
+)
 
 
 def transfer_lines(moved: TransferResult) -> Iterator[str]:

@@ -18,7 +18,8 @@ from ragrounds.files import guarded
 from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import print_analysis
 from ragrounds.ui.chart_text import draw
-from ragrounds.ui.tables import Column, TextTable, latex, markdown, print_table
+from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.tables import latex, markdown, print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 
 _MODELS = 3
@@ -357,42 +358,34 @@ def _after(table: StudyTable) -> list[str]:
 
 def list_table(rows: Sequence[tuple[str, str, int, int, str]]) -> TextTable:
     """Studies with their titles, their cells, and how many of these something is kept of."""
-    names = ("name", "title", "cells", "kept", "file")
-    return TextTable(
-        key="studies",
-        title="",
-        columns=tuple(Column(name, right=name in ("cells", "kept"), whole=name == "name") for name in names),
-        rows=tuple(
-            (safe(name), safe(title), f"{cells:,}", f"{kept:,}", safe(file)) for name, title, cells, kept, file in rows
-        ),
-    )
+    columns = [
+        Column(name, lambda row, place=place: row[place], right=name in ("cells", "kept"), whole=name == "name")  # type: ignore[misc]
+        for place, name in enumerate(("name", "title", "cells", "kept", "file"))
+    ]
+    return table_of("studies", rows, columns)
 
 
 def difference_table(first: str, second: str, cells: Sequence[StudyDifference]) -> TextTable:
     """Cells that two studies have, beside each other."""
 
-    def number(value: float | None, sign: str = "") -> str:
-        return UNKNOWN if value is None else f"{value:{sign}.2f}"
+    def number(value: float | None) -> str:
+        return UNKNOWN if value is None else f"{value:.2f}"
 
-    return TextTable(
-        key="study diff",
+    def signed(value: float | None) -> str:
+        return UNKNOWN if value is None else f"{value:+.2f}"
+
+    return table_of(
+        "study diff",
+        cells,
+        (
+            words("row"),
+            words("column"),
+            Column("first", text=number, heading=safe(first)),
+            Column("second", text=number, heading=safe(second)),
+            Column("difference", text=signed),
+            Column("95 %", lambda cell: UNKNOWN if cell.low is None else f"{signed(cell.low)} to {signed(cell.high)}"),
+            Column("n", lambda cell: cell.n or None),
+            words("", lambda cell: one_line(cell.why, 200)),
+        ),
         title=f"{safe(second)} against {safe(first)}",
-        columns=(
-            *(Column(name, right=False) for name in ("row", "column")),
-            *(Column(safe(name)) for name in (first, second, "difference", "95 % interval", "n")),
-            Column("", right=False),
-        ),
-        rows=tuple(
-            (
-                safe(cell.row),
-                safe(cell.column),
-                number(cell.first),
-                number(cell.second),
-                number(cell.difference, "+"),
-                UNKNOWN if cell.low is None else f"{number(cell.low, '+')} to {number(cell.high, '+')}",
-                f"{cell.n:,}" if cell.n else UNKNOWN,
-                one_line(cell.why, 200),
-            )
-            for cell in cells
-        ),
     )

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 
 from ragrounds.evals.engine.in_flight import LiveAttempt
+from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.progress.lines import doing_words
-from ragrounds.ui.tables import Column, TextTable
-from ragrounds.ui.text import dollars, duration, number_of, safe, tokens
+from ragrounds.ui.text import dollars, duration, number_of, tokens
 
 
 def live_table(found: Sequence[LiveAttempt], now: float | None = None) -> TextTable:
@@ -19,30 +19,15 @@ def live_table(found: Sequence[LiveAttempt], now: float | None = None) -> TextTa
         now: seconds since the epoch; ``None``: this moment.
     """
     at = time.time() if now is None else now
-    return TextTable(
-        key="live",
-        title=f"{number_of(len(found), 'attempt')} in flight",
-        columns=(
-            Column("run", right=False, whole=True),
-            Column("question", right=False, whole=True),
-            Column("time"),
-            Column("node", right=False),
-            Column("waits for", right=False),
-            Column("calls"),
-            Column("tokens"),
-            Column("uncached"),
-        ),
-        rows=tuple(
-            (
-                safe(one.run),
-                safe(one.question_id) + (f"#{one.epoch}" if one.epoch else ""),
-                duration(max(0.0, at - one.at)),
-                safe(one.node),
-                doing_words(one, at),
-                f"{one.calls:,}",
-                tokens(one.tokens),
-                dollars(one.cost_uncached),
-            )
-            for one in sorted(found, key=lambda one: one.at)
-        ),
+    columns = (
+        words("run", whole=True),
+        words("question", lambda one: one.question_id + (f"#{one.epoch}" if one.epoch else ""), whole=True),
+        Column("time", lambda one: duration(max(0.0, at - one.at))),
+        words("node"),
+        words("waits for", lambda one: doing_words(one, at), text=str),
+        Column("calls"),
+        Column("tokens", text=tokens),
+        Column("uncached", "cost_uncached", dollars),
     )
+    title = f"{number_of(len(found), 'attempt')} in flight"
+    return table_of("live", sorted(found, key=lambda one: one.at), columns, title=title)
