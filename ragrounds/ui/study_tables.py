@@ -383,7 +383,10 @@ def difference_table(first: str, second: str, cells: Sequence[StudyDifference]) 
             Column("first", text=number, heading=safe(first)),
             Column("second", text=number, heading=safe(second)),
             Column("difference", text=signed),
-            Column("95 %", lambda cell: UNKNOWN if cell.low is None else f"{signed(cell.low)} to {signed(cell.high)}"),
+            Column(
+                "95 % interval",
+                lambda cell: UNKNOWN if cell.low is None else f"{signed(cell.low)} to {signed(cell.high)}",
+            ),
             Column("n", lambda cell: cell.n or None),
             words("", lambda cell: one_line(cell.why, 200)),
         ),
