@@ -26,9 +26,10 @@ from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, distributions
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from types import MappingProxyType, ModuleType
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from ragrounds import hooks
 from ragrounds.digests import FILE_MODULE, files_behind, note_home
 from ragrounds.errors import UserError, nearest, unknown
 
@@ -65,17 +66,18 @@ def discover(package: str, kind: type[N]) -> dict[str, N]:
 
 
 @cache
-def _discovered(package: str, kind: type[N]) -> tuple[tuple[str, N], ...]:
-    found: dict[str, N] = {}
+def _discovered(package: str, kind: type[T]) -> Mapping[str, T]:
+    found: dict[str, T] = {}
     for entry in pkgutil.iter_modules(importlib.import_module(package).__path__):
         module = importlib.import_module(f"{package}.{entry.name}")
         for name, value in vars(module).items():
             if not isinstance(value, kind):
                 continue
-            if found.setdefault(value.name, value) is not value:
-                raise TypeError(f"{module.__name__} has another {kind.__name__} of the name {value.name!r}.")
+            own: str = value.name  # type: ignore[attr-defined]
+            if found.setdefault(own, value) is not value:
+                raise TypeError(f"{module.__name__} has another {kind.__name__} of the name {own!r}.")
             note_home(value, module.__name__, name)
-    return tuple(sorted(found.items()))
+    return MappingProxyType(dict(sorted(found.items())))
 
 
 class NoSuchModule(UserError):
@@ -110,24 +112,19 @@ class _Loaded(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True)
 class ExtensionPoint(Generic[T]):
-    """One kind of thing that can be added from outside: what ships, what installed packages add, what a user names."""
+    """Where the objects of a hook are found: what ships, what installed packages add, what a user names."""
 
-    group: str
-    """The group of entry points."""
-    noun: str
-    """What one is called in errors: ``scorer``."""
-    kinds: type[T] | tuple[type[T], ...]
+    hook: hooks.Hook
+    kinds: type[T]
     """What an object must be."""
-    expected: str
-    """The same in words: ``a Scorer``."""
-    listing: str
-    """The command that lists all."""
-    shipped: Callable[[], Mapping[str, T]]
-    """What comes with ragrounds, by name. No package and no user can take one of these names."""
     check: Callable[[T], str] = lambda value: ""
     """Says what else an object lacks; empty: nothing."""
-    made: bool = True
-    """Whether a function or a class that makes the object when it is called without arguments will do."""
+    ships: Callable[[], Mapping[str, T]] | None = None
+    """What comes with ragrounds, by name, where it is not objects in the modules of the hook's folder."""
+
+    def shipped(self) -> Mapping[str, T]:
+        """What comes with ragrounds, by name. No package and no user can take one of these names."""
+        return self.ships() if self.ships else _discovered(self.hook.folder, self.kinds)  # type: ignore[arg-type]
 
     def installed(self) -> dict[str, T]:
         """What installed packages add, by name, without what cannot be used: that is said once on standard error."""
@@ -185,7 +182,7 @@ class ExtensionPoint(Generic[T]):
             return self.imported(text)
         found = self.find(text)
         if found is None:
-            raise unknown(self.noun, text, [*self.all(), *known], self.listing)
+            raise unknown(self.hook.noun, text, [*self.all(), *known], self.hook.listing)
         return found
 
     def imported(self, path: str) -> T:
@@ -194,7 +191,7 @@ class ExtensionPoint(Generic[T]):
         Raises:
             UserError: nothing of this kind is there, or it has the name of another one.
         """
-        value = imported(path, self.kinds, self.expected, made=self.made)
+        value = imported(path, self.kinds, self.hook.expected)
         with guarded(f"checking {path!r}"):
             lacks = self.check(value)
         if lacks:
@@ -207,7 +204,7 @@ class ExtensionPoint(Generic[T]):
                 other, whose = found[0].value, f"the package {found[0].addition.origin} adds"
             if other is not None and other is not value and other != value:
                 raise UserError(
-                    f"{path} is called {name!r}, the name of {_a(self.noun)} that {whose}. Give it another name."
+                    f"{path} is called {name!r}, the name of {_a(self.hook.noun)} that {whose}. Give it another name."
                 )
         return value
 
@@ -223,11 +220,11 @@ class ExtensionPoint(Generic[T]):
         if name in self.shipped():
             return nullcontext()
         origin = self.origin(name)
-        return guarded(f"The {self.noun} {name!r}" + (f" of the package {origin}" if origin else ""))
+        return guarded(f"The {self.hook.noun} {name!r}" + (f" of the package {origin}" if origin else ""))
 
     def _culprit(self, addition: InstalledAddition) -> str:
         return (
-            f"The {self.noun} {addition.name!r} of the package {addition.origin} "
+            f"The {self.hook.noun} {addition.name!r} of the package {addition.origin} "
             f"(entry point {addition.value!r} of {addition.group})"
         )
 
@@ -245,9 +242,11 @@ def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-def shipped_in(package: str, kind: type[N]) -> Callable[[], Mapping[str, N]]:
-    """For :class:`ExtensionPoint`: the objects of a kind in a package's modules."""
-    return lambda: discover(package, kind)
+def extension_points() -> dict[str, ExtensionPoint[Any]]:
+    """Where additions are looked for, by group of entry points. The rooms that use them are imported."""
+    found = [hook.point.partition(":") for hook in hooks.HOOKS if hook.point]
+    points: list[ExtensionPoint[Any]] = [getattr(importlib.import_module(place), name) for place, _, name in found]
+    return {point.hook.group: point for point in points}
 
 
 def declared(prefix: str) -> list[InstalledAddition]:
@@ -280,7 +279,7 @@ def _addition(entry: EntryPoint, fault: str = "") -> InstalledAddition:
 def _loaded(point: ExtensionPoint[T], name: str | None = None) -> Iterator[_Loaded[T]]:
     """The entry points of a group, or those of one name in it, loaded where nothing speaks against it. Of a name that
     several packages add none is loaded: which one was meant cannot be told."""
-    entries = [entry for entry in _entries(tuple(sys.path)) if entry.group == point.group]
+    entries = [entry for entry in _entries(tuple(sys.path)) if entry.group == point.hook.group]
     shipped: Collection[str] = point.shipped() if entries else ()
     for entry in sorted(entries, key=lambda each: (each.name, _addition(each))):
         if name is not None and entry.name != name:
@@ -290,7 +289,7 @@ def _loaded(point: ExtensionPoint[T], name: str | None = None) -> Iterator[_Load
         if not _NAME.fullmatch(entry.name):
             fault = "a name begins with a letter and holds letters, digits, '-' and '_' only."
         elif entry.name in shipped:
-            fault = f"the name is that of {_a(point.noun)} that ships with ragrounds."
+            fault = f"the name is that of {_a(point.hook.noun)} that ships with ragrounds."
         elif others:
             fault = f"the name is added by {' and '.join(sorted(others))} too; uninstall one of them."
         if fault:
@@ -307,7 +306,7 @@ def _load(entry: EntryPoint, point: ExtensionPoint[T]) -> _Loaded[T]:
     if key not in _LOADED:
         try:
             with _running(f"the package {_addition(entry).origin}"):
-                value = _instance(entry.load(), point.kinds, point.expected, entry.value, made=point.made)
+                value = _instance(entry.load(), point.kinds, point.hook.expected, entry.value)
                 named, lacks = getattr(value, "name", entry.name), point.check(value)
             if named != entry.name:
                 raise UserError(f"the entry point's name is {entry.name!r}, the object's {named!r}; call both alike.")
@@ -335,7 +334,7 @@ def is_import_path(text: str) -> bool:
     return _IMPORT_PATH.fullmatch(text) is not None
 
 
-def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str, *, made: bool = True) -> T:
+def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str) -> T:
     """The object that ``package.module:NAME`` or ``./file.py:NAME`` names, or what it makes when it is called without
     arguments.
 
@@ -343,7 +342,6 @@ def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str, *, 
         path: The import path. Importing runs the user's code: paths come from the user's command, never from data.
         kinds: What the object must be.
         expected: The same in words, for the error.
-        made: Whether a function that makes one will do.
 
     Raises:
         UserError: there is no such module or name, it fails, or it is something else.
@@ -356,23 +354,22 @@ def imported(path: str, kinds: type[T] | tuple[type[T], ...], expected: str, *, 
     for part in name.split("."):
         if not hasattr(found, part):
             beside = Path(f"{place}.py")
-            other = beside.is_file() and not _stands_in(module, beside)
+            other = beside.is_file() and Path(module.__file__ or "").resolve() != beside.resolve()
             file = f" Is it in the file beside you? Say ./{beside}:{name}." if other else ""
             raise UserError(f"{place!r} has no {name!r}.{nearest(part, dir(found))}{file}")
         found = getattr(found, part)
     with _running(path):
-        value = _instance(found, kinds, expected, path, made=made)
+        value = _instance(found, kinds, expected, path)
     note_home(value, module.__name__, name)
     return value
 
 
-def _instance(found: object, kinds: type[T] | tuple[type[T], ...], expected: str, path: str, *, made: bool = True) -> T:
-    if not isinstance(found, kinds) and made and callable(found) and _takes_nothing(found):
+def _instance(found: object, kinds: type[T] | tuple[type[T], ...], expected: str, path: str) -> T:
+    if not isinstance(found, kinds) and callable(found) and _takes_nothing(found):
         found = found()
     if not isinstance(found, kinds):
         what = f"the class {found.__name__}" if isinstance(found, type) else f"{type(found).__name__}"
-        function = ", or a function that makes one without arguments" if made else ""
-        raise UserError(f"{path!r} gives {what}: expected {expected}{function}.")
+        raise UserError(f"{path!r} gives {what}: expected {expected}, or a function that makes one without arguments.")
     return found
 
 
@@ -384,10 +381,6 @@ def _takes_nothing(made: Callable[..., object]) -> bool:
     except ValueError:  # one written in C does not say
         return True
     return True
-
-
-def _stands_in(module: ModuleType, file: Path) -> bool:
-    return bool(module.__file__) and Path(str(module.__file__)).resolve() == file.resolve()
 
 
 _CHECKS: dict[str, dict[str, Callable[[], None]]] = {}

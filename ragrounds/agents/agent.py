@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ragrounds import hooks
 from ragrounds.agents.card import DEFAULT_CAPS as DEFAULT_CAPS
 from ragrounds.agents.card import DEFAULT_RETRIEVER as DEFAULT_RETRIEVER
 from ragrounds.agents.card import Card as Card
@@ -75,19 +76,14 @@ def names() -> list[str]:
 
 
 def _lacks(made: object) -> str:
-    return "" if callable(made) or isinstance(made, Card) else f"it is {type(made).__name__}, expected {_EXPECTED}."
+    return (
+        ""
+        if callable(made) or isinstance(made, Card)
+        else f"it is {type(made).__name__}, expected {hooks.AGENT.expected}."
+    )
 
 
-_EXPECTED = "a function that gives a graph, or a Card"
-AGENTS: ExtensionPoint[object] = ExtensionPoint(
-    group="ragrounds.agents",
-    noun="agent",
-    kinds=object,
-    expected=_EXPECTED,
-    listing="ragrounds agents ls",
-    shipped=lambda: dict.fromkeys(names()),
-    check=_lacks,
-)
+AGENTS: ExtensionPoint[object] = ExtensionPoint(hooks.AGENT, object, _lacks, lambda: dict.fromkeys(names()))
 """What ships, and what installed packages add."""
 
 
@@ -123,7 +119,7 @@ def read_card(name: str) -> Card:
     elif name in names():
         text = files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
     else:
-        raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.listing)
+        raise unknown("agent", name, [*names(), *AGENTS.installed()], AGENTS.hook.listing)
     try:
         card = _with_endpoint(msgspec.convert(parse_toml(text), Card), name)
         if card.system:

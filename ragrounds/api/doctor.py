@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ragrounds.evals.store.store import Store
     from ragrounds.evals.store.verification import Finding
     from ragrounds.models.providers import ServerCapabilities
-    from ragrounds.plugins import ExtensionPoint
     from ragrounds.settings import Settings
 
 EXTRAS = {
@@ -306,10 +305,10 @@ def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:
 
 def additions() -> list[Addition]:
     """What installed packages add, by kind and name, with what is wrong with it. All of them are imported."""
-    from ragrounds.plugins import declared
+    from ragrounds.plugins import declared, extension_points
 
-    points = {point.group: point for point in _points()}
-    found = [(points[group].noun, each) for group in points for each in points[group].additions()]
+    points = extension_points()
+    found = [(point.hook.noun, each) for point in points.values() for each in point.additions()]
     for each in declared("ragrounds."):
         if each.group not in points:
             hint = nearest(each.group, points) or f" Groups: {', '.join(points)}."
@@ -326,14 +325,3 @@ def additions() -> list[Addition]:
         )
         for kind, each in found
     ]
-
-
-def _points() -> list[ExtensionPoint[Any]]:
-    from ragrounds.agents.agent import AGENTS
-    from ragrounds.evals.analyses.analysis import ANALYSES
-    from ragrounds.evals.benchmarks.family import FAMILIES
-    from ragrounds.evals.exchange.formats import EXPORTS
-    from ragrounds.evals.scorers.catalogue import SCORERS
-    from ragrounds.tools.retriever import RETRIEVERS
-
-    return [SCORERS, AGENTS, FAMILIES, RETRIEVERS, ANALYSES, EXPORTS]

@@ -19,10 +19,11 @@ from typing import Any
 
 import msgspec
 
+from ragrounds import hooks
 from ragrounds.contracts import Searcher
 from ragrounds.digests import code_digest, file_digest, home_of, text_digest
 from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.plugins import ExtensionPoint, fields_amiss, is_import_path, shipped_in
+from ragrounds.plugins import ExtensionPoint, fields_amiss, is_import_path
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.collection import Collection
@@ -196,15 +197,7 @@ def _lacks(made: Retriever) -> str:
     return fields_amiss(made, texts, functions=("open", "further_names"))
 
 
-RETRIEVERS: ExtensionPoint[Retriever] = ExtensionPoint(
-    group="ragrounds.retrievers",
-    noun="retriever",
-    kinds=Retriever,
-    expected="a Retriever",
-    listing="ragrounds retrievers ls",
-    shipped=shipped_in("ragrounds.tools.retrievers", Retriever),
-    check=_lacks,
-)
+RETRIEVERS: ExtensionPoint[Retriever] = ExtensionPoint(hooks.RETRIEVER, Retriever, _lacks)
 """What ships, what installed packages add, and what users name by import path."""
 
 
@@ -231,7 +224,7 @@ def find_retriever(name: str) -> Retriever:
     found = RETRIEVERS.find(name)
     if found is None:
         names = [further for one in shipped.values() for further in one.further_names()]
-        raise unknown("retriever", name, [*retrievers(), *names], RETRIEVERS.listing)
+        raise unknown("retriever", name, [*retrievers(), *names], RETRIEVERS.hook.listing)
     return found
 
 

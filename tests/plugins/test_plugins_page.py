@@ -20,10 +20,10 @@ def test_the_page_shows_the_packages_files() -> None:
 
 
 def test_every_group_stands_on_the_page_and_in_a_package() -> None:
-    from ragrounds.api.doctor import _points
+    from ragrounds.plugins import extension_points
 
     page = (ROOT / "docs" / "how-to" / "plugins.md").read_text(encoding="utf-8")
     projects = "".join(file.read_text(encoding="utf-8") for file in PACKAGES.glob("*/pyproject.toml"))
-    for point in _points():
-        assert f"| `{point.group}` |" in page
-        assert f'[project.entry-points."{point.group}"]' in projects
+    for group in extension_points():
+        assert f"| `{group}` |" in page
+        assert f'[project.entry-points."{group}"]' in projects

@@ -14,12 +14,13 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ragrounds import hooks
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import Picture, renamed
 from ragrounds.evals.analyses.run_data import headline_scorer
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
-from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
+from ragrounds.plugins import ExtensionPoint, fields_amiss
 from ragrounds.records import Run
 
 AnalysisRecord = Struct | tuple[Struct, ...]
@@ -98,15 +99,7 @@ def _lacks(made: Analysis[AnalysisRecord]) -> str:
     return fields_amiss(made, texts=("summary", "needs"), functions=("measure", "table", "picture"))
 
 
-ANALYSES: ExtensionPoint[Analysis[AnalysisRecord]] = ExtensionPoint(
-    group="ragrounds.analyses",
-    noun="analysis",
-    kinds=Analysis,
-    expected="an Analysis",
-    listing="ragrounds analyses ls",
-    shipped=shipped_in(__name__.rpartition(".")[0], Analysis),
-    check=_lacks,
-)
+ANALYSES: ExtensionPoint[Analysis[AnalysisRecord]] = ExtensionPoint(hooks.ANALYSIS, Analysis, _lacks)
 """What ships, what installed packages add, and what users name by import path."""
 
 

@@ -10,11 +10,12 @@ from types import MappingProxyType
 from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import asdict
 
+from ragrounds import hooks
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.cards import Card, cards_from
 from ragrounds.files import broken
-from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
+from ragrounds.plugins import ExtensionPoint, fields_amiss
 from ragrounds.specs import Value
 
 
@@ -95,15 +96,7 @@ def _lacks(made: Family) -> str:
     return f"its card {strange[0]!r} is another family's; expected {made.name!r} or '{made.name}/…'." if strange else ""
 
 
-FAMILIES: ExtensionPoint[Family] = ExtensionPoint(
-    group="ragrounds.benchmarks",
-    noun="benchmark",
-    kinds=Family,
-    expected="a Family",
-    listing="ragrounds data ls",
-    shipped=shipped_in("ragrounds.evals.benchmarks.families", Family),
-    check=_lacks,
-)
+FAMILIES: ExtensionPoint[Family] = ExtensionPoint(hooks.FAMILY, Family, _lacks)
 """What ships, what installed packages add, and what users name by import path."""
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_type_hints
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
+from ragrounds import hooks
 from ragrounds.errors import UserError
-from ragrounds.plugins import ExtensionPoint, fields_amiss, shipped_in
+from ragrounds.plugins import ExtensionPoint, fields_amiss
 from ragrounds.redaction import Redactor as Redactor  # formats of other packages import it from here
 from ragrounds.text import file_name_among
 
@@ -98,15 +99,7 @@ def _lacks(made: ExportFormat[Any]) -> str:
     return "" if made.parts or made.send else f"the export format {made.name!r} has neither `parts` nor `send`."
 
 
-EXPORTS: ExtensionPoint[ExportFormat[Any]] = ExtensionPoint(
-    group="ragrounds.exports",
-    noun="export format",
-    kinds=ExportFormat,
-    expected="an ExportFormat",
-    listing="ragrounds export --help",
-    shipped=shipped_in(__package__ or "", ExportFormat),
-    check=_lacks,
-)
+EXPORTS: ExtensionPoint[ExportFormat[Any]] = ExtensionPoint(hooks.EXPORT, ExportFormat, _lacks)
 """What ships, what installed packages add, and what users name by import path."""
 
 

@@ -8,6 +8,7 @@ from typing import cast
 
 from msgspec import Struct
 
+from ragrounds import hooks
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge, judge_code
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
@@ -28,7 +29,7 @@ class JudgeMeans(Struct, frozen=True, kw_only=True):
 
 def judge_methods() -> dict[str, JudgeMethod]:
     """Every way of judging by its name: they are found in the files of the scorers."""
-    return discover("ragrounds.evals.scorers", JudgeMethod)
+    return discover(hooks.JUDGE_METHOD.folder, JudgeMethod)
 
 
 def find_method(name: str) -> JudgeMethod:

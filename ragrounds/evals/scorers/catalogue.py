@@ -13,12 +13,13 @@ from types import MappingProxyType
 from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
+from ragrounds import hooks
 from ragrounds.digests import code_digest, home_of
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord, StoredScorer
-from ragrounds.plugins import ExtensionPoint, failure, is_import_path, say_once, shipped_in
+from ragrounds.plugins import ExtensionPoint, failure, is_import_path, say_once
 from ragrounds.records import Attempt, Gold, Kind, Question, Score, blank
 
 NO_UNIT = "unit not known"
@@ -34,15 +35,7 @@ def _lacks(made: ScorerRecord) -> str:
     return "" if made.computes else f"the scorer {made.name!r} has no method score(attempt, question, gold)."
 
 
-SCORERS: ExtensionPoint[ScorerRecord] = ExtensionPoint(
-    group="ragrounds.scorers",
-    noun="scorer",
-    kinds=ScorerRecord,
-    expected="a scorer, an object of a ScorerRecord",
-    listing="ragrounds scorers ls",
-    shipped=shipped_in("ragrounds.evals.scorers", ScorerRecord),
-    check=_lacks,
-)
+SCORERS: ExtensionPoint[ScorerRecord] = ExtensionPoint(hooks.SCORER, ScorerRecord, _lacks)
 """What ships, what installed packages add, and what users name by import path."""
 
 
@@ -108,7 +101,7 @@ def known_scorer(name: str) -> ScorerRecord:
     """
     made = _NAMED.get(name) or SCORERS.find(name)
     if made is None:
-        raise unknown("scorer", name, ready_scorers(), SCORERS.listing)
+        raise unknown("scorer", name, ready_scorers(), SCORERS.hook.listing)
     if made.needs:
         raise UserError(f"The scorer {name!r} needs {made.needs}: `{made.command(['RUN'])}`.")
     return made
