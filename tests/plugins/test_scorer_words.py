@@ -41,7 +41,7 @@ def test_words_are_kept_and_moved(tmp_path: Path) -> None:
         found = described("brevity")
         assert (found.unit, found.direction, found.summary) == ("words", "lower", "words of the answer")
         assert found.kinds == ("choice", "long")
-        assert not hasattr(found, "score")
+        assert not found.computes
         with two.engine.connect() as reading:
             keys = reading.execute(sa.select(schema.meta.c.key).where(schema.meta.c.key.startswith("scorer:"))).all()
         assert [key for (key,) in keys] == ["scorer:brevity"]
