@@ -15,7 +15,7 @@ from ragrounds.contracts import Request
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted
+from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted, single_conditions
 from ragrounds.evals.store.attempt_notes import notes_of, remove_note, write_note
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
 from ragrounds.evals.store.index_backlog import index_missing
@@ -241,7 +241,7 @@ def test_a_name_that_was_quoted_is_read_as_it_was() -> None:
     for value in ("direct", "vanilla_rag[top_k=8]", 'a "b" c', "back\\slash", "and", "x (y)", "水肿", "“a”", ""):
         test = parse(f"agent:{quoted(value)}")
         assert test is not None
-        assert [one.value for one in test.tests()] == [value]  # type: ignore[union-attr]
+        assert [one.value for one in single_conditions(test)] == [value]  # type: ignore[union-attr]
 
 
 def test_expressions_are_joined_in_brackets_where_they_need_them(quiz: Pages) -> None:

@@ -14,9 +14,10 @@ expected and what is meant perhaps. Nothing of what is typed becomes SQL or a pa
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, Protocol
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -61,92 +62,39 @@ class ConditionColumns(Protocol):
         ...
 
 
-class AllOf(Struct, frozen=True):
+class AllOf(Struct, frozen=True, tag=True):
     """Every one of some conditions."""
 
     parts: tuple[Wanted, ...]
 
-    def sql(self, columns: ConditionColumns) -> Where:
-        """The condition over a run's columns."""
-        return sa.and_(*(part.sql(columns) for part in self.parts))
 
-    def tests(self) -> Iterator[Test]:
-        """The single conditions in it."""
-        for part in self.parts:
-            yield from part.tests()
-
-
-class AnyOf(Struct, frozen=True):
+class AnyOf(Struct, frozen=True, tag=True):
     """At least one of some conditions."""
 
     parts: tuple[Wanted, ...]
 
-    def sql(self, columns: ConditionColumns) -> Where:
-        """The condition over a run's columns."""
-        return sa.or_(*(part.sql(columns) for part in self.parts))
 
-    def tests(self) -> Iterator[Test]:
-        """The single conditions in it."""
-        for part in self.parts:
-            yield from part.tests()
-
-
-class Unless(Struct, frozen=True):
+class Unless(Struct, frozen=True, tag=True):
     """The opposite of a condition; what it cannot say, its opposite cannot either."""
 
     part: Wanted
 
-    def sql(self, columns: ConditionColumns) -> Where:
-        """The condition over a run's columns."""
-        return sa.not_(self.part.sql(columns))
 
-    def tests(self) -> Iterator[Test]:
-        """The single conditions in it."""
-        yield from self.part.tests()
-
-
-class FlagTest(Struct, frozen=True):
+class FlagTest(Struct, frozen=True, tag=True):
     """A word that stands alone."""
 
     field: str
 
-    def sql(self, columns: ConditionColumns) -> Where:
-        """The condition over a run's columns."""
-        return columns.flag(self.field)
 
-    def tests(self) -> Iterator[Test]:
-        """Itself."""
-        yield self
-
-
-class NumberTest(Struct, frozen=True):
+class NumberTest(Struct, frozen=True, tag=True):
     """A figure compared with a number; with ``None``: whether it is not known (``=``) or is (``!=``)."""
 
     field: str
     comparison: Comparison
     value: float | None
 
-    def sql(self, columns: ConditionColumns) -> Where:
-        """The condition over a run's columns."""
-        column = columns.number(self.field)
-        if self.value is None:
-            return column.is_(None) if self.comparison == "=" else column.is_not(None)
-        compared: dict[Comparison, Where] = {
-            "<": column < self.value,
-            "<=": column <= self.value,
-            ">": column > self.value,
-            ">=": column >= self.value,
-            "=": column == self.value,
-            "!=": column != self.value,
-        }
-        return compared[self.comparison]
 
-    def tests(self) -> Iterator[Test]:
-        """Itself."""
-        yield self
-
-
-class ValueTest(Struct, frozen=True):
+class ValueTest(Struct, frozen=True, tag=True):
     """A name that has to fit; `at` is its place in the expression."""
 
     field: str
@@ -154,33 +102,58 @@ class ValueTest(Struct, frozen=True):
     exactly: bool = False
     at: int = 0
 
-    def sql(self, columns: ConditionColumns) -> Where:
-        """The condition over a run's columns."""
-        return columns.named(self)
 
-    def tests(self) -> Iterator[Test]:
-        """Itself."""
-        yield self
-
-
-class TextTest(Struct, frozen=True):
+class TextTest(Struct, frozen=True, tag=True):
     """Words that the attempt's texts have to hold, in quotes those that stand side by side."""
 
     text: str
     fields: tuple[str, ...] = ()
     at: int = 0
 
-    def sql(self, columns: ConditionColumns) -> Where:
-        """The condition over a run's columns."""
-        return columns.text(self)
-
-    def tests(self) -> Iterator[Test]:
-        """Itself."""
-        yield self
-
 
 Test = FlagTest | NumberTest | ValueTest | TextTest
 Wanted = AllOf | AnyOf | Unless | Test
+"""An expression as plain records: it can be written as JSON, and read again."""
+_COMPARED: dict[Comparison, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+def single_conditions(wanted: Wanted | None) -> Iterator[Test]:
+    """The single conditions in an expression."""
+    match wanted:
+        case AllOf(parts) | AnyOf(parts):
+            for part in parts:
+                yield from single_conditions(part)
+        case Unless(part):
+            yield from single_conditions(part)
+        case FlagTest() | NumberTest() | ValueTest() | TextTest():
+            yield wanted
+
+
+def condition(wanted: Wanted | None, columns: ConditionColumns) -> Where:
+    """The condition over a run's columns; of no expression: all fit."""
+    match wanted:
+        case None:
+            return sa.true()
+        case AllOf(parts):
+            return sa.and_(*(condition(part, columns) for part in parts))
+        case AnyOf(parts):
+            return sa.or_(*(condition(part, columns) for part in parts))
+        case Unless(part):
+            return sa.not_(condition(part, columns))
+        case FlagTest(field):
+            return columns.flag(field)
+        case NumberTest(field, comparison, None):
+            column = columns.number(field)
+            return column.is_(None) if comparison == "=" else column.is_not(None)
+        case NumberTest(field, comparison, value):
+            compared: Where = _COMPARED[comparison](columns.number(field), value)
+            return compared
+        case ValueTest():
+            return columns.named(wanted)
+        case TextTest():
+            return columns.text(wanted)
 
 
 def parse(text: str) -> Wanted | None:
@@ -216,7 +189,7 @@ def hint(text: str) -> str:
         wanted = parse(text)
     except FilterError:
         return ""
-    for test in wanted.tests() if wanted else ():
+    for test in single_conditions(wanted):
         for word in test.text.split() if isinstance(test, TextTest) and not test.fields else ():
             if '"' not in word and (near := nearest(word, [*BY_NAME, *ALIASES])) and len(word) > _SHORT:
                 return f"{word!r} is looked for as text.{near}"

@@ -350,7 +350,16 @@ def _models_column(events: Iterable[Event]) -> str | None:
 
 def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
     """The attempt that a row holds; without text and events where `fetch` is ``None``."""
-    body = unpack(row.body, AttemptBody, fetch) if fetch else _EMPTY
+    return _attempt(run, row, unpack(row.body, AttemptBody, fetch) if fetch else _EMPTY)
+
+
+def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt]:
+    """The attempts that some rows hold, with one look for the texts of all; damaged ones are left out."""
+    bodies = unpack_many([Packed(row.body, AttemptBody) for row in rows], fetch)
+    return (_attempt(run, row, body) for row, body in zip(rows, bodies, strict=True) if isinstance(body, AttemptBody))
+
+
+def _attempt(run: Run, row: Any, body: AttemptBody) -> Attempt:
     return Attempt(
         run=run.id,
         question_id=row.question_id,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TypeVar
 
+import msgspec
 import sqlalchemy as sa
-from msgspec import MsgspecError
 
-from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import DamagedRecord, attempt_of, decode_without_texts, decompress, unpack
-from ragrounds.evals.store.traces import TracedCall, calls
-from ragrounds.records import Attempt, Call, Reply, Run
+from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, attempts_of, decompress
+from ragrounds.evals.store.traces import TracedCall, calls, traced_calls
+from ragrounds.records import Attempt, Run
 
 T = TypeVar("T")
 _CHUNK = 500
@@ -26,7 +26,7 @@ Place = tuple[str, int]
 
 
 class AttemptReader:
-    """Reads attempts on a connection of its caller. One thread at a time may use it."""
+    """Reads attempts on a connection of its caller, not the store's. One thread at a time may use it."""
 
     def __init__(self) -> None:
         self._texts: dict[bytes, str] = {}
@@ -36,79 +36,58 @@ class AttemptReader:
     ) -> dict[Place, tuple[Attempt, tuple[TracedCall, ...]]]:
         """Attempts of a run with their calls, by question id and epoch. One that is damaged is left out, and so are
         the request and the reply of a damaged call: ``ragrounds doctor --store`` names them."""
-        made = self._attempts(connection, run, number, places)
-        keys = {call.key for attempt in made.values() for call in calls(attempt.events) if call.key}
-        recorded = self._recorded(connection, sorted(keys))
+        self._connection = connection
+        made = self._attempts(run, number, set(places))
+        traced = iter(traced_calls(self, [call for attempt in made.values() for call in calls(attempt.events)]))
         read = {
-            place: (attempt, tuple(self._traced(call, recorded.get(call.key)) for call in calls(attempt.events)))
+            place: (attempt, tuple(islice(traced, sum(1 for _ in calls(attempt.events)))))
             for place, attempt in made.items()
         }
         short = {hash: text for hash, text in self._texts.items() if len(text) <= _PASSAGE}
         self._texts = dict(islice(short.items(), max(0, len(short) - _KEPT), None))
         return read
 
-    def _attempts(
-        self, connection: sa.Connection, run: Run, number: int, places: Sequence[Place]
-    ) -> dict[Place, Attempt]:
-        table, wanted = schema.attempts, set(places)
+    def _attempts(self, run: Run, number: int, wanted: set[Place]) -> dict[Place, Attempt]:
+        table = schema.attempts
         found: dict[Place, Attempt] = {}
-        for chunk in _chunks(sorted({question_id for question_id, _ in places})):
+        for chunk in _chunks(sorted({question_id for question_id, _ in wanted})):
             statement = sa.select(table).where(table.c.run == number, table.c.question_id.in_(chunk))
-            rows = [row for row in connection.execute(statement) if (row.question_id, row.epoch) in wanted]
-            self._fetch(connection, (row.body for row in rows))
-            for row in rows:
-                try:
-                    found[row.question_id, row.epoch] = attempt_of(run, row, self._known)
-                except DamagedRecord:
-                    continue
+            rows = [row for row in self._connection.execute(statement) if (row.question_id, row.epoch) in wanted]
+            for one in attempts_of(run, rows, self.texts):
+                found[one.question_id, one.epoch] = one
         return found
 
-    def _recorded(self, connection: sa.Connection, keys: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+    def packed_calls(self, keys: Iterable[str], requests: bool = True) -> dict[str, tuple[bytes | None, bytes]]:
+        """As :meth:`ragrounds.evals.store.store.Store.packed_calls`."""
         table = schema.calls
-        found: dict[str, tuple[bytes, bytes]] = {}
-        for chunk in _chunks(keys):
-            wanted = sa.select(table.c.key, table.c.request, table.c.response)
-            rows = connection.execute(wanted.where(table.c.key.in_([bytes.fromhex(key) for key in chunk])))
-            found.update({bytes(row.key).hex(): (row.request, row.response) for row in rows})
-        self._fetch(connection, (part for pair in found.values() for part in pair))
+        asked = table.c.request if requests else sa.null().label("request")
+        found: dict[str, tuple[bytes | None, bytes]] = {}
+        for chunk in _chunks(sorted(set(keys))):
+            chosen = table.c.key.in_([bytes.fromhex(key) for key in chunk])
+            rows = self._connection.execute(sa.select(table.c.key, asked, table.c.response).where(chosen))
+            found |= {bytes(row.key).hex(): (row.request, row.response) for row in rows}
         return found
 
-    def _fetch(self, connection: sa.Connection, bodies: Iterable[bytes]) -> None:
-        """Read the long texts that some packed records refer to."""
-        wanted: set[bytes] = set()
-        for body in bodies:
-            try:
-                wanted |= decode_without_texts(body)[1]
-            except (ValueError, MsgspecError):
-                continue  # damaged: whoever decodes it says so
-        table = schema.blobs
+    def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:
+        """Long texts by their hashes; one that is damaged is left out, and so is every record that refers to it."""
+        wanted, table = set(hashes), schema.blobs
         for chunk in _chunks(sorted(wanted - self._texts.keys())):
-            for row in connection.execute(sa.select(table).where(table.c.hash.in_(chunk))):
-                try:
+            for row in self._connection.execute(sa.select(table).where(table.c.hash.in_(chunk))):
+                with suppress(DamagedRecord, UnicodeDecodeError):
                     self._texts[bytes(row.hash)] = decompress(row.data).decode()
-                except (DamagedRecord, UnicodeDecodeError):
-                    continue  # and so is every record that refers to it
+        return {hash: self._texts[hash] for hash in wanted if hash in self._texts}
 
-    def _known(self, hashes: Iterable[bytes]) -> dict[bytes, str]:
-        return {hash: self._texts[hash] for hash in hashes if hash in self._texts}
 
-    def _traced(self, call: Call, recorded: tuple[bytes, bytes] | None) -> TracedCall:
-        """As :func:`ragrounds.evals.store.traces.traced_call`; a damaged record is one that is not there."""
-        if recorded is None:
-            return TracedCall(call)
-        asked, gave = recorded
-        try:
-            if call.kind == "search":
-                found = unpack(gave, SearchResult, self._known)
-                searched = unpack(asked, SearchRequest, self._known)
-                return TracedCall(call, searched=searched, passages=found.passages, when=found.searched)
-            if call.kind == "tool":
-                used = unpack(asked, dict[str, object], self._known)
-                if "messages" not in used:  # not an address that an agent's file lists
-                    return TracedCall(call, used=used, gave=unpack(gave, dict[str, object], self._known))
-            return TracedCall(call, asked=unpack(asked, Request, self._known), reply=unpack(gave, Reply, self._known))
-        except DamagedRecord:
-            return TracedCall(call)
+def stored_questions(connection: sa.Connection, run: Run, ids: Iterable[str]) -> Mapping[str, StoredQuestion]:
+    """Questions of a run by their ids."""
+    table = schema.questions
+    found: dict[str, StoredQuestion] = {}
+    for chunk in _chunks(sorted(set(ids))):
+        wanted = sa.select(table.c.body).where(table.c.set == run.questions, table.c.question_id.in_(chunk))
+        for row in connection.execute(wanted):
+            item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
+            found[item.question.id] = item
+    return found
 
 
 def _chunks(items: Sequence[T]) -> Iterator[list[T]]:

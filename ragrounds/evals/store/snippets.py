@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_texts import Placed, attempt_fields, is_foreign_run, passage_texts, question_texts
-from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.dialect import AttemptPlace
-from ragrounds.evals.store.recorded_calls import AttemptReader
+from ragrounds.evals.store.recorded_calls import AttemptReader, stored_questions
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_folding import TextTerm, spans_of, terms_of
-from ragrounds.records import Run
 
 _WIDTH = 200
 """Characters of a snippet."""
@@ -71,7 +68,7 @@ def snippets(store: Store, found: Sequence[AttemptPlace], text: str, fields: Col
         for number in dict.fromkeys(number for number, _, _ in found if number in runs):
             run = runs[number]
             places = [(question_id, epoch) for one, question_id, epoch in found if one == number]
-            asked = _questions(connection, run, {id for id, _ in places}) if "question" in wanted else {}
+            asked = stored_questions(connection, run, {id for id, _ in places}) if "question" in wanted else {}
             notes = _notes(connection, number, {id for id, _ in places}) if "note" in wanted else {}
             for (id, epoch), (attempt, traced) in reader.read(connection, run, number, places).items():
                 texts = attempt_fields(attempt, traced, is_foreign_run(run))
@@ -115,13 +112,6 @@ def _cut(field: str, text: str, place: int | None, terms: Sequence[TextTerm]) ->
     line = ("… " if begin else "") + line
     line = line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
     return Snippet(field, line, tuple(spans_of(line, terms)), place)
-
-
-def _questions(connection: sa.Connection, run: Run, ids: Collection[str]) -> dict[str, StoredQuestion]:
-    table = schema.questions
-    wanted = sa.select(table.c.body).where(table.c.set == run.questions, table.c.question_id.in_(sorted(ids)))
-    items = [msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion) for row in connection.execute(wanted)]
-    return {item.question.id: item for item in items}
 
 
 def _notes(connection: sa.Connection, number: int, ids: Collection[str]) -> dict[tuple[str, int], list[Placed]]:

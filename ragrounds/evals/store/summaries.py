@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse
+from ragrounds.evals.store.attempt_filter import TextTest, Wanted, condition, parse, single_conditions
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
 from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
@@ -214,11 +214,11 @@ class Pages:
         with self.connect() as connection:
             for number in range(len(self.runs)):
                 rows = self._rows(connection, number, hits)
-                condition = sa.true() if wanted is None else wanted.sql(rows)
-                if isinstance(condition, sa.False_):
+                fits = condition(wanted, rows)
+                if isinstance(fits, sa.False_):
                     continue
                 key = self._sort_key(rows, number, sort)
-                chosen = rows.select(rows.place, *([] if key is None else [key])).where(condition)
+                chosen = rows.select(rows.place, *([] if key is None else [key])).where(fits)
                 start = self._starts[number]
                 if key is None:
                     ordered = chosen.order_by(*rows.in_order())
@@ -271,8 +271,7 @@ class Pages:
         Raises:
             FilterError: as :meth:`order`.
         """
-        wanted = parse(where)
-        fields = {test.field for test in wanted.tests() if not isinstance(test, TextTest)} if wanted else set()
+        fields = {test.field for test in single_conditions(parse(where)) if not isinstance(test, TextTest)}
         if not fields & FACTS:
             return UnknownFacts()
         counts = [0, 0, 0]
@@ -452,13 +451,13 @@ class Pages:
             return None
         start, epochs = self._starts[number], self.runs[number].epochs
         rows = self._rows(connection, number, hits)
-        condition = wanted.sql(rows)
-        if isinstance(condition, sa.False_):
+        fits = condition(wanted, rows)
+        if isinstance(fits, sa.False_):
             return None
         low, high = low - start, high - start
         within = sa.and_(_Q.c.position.between(low // epochs, (high - 1) // epochs), rows.place.between(low, high - 1))
         ordered = [each if step > 0 else each.desc() for each in rows.in_order()]
-        statement = rows.select(rows.place).where(within, condition).order_by(*ordered).limit(1)
+        statement = rows.select(rows.place).where(within, fits).order_by(*ordered).limit(1)
         found = connection.execute(statement).scalar()
         return None if found is None else start + int(found)
 
@@ -472,11 +471,11 @@ class Pages:
             for number, mine in by_run.items():
                 start, epochs = self._starts[number], self.runs[number].epochs
                 rows = self._rows(connection, number, hits)
-                condition = wanted.sql(rows)
-                if isinstance(condition, sa.False_):
+                fits = condition(wanted, rows)
+                if isinstance(fits, sa.False_):
                     continue
                 positions = rows.among(_Q.c.position, sorted({(place - start) // epochs for place in mine}))
-                statement = rows.select(rows.place).where(positions, condition)
+                statement = rows.select(rows.place).where(positions, fits)
                 found |= {start + int(place) for place in connection.execute(statement).scalars()} & places
         return found
 
@@ -507,8 +506,7 @@ class Pages:
 
 def _asked_of(where: str) -> tuple[bool, bool]:
     """Whether an expression asks for facts, and for full text."""
-    wanted = parse(where)
-    tests = tuple(wanted.tests()) if wanted else ()
+    tests = tuple(single_conditions(parse(where)))
     texts = [isinstance(test, TextTest) for test in tests]
     return any(not isinstance(test, TextTest) and test.field in FACTS for test in tests), any(texts)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
-from ragrounds.evals.store.codec import Packed, unpack_many
+from ragrounds.evals.store.codec import Packed, unpack, unpack_many
 from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.store import Store
 from ragrounds.records import (
@@ -171,32 +172,36 @@ def bare_traces(store: Store, run: Run) -> Iterator[Trace]:
         yield Trace(run=run, question=by_id[id], gold=golds[id], attempt=attempt, scores=found, steps=())
 
 
-def traced_call(store: Store, call: Call) -> TracedCall:
+class CallSource(Protocol):
+    """What recorded calls are read from: a store, or a reader on a connection of its own."""
+
+    def packed_calls(self, keys: Iterable[str], requests: bool = True) -> dict[str, tuple[bytes | None, bytes]]:
+        """Key → request (``None`` without `requests`) and response, packed; those that are not there are left out."""
+
+    def texts(self, hashes: Iterable[bytes]) -> Mapping[bytes, str]:
+        """Long texts by their hashes."""
+
+
+def traced_call(store: CallSource, call: Call) -> TracedCall:
     """A call with the request and response that the journal holds of it.
 
     Raises:
         DamagedRecord: what it holds is not what was written.
     """
-    if not call.key:
-        return TracedCall(call)
-    if call.kind == "search":
-        found = store.call(call.key, SearchRequest, SearchResult)
-        if found is None:
-            return TracedCall(call)
-        return TracedCall(call, searched=found[0], passages=found[1].passages, when=found[1].searched)
-    used = store.call(call.key, dict, dict) if call.kind == "tool" else None
-    if used is not None and "messages" not in used[0]:  # not an address that an agent's file lists
-        return TracedCall(call, used=used[0], gave=used[1])
-    said = store.call(call.key, Request, Reply)
-    return TracedCall(call, asked=said[0], reply=said[1]) if said else TracedCall(call)
+    read: list[object] = []
+    if call.key:
+        for packed in store.packed_calls([call.key]).values():
+            kinds = zip(packed, _KINDS[call.kind], strict=True)
+            read = [unpack(data, kind, store.texts) for data, kind in kinds if data is not None]
+    return _traced(call, read)
 
 
-def traced_calls(store: Store, calls: Sequence[Call], brief: bool = False) -> tuple[TracedCall, ...]:
+def traced_calls(store: CallSource, calls: Sequence[Call], brief: bool = False) -> tuple[TracedCall, ...]:
     """Calls with the requests and responses that the journal holds of them, read together; what is damaged or not there
     is left out.
 
     Args:
-        store: holds the journal.
+        store: holds the journal; or a reader of it.
         calls: of one attempt, or of several.
         brief: only what a row of a list says: queries, replies, and passages without their long texts. What a model was
             sent is left out.
