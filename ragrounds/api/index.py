@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,21 +15,37 @@ from msgspec import Struct
 from ragrounds.api.progress import counted
 from ragrounds.api.servers import ServerChanged, met_retrievers
 from ragrounds.api.workspace import Progress, chosen_settings, open_store, texts
-from ragrounds.errors import UserError
+from ragrounds.errors import StopRun, UserError, unknown
+from ragrounds.settings import Settings
+from ragrounds.specs import parse
+from ragrounds.tools.build_report import BuildReport
+from ragrounds.tools.chunkers import complete
+from ragrounds.tools.collection import (
+    Manifest,
+    collection_names,
+    current_generation,
+    current_number,
+    damage,
+    folder_of,
+    generation_folder,
+    indexes,
+    is_used,
+    open_named,
+    read_manifest,
+)
+from ragrounds.tools.collection_builder import Changes, exclusive_build, read_report
+from ragrounds.tools.corpora import BadLine, UnreadableLine, corpus_source, guess_family
+from ragrounds.tools.generations import Change, apply, generations, remove_generation
+from ragrounds.tools.index_changes import added_from, another, built_from, deleted, origin_of, own_chunker
 from ragrounds.tools.index_details import EngineSize, IndexDetails, IndexGeneration, PrunedGeneration
+from ragrounds.tools.push_transfer import PushedIndex, push_collection, target_spec
+from ragrounds.tools.retriever import open_searcher
+from ragrounds.tools.vector_events import BUILT
+from ragrounds.tools.vector_files import import_vectors
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+if TYPE_CHECKING:  # both, and what of ours brings them, take long to import
     from aiohttp import web
     from mcp.server.fastmcp import FastMCP
-
-    from ragrounds.settings import Settings
-    from ragrounds.tools.build_report import BuildReport
-    from ragrounds.tools.collection import Manifest
-    from ragrounds.tools.collection_builder import Changes
-    from ragrounds.tools.corpora import BadLine
-    from ragrounds.tools.generations import Change
 
 
 class BuiltIndex(Struct, frozen=True, kw_only=True):
@@ -69,11 +87,6 @@ class VectorFiles(Struct, frozen=True):
         Raises:
             UserError: none or several were asked for; the files do not fit the corpus.
         """
-        from ragrounds.specs import parse
-        from ragrounds.tools.collection import open_named
-        from ragrounds.tools.vector_events import BUILT
-        from ragrounds.tools.vector_files import import_vectors
-
         if len(asked) != 1:
             raise UserError(
                 "--vectors needs the model that made them: one --retriever, such as 'medcpt[store=faiss]', which "
@@ -130,11 +143,6 @@ def build(
         UserError: a name, source, chunker or retriever that cannot be used; a line that cannot be read.
         StopRun: the disk is full.
     """
-    from ragrounds.tools.chunkers import complete
-    from ragrounds.tools.collection import folder_of
-    from ragrounds.tools.corpora import corpus_source, guess_family
-    from ragrounds.tools.index_changes import another, built_from, origin_of, own_chunker
-
     chosen = chosen_settings(settings, home)
     root, text = folder_of(name, chosen.home), guess_family(str(source))
     cut = own_chunker(root) if chunker is None else str(complete(chunker))
@@ -164,7 +172,6 @@ def add(
     """Add the documents of a source to an index, cut as its own are. Those whose ids it has replace the former ones,
     where they stand; the others come last.
 
-        from ragrounds.api import index
         index.add("cases", "reports/2026")
 
     Args:
@@ -175,10 +182,6 @@ def add(
         UserError: no such index; a source that cannot be used; a line that cannot be read.
         StopRun: the disk is full.
     """
-    from ragrounds.tools.collection import current_generation, read_manifest
-    from ragrounds.tools.corpora import corpus_source, guess_family
-    from ragrounds.tools.index_changes import added_from, origin_of
-
     chosen = chosen_settings(settings, home)
     root = _living(name, chosen.home)
     cut, text = read_manifest(current_generation(root)).chunker, guess_family(str(source))
@@ -202,7 +205,6 @@ def delete(
     """Delete documents from an index, by their ids. The files that they were read from stay, and a later build from
     them reads them again.
 
-        from ragrounds.api import index
         index.delete("cases", ["report-1.md"])
 
     Args:
@@ -214,8 +216,6 @@ def delete(
         UserError: no such index; an id that it does not have; nothing would be left.
         StopRun: the disk is full.
     """
-    from ragrounds.tools.index_changes import deleted
-
     chosen = chosen_settings(settings, home)
     root = _living(name, chosen.home)
     ids = texts(documents)
@@ -237,11 +237,6 @@ def _changed(
     files: VectorFiles | None = None,
 ) -> BuiltIndex:
     """Make the next generation of an index, with the retrievers that are asked for and those that it has."""
-    from ragrounds.errors import StopRun
-    from ragrounds.tools.corpora import UnreadableLine
-    from ragrounds.tools.generations import apply
-    from ragrounds.tools.retriever import open_searcher
-
     opened: dict[str, None] = {}
 
     def _open(specs: Sequence[str], corpus: str) -> None:
@@ -278,21 +273,6 @@ def _changed(
     )
 
 
-class PushedIndex(Struct, frozen=True, kw_only=True):
-    """What came of :func:`push`."""
-
-    spec: str
-    """The retriever that searches what was pushed."""
-    corpus: str
-    """The index with its version."""
-    passages: int
-    """Of the index."""
-    held: int
-    """Of the engine now: more than `passages` where it held others before."""
-    resumed: int
-    """Passages that an earlier push, which was interrupted, had brought there."""
-
-
 def push(
     name: str,
     to: str,
@@ -317,22 +297,14 @@ def push(
         UserError: an unknown index or engine; an engine that holds other fields or dimensions, or cannot be reached.
         StopRun: the disk is full.
     """
-    from ragrounds.tools.collection import open_named
-    from ragrounds.tools.push_transfer import push_collection, target_spec
-
     spec = target_spec(to, embed)
     collection = open_named(name, chosen_settings(settings, home).home)
     with counted(progress) as tell:
-        done = push_collection(collection, spec, tell)
-    return PushedIndex(
-        spec=done.spec, corpus=collection.corpus, passages=done.passages, held=done.held, resumed=done.resumed
-    )
+        return push_collection(collection, spec, tell)
 
 
 def list_indexes(*, home: str | Path | None = None, settings: Settings | None = None) -> list[IndexDetails]:
     """All indexes by name, half-built and damaged ones too."""
-    from ragrounds.tools.collection import collection_names, indexes
-
     place = chosen_settings(settings, home).home
     return [_described(indexes(place) / name) for name in collection_names(place)]
 
@@ -356,11 +328,6 @@ def remove(
     Raises:
         UserError: there is none of that name or number; somebody is building it; a run needs that generation.
     """
-    import shutil
-
-    from ragrounds.tools.collection_builder import exclusive_build
-    from ragrounds.tools.generations import remove_generation
-
     chosen = chosen_settings(settings, home)
     folder = _existing(name, chosen.home)
     if generation is not None:
@@ -396,9 +363,6 @@ def prune(
     Raises:
         UserError: an unknown name, or that of a damaged index; another process is building one of the indexes.
     """
-    from ragrounds.tools.collection import collection_names
-    from ragrounds.tools.generations import remove_generation
-
     chosen = chosen_settings(settings, home)
     needed = _searched_by(chosen)
     looked, asked = [], texts(names)
@@ -438,7 +402,6 @@ def open_server(
     Raises:
         UserError: an unknown corpus or retriever, or no token for an address that others can reach.
     """
-    from ragrounds.tools.retriever import open_searcher
     from ragrounds.tools.server import application, check_address
 
     check_address(host, token)  # what is wrong with the address is said before anything is built
@@ -484,7 +447,6 @@ def open_mcp_server(
     Raises:
         UserError: an unknown corpus or retriever, or the extra `mcp` is not installed.
     """
-    from ragrounds.tools.retriever import open_searcher
     from ragrounds.tools.server import mcp_server
 
     with counted(progress) as tell:
@@ -492,8 +454,6 @@ def open_mcp_server(
 
 
 def _existing(name: str, home: Path) -> Path:
-    from ragrounds.errors import unknown
-    from ragrounds.tools.collection import collection_names, indexes
 
     if name not in collection_names(home):
         raise unknown("index", name, collection_names(home), "ragrounds index ls")
@@ -523,16 +483,6 @@ def _searched_by(settings: Settings) -> dict[str, list[str]]:
 
 
 def _described(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
-    from ragrounds.tools.collection import (
-        current_generation,
-        current_number,
-        damage,
-        generation_folder,
-        is_used,
-        read_manifest,
-    )
-    from ragrounds.tools.collection_builder import read_report
-    from ragrounds.tools.generations import generations
 
     if wrong := damage(root):
         return IndexDetails(name=root.name, manifest=None, engines=(), bytes=_size(root), damage=wrong)

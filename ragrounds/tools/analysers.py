@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -223,7 +224,6 @@ class ChineseJieba:
             raise UserError(
                 "The analyser 'chinese-jieba' needs jieba: install ragrounds[chinese], or take 'chinese-bigram'."
             ) from None
-        import logging
 
         jieba.setLogLevel(logging.WARNING)
         self._cut: Callable[[str], Iterable[str]] = jieba.Tokenizer().cut_for_search

@@ -32,6 +32,8 @@ from ragrounds.records import Passage
 from ragrounds.specs import parse
 from ragrounds.text import fault
 from ragrounds.tools.build_report import BuildEntry, BuildReport, Outcome, storable
+from ragrounds.tools.documents import READINGS, is_document, kind_of, kinds, read_document
+from ragrounds.tools.documents.found import DocumentFault
 from ragrounds.tools.jsonlines import ENDINGS, read_lines
 
 FAMILIES = ("beir", "r2med", "medrag", "jsonl", "files")
@@ -139,7 +141,6 @@ def corpus_source(corpus: str) -> CorpusSource:
 
 
 def _reading(given: str) -> str:
-    from ragrounds.tools.documents import READINGS
 
     spec = parse(given)
     wanted = str(spec.parameters.get("reading", "full"))
@@ -154,7 +155,6 @@ def _reading(given: str) -> str:
 
 
 def _must_be_document(path: Path) -> None:
-    from ragrounds.tools.documents import is_document, kind_of, kinds
 
     if not is_document(path):
         raise UserError(f"Cannot read {str(path)!r}: {kind_of(path)} are not read; expected {', '.join(kinds())}.")
@@ -230,8 +230,6 @@ def _documents(
     origin: CorpusSource, root: Path, bad: list[BadLine] | None, report: BuildReport, start: int
 ) -> Iterator[tuple[Passage, tuple[int, int]]]:
     """One passage a file; the place after it is the number of the next file."""
-    from ragrounds.tools.documents import read_document
-    from ragrounds.tools.documents.found import DocumentFault
 
     for number, file in enumerate(origin.files[start:], start):
         name = str(file.relative_to(root)) if file != root else file.name
@@ -281,7 +279,6 @@ def _listed(folder: Path, family: str) -> tuple[tuple[Path, ...], list[BuildEntr
 
 def _documents_in(folder: Path) -> tuple[tuple[Path, ...], list[BuildEntry]]:
     """All documents below a folder. A link is followed where it leads to a file inside the folder, and nowhere else."""
-    from ragrounds.tools.documents import is_document, kind_of
 
     files: list[Path] = []
     found: list[BuildEntry] = []

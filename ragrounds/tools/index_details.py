@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from ragrounds.tools.build_report import BuildReport
-    from ragrounds.tools.collection import Manifest
+from ragrounds.tools.build_report import BuildReport
+from ragrounds.tools.collection import Manifest
+from ragrounds.tools.collection_builder import building_code
+from ragrounds.tools.documents import READINGS
 
 
 class IndexDetails(Struct, frozen=True, kw_only=True):
@@ -33,9 +34,6 @@ class IndexDetails(Struct, frozen=True, kw_only=True):
     @property
     def current(self) -> bool | None:
         """Whether the code of now would read and cut the documents as they were; ``None``: that is not known."""
-        from ragrounds.tools.collection_builder import building_code
-        from ragrounds.tools.documents import READINGS
-
         made = self.manifest
         if made is None or not made.code:
             return None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 import msgspec
+import zstandard
 
 from ragrounds.errors import UserError
 from ragrounds.text import fault
@@ -72,7 +73,6 @@ def _gzip(file: Path) -> BinaryIO:
 
 
 def _zstd(file: Path) -> BinaryIO:
-    import zstandard
 
     stream = zstandard.ZstdDecompressor().stream_reader(file.open("rb"), closefd=True, read_across_frames=True)
     return _Zstd(stream)
@@ -85,7 +85,6 @@ class _Zstd(io.BufferedReader):
         super().__init__(stream)  # type: ignore[arg-type]
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        import zstandard
 
         try:
             return super().readline(size)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -36,17 +36,19 @@ BATCH = 500
 """Passages that are sent at a time."""
 
 
-class PushedPassages(NamedTuple):
-    """What a push did."""
+class PushedIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a push."""
 
     spec: str
-    """Searches what was pushed."""
+    """The retriever that searches what was pushed."""
+    corpus: str
+    """The index with its version."""
     passages: int
     """Of the index."""
     held: int
-    """Of the engine, now."""
+    """Of the engine now: more than `passages` where it held others before."""
     resumed: int
-    """Passages that an earlier, interrupted push had brought there."""
+    """Passages that an earlier push, which was interrupted, had brought there."""
 
 
 class _Progress(msgspec.Struct, frozen=True):
@@ -86,7 +88,7 @@ def target_spec(text: str, embed: str = "") -> Spec:
     return spec.having(embed=embedder_value(embed)) if embed else spec
 
 
-def push_collection(collection: Collection, spec: Spec, progress: Progress | None = None) -> PushedPassages:
+def push_collection(collection: Collection, spec: Spec, progress: Progress | None = None) -> PushedIndex:
     """Bring every passage to the engine that a spec names, with its vector where the spec names an embedding model.
 
     Vectors are made once and kept with the index, as the retriever ``dense`` keeps them.
@@ -123,7 +125,7 @@ def push_collection(collection: Collection, spec: Spec, progress: Progress | Non
     finally:
         target.close()
     path.unlink(missing_ok=True)
-    return PushedPassages(searched, total, held, resumed)
+    return PushedIndex(spec=searched, corpus=collection.corpus, passages=total, held=held, resumed=resumed)
 
 
 class _Sender:

@@ -13,6 +13,7 @@ At every build the recall against ``flat`` is measured on a sample and kept in `
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -301,8 +302,6 @@ def build_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissF
     beside = path.with_name(path.name + ".part")
     faiss.write_index(index, str(beside))
     with beside.open("r+b") as file:
-        import os
-
         os.fsync(file.fileno())
     beside.replace(path)
 

@@ -16,19 +16,15 @@ fetch are errors.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from html.entities import html5
+from xml.etree.ElementTree import Element, TreeBuilder  # in C: looking through them does not recurse
 
 from msgspec import Struct
 
-from ragrounds.tools.documents.blocks import Block, Blocks, paragraph
+from ragrounds.tools.documents.blocks import Block, Blocks, Opened, paragraph
 from ragrounds.tools.documents.encodings import decode
 from ragrounds.tools.documents.found import DocumentFault, Remark
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from xml.etree.ElementTree import Element
-
-    from ragrounds.tools.documents.blocks import Opened
 
 
 class JatsArticle(Struct, frozen=True, kw_only=True):
@@ -89,8 +85,6 @@ _PROLOGUE = re.compile(r"\A\s*<\?xml[^>]{0,300}\?>")
 
 def _parsed(data: bytes) -> tuple[Element, tuple[Remark, ...]]:
     """The root. Names such as ``&nbsp;``, which a DTD would say, are those of HTML."""
-    from html.entities import html5
-    from xml.etree.ElementTree import TreeBuilder  # elements in C: looking through them does not recurse
 
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser, ParseError

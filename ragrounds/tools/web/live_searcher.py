@@ -16,6 +16,7 @@ from ragrounds.contracts import SearchNote
 from ragrounds.errors import GaveUp
 from ragrounds.records import Passage
 from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES
+from ragrounds.tools.web.provider_budget import SearchFailed, SearchRefused
 
 _SHOWN = 200
 """Characters of a query in a message."""
@@ -59,7 +60,6 @@ class LiveSearcher(ABC):
             GaveUp: the provider gives no answer, also when asked again.
             StopRun: every further search would end alike.
         """
-        from ragrounds.tools.web.provider_budget import SearchFailed, SearchRefused
 
         if not query.strip():
             return []

@@ -10,6 +10,7 @@ A page's text is its article without menus and scripts, or the part of it around
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import io
 import ipaddress
 import re
@@ -226,7 +227,6 @@ def need_web() -> None:
     Raises:
         UserError: they are not.
     """
-    import importlib.util
 
     if importlib.util.find_spec("trafilatura") is None:
         raise UserError("Reading web pages needs trafilatura: install ragrounds[web].")
