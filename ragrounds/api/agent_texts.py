@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ragrounds.agents.agent import open_agent, read_card, with_retriever
+from ragrounds.agents.systems import asks_our_models, is_foreign
+from ragrounds.agents.systems.place import HERE, give
+from ragrounds.agents.systems.settings import read_table, with_model, with_tables
 from ragrounds.api.aliases import split_alias
+from ragrounds.api.run_request import Execution, RunRequest
 from ragrounds.errors import UserError
 from ragrounds.specs import parse
-
-if TYPE_CHECKING:
-    from ragrounds.api.run_request import Execution, RunRequest
 
 _OF_MODELS = ("model", "base_url", "alias", "temperature", "top_p", "max_answer_tokens")
 """What is set for the models of agents: it has no effect on a system that brings its own."""
@@ -38,8 +39,6 @@ def agent_texts(given: object) -> list[tuple[str, str | None]]:
     objects = [one for one in each if not isinstance(one, str)]
     places: list[str] = []
     if objects:
-        from ragrounds.agents.systems.place import give
-
         places = give(objects)
     pairs = [split_alias(one) if isinstance(one, str) else (places.pop(0), None) for one in each]
     return [(text, names[number] if names else alias) for number, (text, alias) in enumerate(pairs)]
@@ -48,9 +47,6 @@ def agent_texts(given: object) -> list[tuple[str, str | None]]:
 def asks_ours(agent: str) -> bool:
     """Whether an agent asks the models that ragrounds is given: every one that ships does, and a system of one's own
     that takes its context."""
-    from ragrounds.agents.agent import open_agent
-    from ragrounds.agents.systems import asks_our_models
-
     return asks_our_models(open_agent(agent).card)
 
 
@@ -78,11 +74,6 @@ def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str
         if request.config or request.context:
             raise _for_nobody("--config" if request.config else "--context", request.agents or ("direct",))
         return request
-    from ragrounds.agents.agent import open_agent, read_card
-    from ragrounds.agents.systems import asks_our_models, is_foreign
-    from ragrounds.agents.systems.place import HERE
-    from ragrounds.agents.systems.settings import read_table, with_model, with_tables
-
     config, context = read_table(request.config, "--config"), read_table(request.context, "--context")
     cards = {text: read_card(parse(text).name) for text in request.agents}
     foreign = [text for text, card in cards.items() if is_foreign(card)]
@@ -136,8 +127,6 @@ def searching_with(retriever: str, agents: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UserError: none of them does.
     """
-    from ragrounds.agents.agent import with_retriever
-
     made = tuple(with_retriever(agent, retriever) for agent in agents)
     if made == tuple(agents):
         raise UserError(

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from ragrounds.agents.agent import Card
-    from ragrounds.agents.profile import Profile, Setting
-    from ragrounds.agents.profiles import PublishedRun
-    from ragrounds.specs import Value
+from ragrounds.agents.agent import (
+    AGENTS,
+    Card,
+    code_named,
+    graph_name,
+    installed_agents,
+    names,
+    open_agent,
+    profile_of,
+    read_card,
+)
+from ragrounds.agents.profile import Profile, Setting, read_profile
+from ragrounds.agents.profiles import PublishedRun, all_profiles
+from ragrounds.agents.systems import drawable, place
+from ragrounds.agents.trust import trust
+from ragrounds.errors import UserError
+from ragrounds.evals.judges.methods import asked_form
+from ragrounds.graphs import catalogue
+from ragrounds.plugins import guarded
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.specs import Value
 
 
 class AgentDetails(Struct, frozen=True, kw_only=True):
@@ -44,15 +59,11 @@ class GraphDetails(Struct, frozen=True, kw_only=True):
 
 def list_agents() -> dict[str, Card]:
     """The agents by name, with what their files say: those that ship, then those of installed packages."""
-    from ragrounds.agents.agent import installed_agents, names, read_card
-
     return {**{name: read_card(name) for name in names()}, **installed_agents()}
 
 
 def agent_package(name: str) -> str:
     """The package, with its version, that adds an agent; empty: it ships, or is a file of the user's."""
-    from ragrounds.agents.agent import AGENTS
-
     return AGENTS.origin(name)
 
 
@@ -67,7 +78,6 @@ def describe_agent(agent: str, *, profile: str | None = None, model: str | None 
     Raises:
         UserError: an unknown agent, parameter or profile; names the nearest.
     """
-    from ragrounds.agents.agent import open_agent, profile_of
     from ragrounds.agents.profiles import published, settled, sources
 
     found, named = open_agent(settled(agent, profile, model)), profile_of(agent)
@@ -84,8 +94,6 @@ def describe_agent(agent: str, *, profile: str | None = None, model: str | None 
 
 def list_profiles() -> list[Profile]:
     """The papers' profiles, by name: what each sets, with its sources."""
-    from ragrounds.agents.profiles import all_profiles
-
     return all_profiles()
 
 
@@ -95,8 +103,6 @@ def describe_profile(name: str) -> Profile:
     Raises:
         UserError: there is none of that name; names the nearest.
     """
-    from ragrounds.agents.profile import read_profile
-
     return read_profile(name)
 
 
@@ -109,10 +115,6 @@ def trust_agent(file: str) -> list[str]:
     Raises:
         UserError: no such file, or not an agent's; or the yes cannot be written down.
     """
-    from ragrounds.agents.agent import code_named, read_card
-    from ragrounds.agents.trust import trust
-    from ragrounds.errors import UserError
-
     if not file.endswith(".toml"):
         raise UserError(f"{file!r} is no agent's file: expected PATH.toml.")
     code = code_named(read_card(file))
@@ -123,8 +125,6 @@ def trust_agent(file: str) -> list[str]:
 
 def list_graphs() -> dict[str, str]:
     """The built-in graphs by name, each with the first line of what its file says."""
-    from ragrounds.graphs import catalogue
-
     return {name: catalogue.about(name).partition("\n")[0] for name in catalogue.names()}
 
 
@@ -134,10 +134,7 @@ def describe_graph(name: str) -> GraphDetails:
     Raises:
         UserError: there is none of that name, or it cannot be built.
     """
-    from ragrounds.agents.agent import graph_name
-    from ragrounds.agents.systems import drawable, place
     from ragrounds.graphs import catalogue, diagram
-    from ragrounds.plugins import guarded
 
     found = graph_name(name)
     if place.is_place(found):
@@ -150,8 +147,6 @@ def describe_graph(name: str) -> GraphDetails:
 
 def list_prompts() -> list[str]:
     """The names of the prompts."""
-    from ragrounds.prompts.loader import PromptFolder
-
     return PromptFolder().names()
 
 
@@ -161,13 +156,9 @@ def prompt_text(name: str, language: str = "en") -> str:
     Raises:
         UserError: there is no such prompt; names the nearest.
     """
-    from ragrounds.prompts.loader import PromptFolder
-
     return PromptFolder().source(name, language)
 
 
 def prompt_form(name: str) -> str:
     """What stands in place of ``$form`` in a judge's prompt: the verdict that is asked for; empty: it has none."""
-    from ragrounds.evals.judges.methods import asked_form
-
     return asked_form(name)

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.errors import UserError, nearest
-
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.plan import PlannedRun
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Run
+from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.store.run_names import LONGEST_NAME, keep_names, kept_names, one_name
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
 
 _AS = re.compile(r"""\s+as\s+(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^"\[\]]+?))\s*$""", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -64,8 +63,6 @@ def _divided(text: str) -> tuple[str, str, str]:
 
 
 def _checked(name: str) -> str:
-    from ragrounds.evals.store.run_names import LONGEST_NAME, one_name
-
     if len(" ".join(name.split())) > LONGEST_NAME:
         raise UserError(f"The name {name[:40]!r}… has {len(name):,} characters; at most {LONGEST_NAME} are shown.")
     return one_name(name)
@@ -103,8 +100,6 @@ def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None 
     Raises:
         UserError: something that names none or several of the runs; one name for two of them.
     """
-    from ragrounds.evals.store.run_names import kept_names
-
     kept, wanted = kept_names(store.engine), dict[str, str]()
     for reference, name in (given or {}).items():
         run = _meant(reference, runs)
@@ -127,8 +122,6 @@ def _meant(reference: str, runs: Sequence[Run]) -> Run:
     Raises:
         UserError: none, or several.
     """
-    from ragrounds.agents.spellings import runs_of_agent
-
     unique = {run.id: run for run in runs}.values()
     for matches in (
         [run for run in unique if run.id == reference],
@@ -154,8 +147,6 @@ def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], given: 
         given: for each the name that it was given now; empty: it is to have none; ``None``: none was given. None at
             all: no agent was named.
     """
-    from ragrounds.evals.store.run_names import keep_names
-
     names = {}
     for planned, own in zip(planned_runs, given or [None] * len(planned_runs), strict=True):
         name = _of_card(planned) if own is None else own

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from ragrounds.evals.analyses.analysis import Analysis, AnalysisRecord
+from ragrounds.evals.analyses.analysis import ANALYSES, Analysis, AnalysisRecord, analyses, find_analysis
 
 
 class AnalysisDetails(Struct, frozen=True, kw_only=True):
@@ -24,8 +21,6 @@ class AnalysisDetails(Struct, frozen=True, kw_only=True):
 
 def list_analyses() -> list[AnalysisDetails]:
     """The analyses by name, those of installed packages too."""
-    from ragrounds.evals.analyses.analysis import analyses
-
     return [_details(one) for one in analyses().values()]
 
 
@@ -35,12 +30,8 @@ def describe_analysis(name: str) -> AnalysisDetails:
     Raises:
         UserError: there is none; names the nearest.
     """
-    from ragrounds.evals.analyses.analysis import find_analysis
-
     return _details(find_analysis(name))
 
 
 def _details(one: Analysis[AnalysisRecord]) -> AnalysisDetails:
-    from ragrounds.evals.analyses.analysis import ANALYSES
-
     return AnalysisDetails(name=one.name, summary=one.summary, needs=one.needs, package=ANALYSES.origin(one.name))

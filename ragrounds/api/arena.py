@@ -8,13 +8,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import fields, replace
+from rich.console import Console
+from rich.text import Text
 
 from ragrounds.api.aliases import names_of
+from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import MATCHES, RATINGS, Frame, Part, Row
+from ragrounds.api.progress import NotebookCell
 from ragrounds.api.results import Result, agents_text
 from ragrounds.api.servers import ServerChanged, open_judges
 from ragrounds.api.workspace import (
@@ -29,21 +33,26 @@ from ragrounds.api.workspace import (
     texts,
     user_settings,
 )
+from ragrounds.contracts import Model
 from ragrounds.errors import UserError, unknown
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.contracts import Model
-    from ragrounds.evals.arena.lineup import Lineup
-    from ragrounds.evals.arena.play import FinishedMatch, PlayEstimate
-    from ragrounds.evals.arena.report import ArenaReport, AxisReport
-    from ragrounds.evals.arena.verdicts import Ballot
-    from ragrounds.evals.store.arenas import Arena, ArenaStore
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Run
-    from ragrounds.settings import Settings
-    from ragrounds.ui.plot import PictureMaker
+from ragrounds.evals.arena.lineup import REFERENCE, Lineup, gather_lineup, load_axes, renamed
+from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, estimate_play
+from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
+from ragrounds.evals.arena.schedules import open_schedule
+from ragrounds.evals.arena.verdicts import Ballot, ballots, combine_judgements, read_votes
+from ragrounds.evals.engine.circuit_breaker import failure_limit
+from ragrounds.evals.judges.pairs import PROMPT, pairs_code
+from ragrounds.evals.store.arenas import Arena, ArenaStore
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Run
+from ragrounds.settings import Settings
+from ragrounds.ui.arena_tables import print_report
+from ragrounds.ui.notebook import in_notebook
+from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.progress.arena import ArenaCounts, LiveArena
+from ragrounds.ui.result_pictures import rating_forest
 
 Live = Callable[["Arena"], AbstractContextManager[Callable[["FinishedMatch"], None]]]
 """Opened when an arena begins to play: what it gives is told of every match that ends."""
@@ -100,8 +109,6 @@ class ArenaStand(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print each axis, the judges, what it cost, what to know."""
-        from ragrounds.ui.arena_tables import print_report
-
         print_report(self.report, console)
 
     def brief(self) -> str:
@@ -110,9 +117,6 @@ class ArenaStand(Result, frozen=True, kw_only=True):
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The ratings on each axis, by its name."""
-        from ragrounds.ui.plot import PictureMaker
-        from ragrounds.ui.result_pictures import rating_forest
-
         return {
             axis.axis: PictureMaker(partial(rating_forest, self.report, axis), f"ratings are withheld: {axis.withheld}")
             for axis in self.report.axes
@@ -128,8 +132,6 @@ class ArenaStand(Result, frozen=True, kw_only=True):
         if frame is RATINGS:
             yield (list(_rating_rows(self.report, axis)) for axis in self.report.axes)
             return
-        from ragrounds.evals.store.arenas import ArenaStore
-
         with open_store(self.settings) as store:
             kept = ArenaStore(store)
             yield iter([list(_match_rows(kept, self.report.arena))])
@@ -256,16 +258,6 @@ def _request(given: Mapping[str, Any]) -> ArenaRequest:
 
 
 def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings: Settings) -> PlayedArena:
-    from ragrounds.api.event_loop import finish
-    from ragrounds.evals.arena.lineup import renamed
-    from ragrounds.evals.arena.play import ArenaPlayer
-    from ragrounds.evals.arena.report import arena_report
-    from ragrounds.evals.arena.schedules import open_schedule
-    from ragrounds.evals.engine.circuit_breaker import failure_limit
-    from ragrounds.evals.store.arenas import ArenaStore
-    from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.prompts.loader import PromptFolder
-
     failing = failure_limit(given["fail_after"])
     with opened_runs(request.runs, settings) as (store, runs):
         arena, lineup, judges = _arena(
@@ -309,12 +301,6 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
 @contextmanager
 def _shown(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
     """A table that is drawn anew, in a notebook's cell or on the terminal; elsewhere nothing is shown."""
-    from rich.text import Text
-
-    from ragrounds.api.progress import NotebookCell
-    from ragrounds.ui.notebook import in_notebook
-    from ragrounds.ui.progress.arena import ArenaCounts, LiveArena
-
     if not in_notebook():
         if sys.stderr is None or not sys.stderr.isatty():
             yield lambda finished: None
@@ -348,8 +334,6 @@ def estimate(
     Raises:
         UserError: as :func:`arena`.
     """
-    from ragrounds.evals.arena.play import estimate_play
-
     chosen = settings or user_settings()
     defaults = {field.name: field.default for field in fields(ArenaRequest)}
     request = _request({**defaults, **rules, "runs": runs, "judges": judges})
@@ -361,11 +345,6 @@ def estimate(
 def _arena(
     store: Store, request: ArenaRequest, settings: Settings, journal: JournalMode
 ) -> tuple[Arena, Lineup, list[Model]]:
-    from ragrounds.evals.arena.lineup import gather_lineup, load_axes
-    from ragrounds.evals.judges.pairs import PROMPT, pairs_code
-    from ragrounds.evals.store.arenas import Arena
-    from ragrounds.prompts.loader import PromptFolder
-
     lineup = gather_lineup(store, request.runs, reference=request.reference, epoch=request.epoch, part=request.part)
     judges = open_judges(
         store,
@@ -416,9 +395,6 @@ def stored_arena(reference: str = "", settings: Settings | None = None) -> Itera
     Raises:
         UserError: no such arena, or its runs have other answers now than when it was played.
     """
-    from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
-    from ragrounds.evals.store.arenas import ArenaStore
-
     with open_store(settings or user_settings()) as store:
         kept = ArenaStore(store)
         arena = kept.arena(reference)
@@ -445,8 +421,6 @@ class Voting(Struct, frozen=True, kw_only=True):
 
     def ballots(self) -> Iterator[Ballot]:
         """Pairs that judges have judged and this voter has not seen, in random order, without names."""
-        from ragrounds.evals.arena.verdicts import ballots, combine_judgements
-
         number = self.kept.add(self.arena)
         played = combine_judgements(self.arena, self.kept.judgements(number))
         yield from ballots(self.arena, self.lineup, played, self.kept.votes(number), self.voter)
@@ -503,8 +477,6 @@ def show_arena(
     Raises:
         UserError: as :func:`stored_arena`.
     """
-    from ragrounds.evals.arena.report import arena_report
-
     chosen = settings or user_settings()
     with stored_arena(reference, chosen) as found:
         called = names_of(found.store, found.runs, names)
@@ -514,8 +486,6 @@ def show_arena(
 
 def list_arenas(settings: Settings | None = None) -> list[Arena]:
     """The arenas of the store."""
-    from ragrounds.evals.store.arenas import ArenaStore
-
     with open_store(settings or user_settings()) as store:
         return ArenaStore(store).arenas()
 
@@ -526,8 +496,6 @@ def remove_arena(reference: str, settings: Settings | None = None) -> Arena:
     Raises:
         UserError: no such arena, or several.
     """
-    from ragrounds.evals.store.arenas import ArenaStore
-
     with open_store(settings or user_settings()) as store:
         kept = ArenaStore(store)
         arena = kept.arena(reference)
@@ -541,8 +509,6 @@ def add_votes(file: Path, reference: str = "", settings: Settings | None = None)
     Raises:
         UserError: as :func:`stored_arena`, or a file that cannot be read.
     """
-    from ragrounds.evals.arena.verdicts import read_votes
-
     with stored_arena(reference, settings) as found:
         votes = read_votes(file, found.arena, found.lineup)
         found.kept.add_votes(found.kept.add(found.arena), votes)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Console
 
 from ragrounds.api.frames import QUESTIONS, Frame, Part, question_metadata
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import chosen_settings
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.benchmarks import Benchmark
-    from ragrounds.records import Gold, Question
-    from ragrounds.settings import Settings
+from ragrounds.evals.benchmarks import Benchmark, load, select
+from ragrounds.records import Gold, Question
+from ragrounds.settings import Settings
+from ragrounds.ui.tables import Column, TextTable, print_table
+from ragrounds.ui.text import safe
 
 
 class LoadedBenchmark(Result, frozen=True, kw_only=True):
@@ -44,9 +44,6 @@ class LoadedBenchmark(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print how many questions each of its datasets has."""
-        from ragrounds.ui.tables import Column, TextTable, print_table
-        from ragrounds.ui.text import safe
-
         counts = self.benchmark.counts
         table = TextTable(
             key="benchmark",
@@ -67,8 +64,6 @@ class LoadedBenchmark(Result, frozen=True, kw_only=True):
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
         """A row for each question."""
-        import msgspec
-
         yield iter(
             [
                 [
@@ -112,8 +107,6 @@ def benchmark(
     Raises:
         UserError: an unknown benchmark, or files that cannot be read.
     """
-    from ragrounds.evals.benchmarks import load, select
-
     chosen = chosen_settings(settings, home)
     loaded = load(name, chosen.home)
     return LoadedBenchmark(benchmark=select(loaded, limit=limit, seed=seed, per_dataset=per_dataset))

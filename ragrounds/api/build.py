@@ -17,15 +17,21 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener
 from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
 from ragrounds.api.workspace import JournalMode, chosen_settings, closing, open_store, user_prices
+from ragrounds.build.items import ItemSet
+from ragrounds.contracts import Searcher
+from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
+from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.leases import Lease
+from ragrounds.settings import Settings
+from ragrounds.specs import Value
+from ragrounds.ui.text import number_of, safe
 
 if TYPE_CHECKING:
     from ragrounds.build.card import BuiltCard
     from ragrounds.build.files import Finish
-    from ragrounds.build.items import ItemSet
     from ragrounds.build.pipeline import Pipeline
-    from ragrounds.contracts import Searcher
-    from ragrounds.settings import Settings
-    from ragrounds.specs import Value
 
 
 class BuildExecution(Struct, frozen=True, kw_only=True):
@@ -130,12 +136,6 @@ def build(
     from ragrounds.build.card import BuiltCard, count, provenance
     from ragrounds.build.files import FILE, LABEL_FILES, check_folder, not_listed, write_built
     from ragrounds.build.pipeline import plan_build, results, run_build
-    from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
-    from ragrounds.evals.engine.progress import ReplayProgress
-    from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.evals.store.leases import Lease
-    from ragrounds.ui.text import number_of, safe
 
     chosen, heard, out = chosen_settings(settings, home), listener or RunListener(), execution.out
     breaker = CircuitBreaker(failure_limit(execution.fail_after))

@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
+
+from rich.console import Console
 
 from ragrounds.api.aliases import names_of, with_agents
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.frames import LEDGER, Frame, Part, Row
+from ragrounds.api.priced_today import priced_models
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
     Progress,
@@ -26,22 +29,31 @@ from ragrounds.api.workspace import (
     user_prices,
 )
 from ragrounds.errors import UserError
+from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
+from ragrounds.evals.compare.assertions import ClaimVerdict, check_claims
+from ragrounds.evals.compare.claim_questions import ConditionAgainst, questions_against
+from ragrounds.evals.compare.claims import Decision, all_hold
+from ragrounds.evals.compare.comparison import compare as compare_runs
+from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
+from ragrounds.evals.compare.pairs import PairChoice
+from ragrounds.evals.judges.labels import people_labels
+from ragrounds.evals.scorers import scorer_name
+from ragrounds.evals.store.ledger import Ledger, LedgerKey, LedgerLine, Unfinished
+from ragrounds.evals.store.ledger import ledger as ledger_of
+from ragrounds.evals.store.repricing import PriceBook, RepricedModel
+from ragrounds.evals.store.repricing import reprice as apply_prices
+from ragrounds.records import Run
+from ragrounds.settings import Settings
+from ragrounds.tools.collection import collection_sizes
+from ragrounds.ui.analysis_tables import print_analysis, with_names
 from ragrounds.ui.columns import Column
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.analyses.analysis import AnalysisResult
-    from ragrounds.evals.compare.assertions import ClaimVerdict
-    from ragrounds.evals.compare.claim_questions import ConditionAgainst
-    from ragrounds.evals.compare.claims import Decision
-    from ragrounds.evals.compare.frontier import CostMeasure
-    from ragrounds.evals.compare.pairs import PairChoice
-    from ragrounds.evals.store.ledger import Ledger, LedgerKey, LedgerLine, Unfinished
-    from ragrounds.evals.store.repricing import RepricedModel
-    from ragrounds.records import Run
-    from ragrounds.settings import Settings
-    from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.comparison_tables import print_comparison
+from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.report.page import report_page
+from ragrounds.ui.run_tables import ledger_table
+from ragrounds.ui.tables import print_table
+from ragrounds.ui.text import dollars, number_of
 
 _COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
 
@@ -62,14 +74,10 @@ class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     @property
     def decision(self) -> Decision:
         """Whether all claims hold: ``fails`` where one fails, ``cannot tell`` where one cannot be told."""
-        from ragrounds.evals.compare.claims import all_hold
-
         return all_hold([claim.decision for claim in self.claims])
 
     def draw(self, console: Console) -> None:
         """Print the tables, and cost against accuracy."""
-        from ragrounds.ui.comparison_tables import print_comparison
-
         print_comparison(self.comparison, self.scorers, console, frontier=True)
 
 
@@ -88,9 +96,6 @@ class LedgerView(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print a line for each part, and their sum."""
-        from ragrounds.ui.run_tables import ledger_table
-        from ragrounds.ui.tables import print_table
-
         if not self.ledger.total.calls:
             console.print(f"No calls yet in {self.place}.", markup=False)
             return
@@ -98,8 +103,6 @@ class LedgerView(Result, frozen=True, kw_only=True):
 
     def brief(self) -> str:
         """Calls and dollars."""
-        from ragrounds.ui.text import dollars, number_of
-
         total = self.ledger.total
         paid, uncached = dollars(total.cost_paid), dollars(total.cost_uncached)
         return f"{number_of(total.calls, 'call')}, {paid} paid, {uncached} uncached"
@@ -129,14 +132,10 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
     @property
     def shown(self) -> AnalysisResult:
         """The result as it is drawn: with the systems' names."""
-        from ragrounds.ui.analysis_tables import with_names
-
         return with_names(self.result, self.names)
 
     def draw(self, console: Console) -> None:
         """Print the table, its note, and the picture."""
-        from ragrounds.ui.analysis_tables import print_analysis
-
         print_analysis(self.shown, console)
 
     def brief(self) -> str:
@@ -145,14 +144,10 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The picture of the analysis."""
-        from ragrounds.ui.plot import PictureMaker
-
         return {self.result.name: PictureMaker(lambda: self.shown.picture)}
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The table, with the columns of this analysis; a figure is followed by the ends of its interval."""
-        from ragrounds.evals.compare.figures import Figure
-
         table, columns = self.result.table, list[Column]()
         for place, name in enumerate(table.columns):
             cells = [row[place] for row in table.rows]
@@ -165,8 +160,6 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
         """The rows of the table."""
-        from ragrounds.evals.compare.figures import Figure
-
         rows: Part = []
         for row in self.result.table.rows:
             named: dict[str, object] = {}
@@ -222,10 +215,6 @@ def compare(
     Raises:
         UserError: an unknown run, scorer, cost or claim; runs that cannot be compared; more pairs than are tested.
     """
-    from ragrounds.evals.compare.assertions import check_claims
-    from ragrounds.evals.compare.claim_questions import questions_against
-    from ragrounds.evals.compare.comparison import compare as compare_runs
-
     measure, wanted, chosen = frontier_measure(cost), texts(scorers), chosen_settings(settings, home)
     with opened_runs(_some(runs, baseline), chosen) as (store, found):
         found, pairs = _paired(found, baseline, top)
@@ -261,8 +250,6 @@ def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
 
 def _paired(runs: Sequence[Run], baseline: str | None, top: int | None) -> tuple[list[Run], PairChoice]:
     """The runs, with the baseline (the last of these) once, and which of them are set against which."""
-    from ragrounds.evals.compare.pairs import PairChoice
-
     if not baseline:
         return list(runs), PairChoice(top=top, ask=True)
     *others, base = runs
@@ -276,8 +263,6 @@ def frontier_measure(name: str) -> CostMeasure | None:
     Raises:
         UserError: an unknown one.
     """
-    from ragrounds.evals.compare.frontier import cost_measure
-
     return cost_measure(_COSTS.get(name, name))
 
 
@@ -306,11 +291,7 @@ def ledger(
         UserError: an unknown run or split; prices without `reprice`.
         StopRun: what is repriced cannot be written.
     """
-    from ragrounds.api.priced_today import priced_models
     from ragrounds.evals.store.ledger import LEDGER_KEYS, unfinished
-    from ragrounds.evals.store.ledger import ledger as ledger_of
-    from ragrounds.evals.store.repricing import PriceBook
-    from ragrounds.evals.store.repricing import reprice as apply_prices
 
     keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in texts(by)] or LEDGER_KEYS[1:]
     one_of("--reprice", reprice, ("", "unknown", "all"))
@@ -366,10 +347,6 @@ def analyse(
     Raises:
         UserError: an unknown analysis or run; runs that lack what it needs.
     """
-    from ragrounds.evals.analyses.analysis import AnalysisOptions, find_analysis
-    from ragrounds.evals.scorers import scorer_name
-    from ragrounds.tools.collection import collection_sizes
-
     analysis = find_analysis(name)  # an unknown one is said before the runs are looked for
     chosen = chosen_settings(settings, home)
     here = {**collection_sizes(chosen.home), **corpus}
@@ -422,9 +399,6 @@ def report(
         UserError: as :func:`compare`; a file that is there, or cannot be read or written.
     """
     from ragrounds.api.progress import counted
-    from ragrounds.evals.compare.comparison import compare as compare_runs
-    from ragrounds.evals.judges.labels import people_labels
-    from ragrounds.ui.report.page import report_page
 
     measure, wanted, path = frontier_measure(cost), texts(scorers), Path(out)
     human = people_labels(labels) if labels else None

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragrounds.api.workspace import chosen_settings
-
-if TYPE_CHECKING:
-    from ragrounds.evals.benchmarks import Benchmark, Card, VerifiedBenchmark
-    from ragrounds.evals.benchmarks.audit import Audit
-    from ragrounds.settings import Settings
+from ragrounds.evals.benchmarks import Benchmark, Card, VerifiedBenchmark, all_cards, known_card, load, register
+from ragrounds.evals.benchmarks import verify as verify_files
+from ragrounds.evals.benchmarks.audit import Audit
+from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
+from ragrounds.evals.benchmarks.family import FAMILIES, installed_cards
+from ragrounds.evals.benchmarks.registry import unregister
+from ragrounds.settings import Settings
+from ragrounds.tools.collection import open_named
+from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
 
 FileProgress = Callable[[str, int, int], None]
 """Is told a file's name, the bytes that are here, and the bytes it has."""
@@ -27,16 +30,11 @@ FileProgress = Callable[[str, int, int], None]
 
 def list_cards() -> list[Card]:
     """Every dataset's card, by name: those that ship, and those of installed packages."""
-    from ragrounds.evals.benchmarks import all_cards
-    from ragrounds.evals.benchmarks.family import installed_cards
-
     return sorted((*all_cards(), *installed_cards()), key=lambda card: card.name)
 
 
 def benchmark_package(name: str) -> str:
     """The package, with its version, that adds the family of a benchmark; empty: it ships."""
-    from ragrounds.evals.benchmarks.family import FAMILIES
-
     return FAMILIES.origin(name.partition("/")[0])
 
 
@@ -47,8 +45,6 @@ def describe(name: str, *, home: str | Path | None = None, settings: Settings | 
     Raises:
         UserError: there is none of that name; names the nearest.
     """
-    from ragrounds.evals.benchmarks import known_card
-
     return known_card(name, chosen_settings(settings, home).home)
 
 
@@ -62,8 +58,6 @@ def add(name: str, path: str | Path, *, home: str | Path | None = None, settings
     Raises:
         UserError: an unknown family, a broken file, or a home folder that cannot be written.
     """
-    from ragrounds.evals.benchmarks import register
-
     return register(name, Path(path), chosen_settings(settings, home).home)
 
 
@@ -99,8 +93,6 @@ def remove(name: str, *, home: str | Path | None = None, settings: Settings | No
     Raises:
         UserError: there is no copy of that name.
     """
-    from ragrounds.evals.benchmarks.registry import unregister
-
     return unregister(name, chosen_settings(settings, home).home)
 
 
@@ -110,8 +102,6 @@ def verify(reference: str, *, home: str | Path | None = None, settings: Settings
     Raises:
         UserError: there is no copy, or it is broken.
     """
-    from ragrounds.evals.benchmarks import verify as verify_files
-
     return verify_files(reference, chosen_settings(settings, home).home)
 
 
@@ -127,10 +117,6 @@ def audit(
     Raises:
         UserError: a benchmark or a corpus that is not there or cannot be read.
     """
-    from ragrounds.evals.benchmarks import load
-    from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
-    from ragrounds.tools.corpora import corpora_of
-
     folder = chosen_settings(settings, home).home
     found = load(reference, folder)
     documents = None
@@ -141,9 +127,6 @@ def audit(
 
 def _documents(corpus: str, home: Path) -> Iterator[tuple[str, str]]:
     """Document id and text of every passage of a source or an index."""
-    from ragrounds.tools.collection import open_named
-    from ragrounds.tools.corpora import corpus_source, is_source, passages
-
     if is_source(corpus):
         yield from ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
     else:

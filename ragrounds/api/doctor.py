@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from rich.console import Console
+from rich.text import Text
 
+from ragrounds.api.event_loop import finish
+from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import Progress, chosen_settings, open_store
 from ragrounds.errors import UserError, nearest
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.store.store import Store
-    from ragrounds.evals.store.verification import Finding
-    from ragrounds.models.providers import ServerCapabilities
-    from ragrounds.settings import Settings
+from ragrounds.evals.judges.rescoring import check_scores
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.verification import Finding, Findings, Verification
+from ragrounds.models.options import with_defaults
+from ragrounds.models.providers import ServerCapabilities, probe
+from ragrounds.plugins import declared, extension_points
+from ragrounds.settings import Settings, settings_file
+from ragrounds.tools.retriever import RETRIEVERS
+from ragrounds.ui.text import number_of, safe
+from ragrounds.version import __version__
 
 EXTRAS = {
     "chinese": "jieba",
@@ -160,10 +166,6 @@ class Diagnosis(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print all that was found, as the command does."""
-        from rich.text import Text
-
-        from ragrounds.ui.text import safe
-
         for line in self.lines():
             console.print(Text(safe(line)), soft_wrap=True)
 
@@ -193,8 +195,6 @@ def _engines(engines: tuple[SearchEngineClient, ...]) -> Iterator[str]:
 
 def search_engines() -> tuple[SearchEngineClient, ...]:
     """The search engines of others that have an adapter, by name."""
-    from ragrounds.tools.retriever import RETRIEVERS
-
     shipped = sorted(RETRIEVERS.shipped().values(), key=lambda one: one.name)
     return tuple(
         SearchEngineClient(retriever=one.name, missing=one.missing(), caution=one.caution)
@@ -251,15 +251,6 @@ def doctor(
         UserError: the model's text is wrong, or the store cannot be opened.
         StopRun: the server cannot be reached, refuses the key or does not know the model.
     """
-    import platform
-
-    from ragrounds.api.event_loop import finish
-    from ragrounds.models.options import with_defaults
-    from ragrounds.models.providers import probe
-    from ragrounds.settings import settings_file
-    from ragrounds.ui.text import number_of
-    from ragrounds.version import __version__
-
     chosen = chosen_settings(settings, home)
     if store and chosen.store is None and not chosen.home.is_dir():
         raise UserError(f"There is no store to look through: the folder {str(chosen.home)!r} is not there.")
@@ -285,10 +276,6 @@ def doctor(
 
 
 def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:
-    from ragrounds.api.progress import counted
-    from ragrounds.evals.judges.rescoring import check_scores
-    from ragrounds.evals.store.verification import Findings, Verification
-
     findings = Findings()
     with counted(progress) as tell:
         walk = Verification(store.engine, findings, tell)
@@ -305,8 +292,6 @@ def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:
 
 def additions() -> list[Addition]:
     """What installed packages add, by kind and name, with what is wrong with it. All of them are imported."""
-    from ragrounds.plugins import declared, extension_points
-
     points = extension_points()
     found = [(point.hook.noun, each) for point in points.values() for each in point.additions()]
     for each in declared("ragrounds."):

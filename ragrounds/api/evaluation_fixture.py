@@ -16,18 +16,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
 
+from ragrounds.api.compare import CompareResult, compare
+from ragrounds.api.journal import JournalFile, read_journal, write_journal
+from ragrounds.api.progress import TerminalListener
+from ragrounds.api.run import RunResult
 from ragrounds.api.workspace import RunsGiven, one_of
 from ragrounds.errors import Interrupted, UserError, nearest
-
-if TYPE_CHECKING:
-    from ragrounds.api.compare import CompareResult
-    from ragrounds.api.journal import JournalFile
-    from ragrounds.api.run import RunResult
-    from ragrounds.settings import Settings
+from ragrounds.settings import Settings
+from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
+from ragrounds.ui.comparison_tables import comparison_tables, print_comparison
+from ragrounds.ui.notebook import text_of
+from ragrounds.ui.tables import markdown
+from ragrounds.ui.text import number_of, one_line
 
 CannotTell = Literal["fail", "skip", "pass"]
 """What a claim makes of a test that nobody can decide on so few questions."""
@@ -117,7 +121,6 @@ class EvaluationFixture:
             KeyboardInterrupt: Ctrl-C; what was recorded until then is kept.
         """
         __tracebackhide__ = True
-        from ragrounds.api.progress import TerminalListener
         from ragrounds.api.run import run
 
         given = {name: value for name, value in (("benchmark", benchmark), ("agents", agents)) if value is not None}
@@ -167,8 +170,6 @@ class EvaluationFixture:
             RunFailed: a claim that cannot be read, or names another run.
         """
         __tracebackhide__ = True
-        from ragrounds.api.compare import compare
-
         chosen = self.result if runs is None else runs
         try:
             one_of("cannot_tell", cannot_tell, ("fail", "skip", "pass"))
@@ -200,7 +201,6 @@ class EvaluationFixture:
         Raises:
             UserError: the journal file cannot be written.
         """
-        from ragrounds.api.journal import write_journal
         from ragrounds.api.runs import runs
 
         with self._held:
@@ -225,12 +225,6 @@ class EvaluationFixture:
         """
         if not self._results:
             return {}
-        from ragrounds.api.compare import CompareResult
-        from ragrounds.ui.claim_text import claim_table
-        from ragrounds.ui.comparison_tables import comparison_tables
-        from ragrounds.ui.tables import markdown
-        from ragrounds.ui.text import number_of
-
         held = Counter(claim.decision for found in self._checked for claim in found.claims)
         told: dict[str, object] = {
             "made": sum(result.made for result in self._results),
@@ -257,8 +251,6 @@ class EvaluationFixture:
 
     def _open(self) -> None:
         """Let the store answer from the journal file, the first time that it is needed."""
-        from ragrounds.api.journal import read_journal
-
         if self._opened:
             return
         place = self.place
@@ -288,11 +280,6 @@ class EvaluationFixture:
 
 def failure_text(found: CompareResult) -> str:
     """Why a test fails: the claims, the questions that speak against them, the table."""
-    from ragrounds.ui.claim_text import against_lines, claim_lines
-    from ragrounds.ui.comparison_tables import print_comparison
-    from ragrounds.ui.notebook import text_of
-    from ragrounds.ui.text import number_of, one_line
-
     bad = [claim for claim in found.claims if claim.decision != "holds"]
     named = "; ".join(one_line(claim.claim, 200) for claim in bad)
     fails, of = sum(claim.decision == "fails" for claim in bad), number_of(len(found.claims), "claim")
@@ -318,8 +305,6 @@ def _unrecorded(result: RunResult) -> str:
 def _settings(place: PlaceOfTest) -> Settings:
     """The defaults of the settings, whatever the user's own are, with a store of the test's own. A test's code runs
     anyway: agents' files beside it may run theirs."""
-    from ragrounds.settings import Settings
-
     place.home.mkdir(parents=True, exist_ok=True)
     place.indexes.mkdir(parents=True, exist_ok=True)
     for name, target in (("indexes", place.indexes), ("prices.toml", place.prices)):

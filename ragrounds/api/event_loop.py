@@ -17,6 +17,8 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
+from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
+
 T = TypeVar("T")
 _LOOK = 0.2
 """Seconds after which a waiting thread looks for a signal again: on Windows, waiting itself hears none."""
@@ -109,8 +111,6 @@ class _Job(Generic[T]):
     """A coroutine for a loop in another thread."""
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        from ragrounds.evals.engine.interrupts import StopRequests, stop_requests
-
         self._work, self._requests = work, StopRequests()
         self._done = threading.Event()
         self._result: list[T] = []

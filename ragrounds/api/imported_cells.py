@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ragrounds.errors import UserError, nearest
-
-if TYPE_CHECKING:
-    from ragrounds.evals.store.store import Store
-    from ragrounds.evals.studies.study import Study
-    from ragrounds.records import Run
+from ragrounds.evals.benchmarks import load
+from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.studies.study import Study
+from ragrounds.records import Run
 
 Imported: TypeAlias = Mapping[str, str | Path] | Sequence[str]
 """Row → its recorded replies; or texts ``ROW=PATH``."""
@@ -56,9 +56,6 @@ def imported_run(store: Store, path: str | Path, benchmark: str, home: Path) -> 
     Raises:
         UserError: nothing there, a broken file, no reply to this benchmark, or replies of several systems.
     """
-    from ragrounds.evals.benchmarks import load
-    from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
-
     loaded = load(benchmark, home)
     wanted = {question.id.partition("/")[0] for question in loaded.questions}
     kept = [one for one in read_predictions(Path(path).expanduser()) if one.dataset in wanted]

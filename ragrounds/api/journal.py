@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ragrounds.api.workspace import RunsGiven, chosen_settings, made_beside, make_folder, open_store, opened_runs
-
-if TYPE_CHECKING:
-    from ragrounds.evals.store.journal_file import JournalText
-    from ragrounds.settings import Settings
+from ragrounds.evals.store.journal_file import JournalText, adopt_journal, read_journal_file, recorded_text
+from ragrounds.settings import Settings
 
 
 class JournalFile(Struct, frozen=True, kw_only=True):
@@ -47,8 +44,6 @@ def write_journal(
     Raises:
         UserError: an unknown run; a file that cannot be written or, with `keep`, read.
     """
-    from ragrounds.evals.store.journal_file import recorded_text
-
     file = Path(path)
     with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
         text = recorded_text(store, found, every)
@@ -58,8 +53,6 @@ def write_journal(
 
 
 def _read(path: Path) -> JournalText:
-    from ragrounds.evals.store.journal_file import read_journal_file
-
     return read_journal_file(path)[0]
 
 
@@ -86,8 +79,6 @@ def read_journal(path: str | Path, *, home: str | Path | None = None, settings: 
     Raises:
         UserError: not such a file, or one that is damaged; the store cannot be written.
     """
-    from ragrounds.evals.store.journal_file import adopt_journal, read_journal_file
-
     file = Path(path)
     text, arrived = read_journal_file(file)
     with open_store(chosen_settings(settings, home)) as store:

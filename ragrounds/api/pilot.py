@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from ragrounds.api.progress import RunListener
+from ragrounds.api.run_request import Execution
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.progress import RunListener
-    from ragrounds.api.run_request import Execution
-    from ragrounds.contracts import FinishedAttempt
-    from ragrounds.evals.engine.plan import PlannedRun
-    from ragrounds.evals.engine.progress import Projection
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Question
-    from ragrounds.settings import Settings
+from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.progress import Projection, costs_money, pilot_questions, projection
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Question
+from ragrounds.settings import Settings
+from ragrounds.ui.projection import dollars_span, duration_span
 
 
 class Pilot:
@@ -38,8 +36,6 @@ class Pilot:
         in_flight: int,
         listener: RunListener,
     ) -> None:
-        from ragrounds.evals.engine.progress import costs_money, pilot_questions
-
         self._store, self._planned_runs, self._all = store, planned_runs, questions
         self._in_flight, self._listener = in_flight, listener
         cost = costs_money(planned_runs)
@@ -72,8 +68,6 @@ class Pilot:
         Raises:
             UserError: it is, and the listener does not confirm.
         """
-        from ragrounds.ui.projection import dollars_span, duration_span
-
         found = self._projected()
         if found is None:
             return
@@ -91,8 +85,6 @@ class Pilot:
             )
 
     def _projected(self) -> Projection | None:
-        from ragrounds.evals.engine.progress import projection
-
         found = projection(self._store, self._planned_runs, self._all, self._in_flight)
         if found is not None:
             self._listener.projected(found)

@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragrounds.api.build import BuildExecution, PreparedBuild
+from ragrounds.api.run import RunListener
 from ragrounds.api.workspace import one_of
+from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
+from ragrounds.build.committee import Committee, open_committee
+from ragrounds.build.false_negative_estimate import read_bands
+from ragrounds.build.items import draw_items
 from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks import load
+from ragrounds.evals.judges.attempts import judges_itself
+from ragrounds.evals.retrieval.query_sets import query_set
+from ragrounds.settings import Settings
+from ragrounds.specs import parse
+from ragrounds.tools.retriever import open_searcher
+from ragrounds.ui.text import safe
 
 if TYPE_CHECKING:
-    from ragrounds.api.run import RunListener
-    from ragrounds.build.committee import Committee
     from ragrounds.build.judged_sets import Corpus
-    from ragrounds.settings import Settings
 
 
 class CaseQuestions(Struct, frozen=True, kw_only=True):
@@ -56,9 +65,6 @@ class CaseQuestions(Struct, frozen=True, kw_only=True):
         """
         from ragrounds.build.case_benchmark import CaseBenchmark, ExpertRating
         from ragrounds.build.case_questions import PIPELINE
-        from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
-        from ragrounds.evals.judges.attempts import judges_itself
-        from ragrounds.ui.text import safe
 
         found = open_reports(self.reports, self.table)
         filters = ReportFilters(
@@ -140,11 +146,9 @@ class RelevanceMining(Struct, frozen=True, kw_only=True):
         Raises:
             UserError: an unknown benchmark, corpus or retriever; a model or a retriever that is named twice.
         """
-        from ragrounds.build.items import draw_items
         from ragrounds.build.judged_sets import ExpertReview
         from ragrounds.build.mining_benchmark import MiningSettings, mining_product
         from ragrounds.build.relevance_mining import PIPELINE, GradeThresholds, question_items
-        from ragrounds.evals.benchmarks import load
 
         thresholds = GradeThresholds(positive=self.positive, negative=self.negative)
         panel = _distinct_models("--panel", self.panel)
@@ -222,7 +226,6 @@ class ConsensusLabels(Struct, frozen=True, kw_only=True):
         """
         from ragrounds.build.consensus_benchmark import ConsensusSettings, consensus_product
         from ragrounds.build.consensus_labels import PIPELINE, open_queries, query_items, read_synonyms
-        from ragrounds.build.items import draw_items
         from ragrounds.build.judged_sets import ExpertReview
         from ragrounds.build.relevance_labels import check_relevant
 
@@ -300,12 +303,9 @@ class FalseNegatives(Struct, frozen=True, kw_only=True):
             UserError: no such queries, unknown grades, bands that do not rise, or an unknown retriever.
         """
         from ragrounds.build.false_negative_benchmark import FalseNegativeBenchmark, check_documents
-        from ragrounds.build.false_negative_estimate import read_bands
         from ragrounds.build.false_negatives import PIPELINE, judged_query_items
         from ragrounds.build.judged_sets import ExpertReview
         from ragrounds.build.relevance_labels import check_relevant
-        from ragrounds.evals.retrieval.query_sets import query_set
-        from ragrounds.tools.retriever import open_searcher
 
         check_relevant(self.relevant)
         one_of("--language", self.language, ("en", "zh"))
@@ -342,7 +342,6 @@ def _open_corpus(
     corpus: str, retrievers: Sequence[str], settings: Settings, listener: RunListener
 ) -> tuple[Corpus, Committee]:
     """A corpus, and the committee of retrievers that searches it; none named: BM25."""
-    from ragrounds.build.committee import open_committee
     from ragrounds.build.judged_sets import Corpus
 
     searched = Corpus(corpus, settings.home, progress=listener.reading)
@@ -356,8 +355,6 @@ def _distinct_models(option: str, models: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UserError: one is named twice: it would agree with itself.
     """
-    from ragrounds.specs import parse
-
     texts = [str(parse(model)) for model in models]
     twice = next((text for text in texts if texts.count(text) > 1), None)
     if twice is not None:

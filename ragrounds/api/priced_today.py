@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ragrounds.api.workspace import chosen_settings, user_prices
+from ragrounds.evals.compare.comparison import RunTotals
+from ragrounds.evals.store.ledger import LedgerLine
+from ragrounds.settings import Settings
 from ragrounds.specs import parse
-
-if TYPE_CHECKING:
-    from ragrounds.evals.compare.comparison import RunTotals
-    from ragrounds.evals.store.ledger import LedgerLine
-    from ragrounds.settings import Settings
 
 
 def priced_runs(rows: Sequence[RunTotals], settings: Settings | None = None) -> tuple[str, ...]:

@@ -7,19 +7,24 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
 
 from ragrounds.api.workspace import Progress, unheard
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.contracts import FinishedAttempt
-    from ragrounds.evals.engine.progress import Projection, ReplayProgress
-    from ragrounds.records import Run
-    from ragrounds.ui.progress.displays import Display
-    from ragrounds.ui.progress.facts import ProgressGatherer
+from ragrounds.evals.engine.progress import Projection, ReplayProgress
+from ragrounds.records import Run
+from ragrounds.ui.console import counting
+from ragrounds.ui.notebook import html_of, in_notebook
+from ragrounds.ui.progress.displays import Display, open_progress
+from ragrounds.ui.progress.facts import ProgressGatherer
+from ragrounds.ui.progress.frame import table_parts
+from ragrounds.ui.progress.lines import progress_line
+from ragrounds.ui.projection import projection_text
+from ragrounds.ui.text import number_of
 
 _SAID = 40
 """Lines said before a screen covers them that it shows again."""
@@ -86,23 +91,17 @@ class TerminalListener(RunListener):
 
     def planned(self, run: Run, models: Sequence[str]) -> None:
         """Say the run's id, how many questions it has, and its models."""
-        from ragrounds.ui.text import number_of
-
         self._say(f"{run.id}: {number_of(run.count, 'question')} of {', '.join((run.benchmark, *models))}")
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """The display that was asked for; by default by the terminal. A pilot does not open the trace viewer."""
-        from ragrounds.ui.progress.displays import open_progress
-
         display = "plain" if pilot and self._display == "viewer" else self._display
         with open_progress(display, progress, said=list(self._said)) as shown:
             yield shown.observe
 
     def projected(self, projection: Projection) -> None:
         """Say it."""
-        from ragrounds.ui.projection import projection_text
-
         self.message(projection_text(projection))
 
 
@@ -128,8 +127,6 @@ class NotebookListener(RunListener):
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
         """Count and show."""
-        from ragrounds.ui.progress.facts import ProgressGatherer
-
         progress.begin()
         self._facts = ProgressGatherer(progress)
 
@@ -146,16 +143,9 @@ class NotebookListener(RunListener):
 
     def projected(self, projection: Projection) -> None:
         """Show it below the table."""
-        from ragrounds.ui.projection import projection_text
-
         self.message(projection_text(projection))
 
     def _show(self, at_once: bool = False) -> None:
-        from rich.text import Text
-
-        from ragrounds.ui.progress.frame import table_parts
-        from ragrounds.ui.progress.lines import progress_line
-
         facts = self._facts.gather(last=at_once) if self._facts is not None else None
         said = [Text(line) for line in self._said[-10:]]
         line = progress_line(facts) if facts is not None else ""
@@ -173,8 +163,6 @@ class NotebookCell:
     def show(self, parts: Sequence[Any], plain: str, at_once: bool = False) -> None:
         """Draw, unless the last picture is too young: as HTML, and as plain text for whoever shows no HTML."""
         from IPython.display import display
-
-        from ragrounds.ui.notebook import html_of
 
         if not at_once and time.monotonic() - self._last < _EVERY:
             return
@@ -199,8 +187,6 @@ def run_listener(listener: RunListener | None, progress: bool | None) -> RunList
     Raises:
         UserError: the listener is none.
     """
-    from ragrounds.ui.notebook import in_notebook
-
     if listener is not None:
         if not isinstance(listener, RunListener):
             raise UserError(f"{listener!r} is no listener: expected an object of a subclass of rr.RunListener.")
@@ -216,8 +202,6 @@ def run_listener(listener: RunListener | None, progress: bool | None) -> RunList
 def counted(progress: Progress | bool | None) -> Iterator[Progress]:
     """Who is told what is being done and how many are done: the function that was given, or by default a counter in a
     notebook's cell or on the terminal, while the block lasts."""
-    from ragrounds.ui.notebook import in_notebook
-
     if callable(progress):
         yield progress
     elif progress is False:
@@ -234,8 +218,6 @@ def counted(progress: Progress | bool | None) -> Iterator[Progress]:
 
         yield tell
     elif progress or _terminal():
-        from ragrounds.ui.console import counting
-
         with counting() as shown:
             yield shown
     else:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.console import Console
 
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import RunsGiven, opened_runs
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.compare.question_answers import AnswerLine
-    from ragrounds.records import Gold, Question
-    from ragrounds.settings import Settings
+from ragrounds.evals.benchmarks.benchmark import question_named
+from ragrounds.evals.compare.question_answers import AnswerLine, answer_line
+from ragrounds.evals.store.run_names import kept_names
+from ragrounds.records import Gold, Question
+from ragrounds.settings import Settings
+from ragrounds.ui.question_table import print_question
+from ragrounds.ui.text import number_of
 
 
 class QuestionAnswers(Result, frozen=True, kw_only=True):
@@ -25,14 +25,10 @@ class QuestionAnswers(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print the question, what is right, and the answers."""
-        from ragrounds.ui.question_table import print_question
-
         print_question(self.question, self.gold, self.lines, console)
 
     def brief(self) -> str:
         """The question, and how many answers there are."""
-        from ragrounds.ui.text import number_of
-
         return f"{self.question.id}: {number_of(len(self.lines), 'answer')}"
 
 
@@ -47,10 +43,6 @@ def question_answers(runs: RunsGiven, question: str, settings: Settings | None =
     Raises:
         UserError: an unknown run; a question that the runs do not have; nobody has answered it yet.
     """
-    from ragrounds.evals.benchmarks.benchmark import question_named
-    from ragrounds.evals.compare.question_answers import answer_line
-    from ragrounds.evals.store.run_names import kept_names
-
     with opened_runs(runs, settings) as (store, found):
         names = kept_names(store.engine)
         questions, golds = store.questions(found[0])

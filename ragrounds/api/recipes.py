@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ragrounds.agents.profiles import names_agents, sampled, settled
 from ragrounds.api.agent_texts import searching_with
 from ragrounds.api.run_request import RunRequest
 from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import user_prices
-
-if TYPE_CHECKING:
-    from ragrounds.evals.benchmarks import Benchmark
-    from ragrounds.evals.engine.plan import Recipe
-    from ragrounds.settings import Settings
+from ragrounds.evals.benchmarks import Benchmark
+from ragrounds.evals.benchmarks.benchmark import for_a_judge
+from ragrounds.evals.engine.plan import Recipe, own_corpus
+from ragrounds.models.providers import BASELINE
+from ragrounds.settings import Settings
 
 SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
 """What is compared on the sample benchmark where no agent is named."""
@@ -25,17 +24,11 @@ def is_sample(loaded: Benchmark) -> bool:
 
 def holds_statements(loaded: Benchmark) -> bool:
     """Whether a benchmark has statements for a judge, as K-QA."""
-    from ragrounds.evals.benchmarks.benchmark import for_a_judge
-
     return any(for_a_judge(question) for question in loaded.questions)
 
 
 def recipe_of(request: RunRequest, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:
     """What the agents of a request are opened from, with the settings in place of what it leaves open."""
-    from ragrounds.agents.profiles import names_agents, sampled, settled
-    from ragrounds.evals.engine.plan import Recipe, own_corpus
-    from ragrounds.models.providers import BASELINE
-
     where = server_defaults(request.base_url, request.alias, settings)
     url = where["base_url"]
     sampling = {

@@ -6,14 +6,19 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ragrounds.api.run_request import Execution
 from ragrounds.errors import UserError
+from ragrounds.evals.engine.plan import Recipe, needs_servers, with_servers
+from ragrounds.settings import Settings
 
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.plan import Recipe
-    from ragrounds.settings import Settings
+
+async def _replay_here(*given: Any, **named: Any) -> str:
+    """The scheduler's :func:`replay`, imported where there is something to replay: with LangGraph it takes a second."""
+    from ragrounds.evals.engine.scheduler import replay
+
+    return await replay(*given, **named)
 
 
 def replayer(
@@ -31,13 +36,10 @@ def replayer(
         UserError: more workers than attempts in flight; Ray is not installed, or would have to start servers, or is on
             more than one machine without PostgreSQL.
     """
-    from ragrounds.evals.engine.scheduler import replay
-
     engine, workers = execution.engine, execution.workers
     if engine == "local" and (workers or 1) == 1:
-        return replay
+        return _replay_here
     from ragrounds.evals.engine.distributed.leader import replay_distributed
-    from ragrounds.evals.engine.plan import needs_servers, with_servers
 
     if workers is not None and workers > in_flight:
         raise UserError(

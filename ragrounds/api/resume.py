@@ -6,17 +6,19 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import join, quote
-from typing import TYPE_CHECKING
 
 from ragrounds.api.agent_texts import asks_ours
+from ragrounds.api.run_request import Execution, RunRequest
 from ragrounds.api.workspace import opened_runs
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.run_request import Execution, RunRequest
-    from ragrounds.evals.engine.plan import Recipe
-    from ragrounds.records import Asked, Run
-    from ragrounds.settings import Settings
+from ragrounds.evals.benchmarks.catalogue import family_path
+from ragrounds.evals.engine.plan import Recipe
+from ragrounds.records import Asked, Run
+from ragrounds.redaction import redacted
+from ragrounds.settings import Settings
+from ragrounds.specs import parse
+from ragrounds.tools.corpora import corpora_of, is_source
+from ragrounds.tools.retriever import code_in
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
 _KEPT = (
@@ -41,9 +43,6 @@ evening: budgets, displays, where workers are, when to stop."""
 def kept_request(request: RunRequest, recipe: Recipe, execution: Execution) -> Asked:
     """What is kept of a request, apart from its agents, as options of `ragrounds run`. Nothing that looks like a key
     is."""
-    from ragrounds.records import Asked
-    from ragrounds.redaction import redacted
-
     where = recipe.defaults
     urls = str(where["base_url"]).split(",") if where["base_url"] else []
     values = {name: getattr(request, name) for name in _KEPT}
@@ -62,10 +61,6 @@ def kept_request(request: RunRequest, recipe: Recipe, execution: Execution) -> A
 
 def code_in_options(options: Sequence[str]) -> list[str]:
     """The files and the import paths of agents, benchmarks and scorers that options of `ragrounds run` name."""
-    from ragrounds.evals.benchmarks.catalogue import family_path
-    from ragrounds.specs import parse
-    from ragrounds.tools.retriever import code_in
-
     found = []
     for name, value in zip(options[::2], options[1::2], strict=False):
         if name == "--agent":
@@ -85,8 +80,6 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
         UserError: no such run; one that was imported; one that does not say how it was asked for, or whose options
             name code.
     """
-    from ragrounds.records import Asked
-
     with opened_runs(reference, settings, newest=True) as (_, [run]):
         pass
     if run.origin == "imported":
@@ -107,8 +100,6 @@ def kept_options(reference: str, settings: Settings | None = None) -> tuple[Run,
 
 def _same_corpus(options: tuple[str, ...], searched: str) -> tuple[str, ...]:
     """Options that name the generation of an index that a run searched: the index may have another one by now."""
-    from ragrounds.tools.corpora import corpora_of, is_source
-
     versions = {corpus.rpartition("@")[0]: corpus for corpus in searched.split("+")}
     told = list(options)
     for place, option in enumerate(options[::2]):

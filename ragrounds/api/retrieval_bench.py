@@ -7,23 +7,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
+from rich.console import Console
 
 from ragrounds.api.frames import MEASURES, QUERIES, Frame, Part
+from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.retrieve import RetrievalRequest, RetrievalResult, measure_rows, paths, query_rows, retrieve_set
 from ragrounds.api.workspace import Progress, chosen_settings, texts
 from ragrounds.errors import UserError, nearest
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.retrieval.bench import BenchDifference, QueryDifference
-    from ragrounds.settings import Settings
-    from ragrounds.ui.plot import PictureMaker
+from ragrounds.evals.retrieval.bench import BenchDifference, QueryDifference, compare_over_sets, largest_differences
+from ragrounds.evals.retrieval.measures import canonical
+from ragrounds.evals.retrieval.published import read_published, same_set
+from ragrounds.evals.retrieval.query_sets import pool_set, query_set, usual_measures
+from ragrounds.evals.retrieval.trec import read_tag
+from ragrounds.settings import Settings
+from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.result_pictures import ONE_RETRIEVER, bench_means, retrieval_differences
+from ragrounds.ui.retrieval_tables import print_bench
 
 
 class BenchRow(Struct, frozen=True, kw_only=True):
@@ -55,8 +58,6 @@ class RetrievalBench(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print one table of retrievers and sets, the paired differences over all sets, and the queries that differ."""
-        from ragrounds.ui.retrieval_tables import print_bench
-
         print_bench(self, console)
 
     def brief(self) -> str:
@@ -66,9 +67,6 @@ class RetrievalBench(Result, frozen=True, kw_only=True):
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The means of every set, and the paired differences over all sets."""
-        from ragrounds.ui.plot import PictureMaker
-        from ragrounds.ui.result_pictures import ONE_RETRIEVER, bench_means, retrieval_differences
-
         rows = [(row.retriever, row.values, row.mean) for row in self.rows]
         return {
             "means": PictureMaker(partial(bench_means, self.measure, self.sets, rows), "the measure is no share"),
@@ -145,10 +143,6 @@ def retrieval_bench(
     Raises:
         UserError: as :func:`ragrounds.retrieve`; a run of no set that is searched; or two sets of one name.
     """
-    from ragrounds.api.progress import counted
-    from ragrounds.evals.retrieval.measures import canonical
-    from ragrounds.evals.retrieval.query_sets import usual_measures
-
     chosen = chosen_settings(settings, home)
     names = [_set_name(benchmark) for benchmark in benchmarks]
     if twice := [name for name, times in Counter(names).items() if times > 1]:
@@ -199,8 +193,6 @@ def _bench(
     resamples: int,
     seed: int,
 ) -> RetrievalBench:
-    from ragrounds.evals.retrieval.bench import compare_over_sets, largest_differences
-
     measure = next(iter(by_set.values())).measures[0]
     values: dict[str, dict[str, Mapping[str, float]]] = {}
     seconds: dict[str, float] = {}
@@ -240,8 +232,6 @@ def _published_rows(
     Raises:
         UserError: a file that cannot be read, or none of the sets that are searched.
     """
-    from ragrounds.evals.retrieval.published import read_published, same_set
-
     found: dict[str, dict[str, float]] = {}
     tasks: set[str] = set()
     for path in files:
@@ -285,8 +275,6 @@ def _runs_by_set(files: Sequence[Path], names: Sequence[str]) -> dict[str, list[
 
 def _tagged(result: RetrievalResult, files: Sequence[Path]) -> RetrievalResult:
     """The result with the runs of others under their tags, by which those of several sets are one retriever."""
-    from ragrounds.evals.retrieval.trec import read_tag
-
     known = {file.name: tag for file in files if (tag := read_tag(file))}
     entries = tuple(
         {**entry, "retriever": known.get(entry["retriever"], entry["retriever"])} for entry in result.entries
@@ -297,8 +285,6 @@ def _tagged(result: RetrievalResult, files: Sequence[Path]) -> RetrievalResult:
 
 
 def _texts_of(benchmark: str, split: str, settings: Settings) -> Mapping[str, str]:
-    from ragrounds.evals.retrieval.query_sets import pool_set, query_set
-
     if benchmark.startswith("rerank:"):
         return pool_set(Path(benchmark.removeprefix("rerank:")).expanduser(), settings.home).queries
     return query_set(benchmark, split=split, home=settings.home).queries

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
+import msgspec
 from msgspec import Struct
+from rich.console import Console
 
+from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import MEASURES, QUERIES, Frame, Part, Row
+from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.servers import ServerChanged, met_retrievers, met_servers, server_defaults
 from ragrounds.api.workspace import (
@@ -24,21 +30,39 @@ from ragrounds.api.workspace import (
     texts,
     user_prices,
 )
+from ragrounds.contracts import Used
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.contracts import Used
-    from ragrounds.evals.retrieval.bench import QueryDifference
-    from ragrounds.evals.retrieval.comparison import RetrievalComparison
-    from ragrounds.evals.retrieval.query_generation import GeneratedQueries
-    from ragrounds.evals.retrieval.query_sets import QuerySet
-    from ragrounds.evals.retrieval.search import Keep, Retrieved
-    from ragrounds.evals.retrieval.trec import Judgements
-    from ragrounds.records import Passage
-    from ragrounds.settings import Settings
-    from ragrounds.ui.plot import PictureMaker
+from ragrounds.evals.retrieval.bench import QueryDifference, largest_differences
+from ragrounds.evals.retrieval.comparison import RetrievalComparison, compare
+from ragrounds.evals.retrieval.measures import canonical, deepest
+from ragrounds.evals.retrieval.published import read_published, same_set
+from ragrounds.evals.retrieval.query_generation import GeneratedQueries, QueryGenerator, generate
+from ragrounds.evals.retrieval.query_sets import (
+    QuerySet,
+    completed,
+    pool_set,
+    query_set,
+    rerank_pools,
+    unknown_documents,
+    usual_measures,
+)
+from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter
+from ragrounds.evals.retrieval.search import retrieve as run_queries
+from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run, write_run
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.models.options import with_defaults
+from ragrounds.models.prices import used_price
+from ragrounds.models.providers import open_model
+from ragrounds.records import Passage
+from ragrounds.settings import Settings
+from ragrounds.specs import Spec, parse
+from ragrounds.text import file_name_among
+from ragrounds.tools.retriever import open_searcher, searcher_codes
+from ragrounds.tools.retrievers.rerank import scorer_of
+from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.result_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means
+from ragrounds.ui.retrieval_tables import print_retrieval
+from ragrounds.ui.text import dollars, number_of
 
 
 class RetrievalRequest(Struct, frozen=True, kw_only=True):
@@ -110,8 +134,6 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print the measures and the paired differences."""
-        from ragrounds.ui.retrieval_tables import print_retrieval
-
         print_retrieval(self.entries, self.comparisons, self.measures, console, self.differences)
 
     def brief(self) -> str:
@@ -122,9 +144,6 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The means, and the paired differences by the first measure."""
-        from ragrounds.ui.plot import PictureMaker
-        from ragrounds.ui.result_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means
-
         return {
             "means": PictureMaker(partial(retrieval_means, self.entries, self.measures), "no measure is a share"),
             "differences": PictureMaker(partial(retrieval_differences, self.comparisons), ONE_RETRIEVER),
@@ -221,8 +240,6 @@ def retrieve(
     Raises:
         UserError: nothing to score; an unknown benchmark, retriever, measure or model; a file that cannot be read.
     """
-    from ragrounds.api.progress import counted
-
     one_of("--journal", journal, get_args(JournalMode))
     chosen = chosen_settings(settings, home)
     request = RetrievalRequest(
@@ -267,12 +284,6 @@ def retrieve_set(
     Raises:
         UserError: as :func:`retrieve`.
     """
-    from ragrounds.evals.retrieval.bench import largest_differences
-    from ragrounds.evals.retrieval.comparison import compare
-    from ragrounds.evals.retrieval.measures import canonical
-    from ragrounds.evals.retrieval.query_sets import usual_measures
-    from ragrounds.evals.retrieval.trec import read_judgements
-
     if request.benchmark is None and (request.retrievers or not request.trec_runs or request.qrels is None):
         raise UserError("Nothing to score: give --benchmark with --retriever, or --run with --qrels.")
     pooled = request.benchmark is not None and request.benchmark.startswith(("rerank:", "cmedteb/"))
@@ -317,14 +328,6 @@ def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settin
     Raises:
         UserError: as :func:`retrieve`.
     """
-    import hashlib
-
-    import msgspec
-
-    from ragrounds.evals.retrieval.measures import canonical, deepest
-    from ragrounds.specs import parse
-    from ragrounds.tools.retriever import open_searcher, searcher_codes
-
     if given.get("query_generation"):
         return ""
     request = RetrievalRequest(**{**given, "retrievers": tuple(given["retrievers"])})
@@ -376,8 +379,6 @@ class _Entries:
 
     def add_run(self, path: Path) -> None:
         """Score a TREC run file."""
-        from ragrounds.evals.retrieval.trec import read_run
-
         scores = read_run(path)
         entry = self._add(path.name, scores)
         entry["per_query"] = self.values[entry["retriever"]]
@@ -390,8 +391,6 @@ class _Entries:
         Raises:
             UserError: a file of another set.
         """
-        from ragrounds.evals.retrieval.published import read_published, same_set
-
         name = queries.name if queries is not None else ""
         for path in request.published:
             found = read_published(path, self.names, split=request.split)
@@ -413,9 +412,6 @@ def _search_all(
     message: Callable[[str], None],
 ) -> None:
     """Search with each retriever, with and without written queries, with and without the guard."""
-    from ragrounds.evals.retrieval.measures import deepest
-    from ragrounds.evals.retrieval.search import leak_filter
-
     depth = request.k or deepest(table.names)
     off = request.guard == Path("none")
     own = queries.guard if request.guard is None and request.guard_near is None else {}
@@ -450,8 +446,6 @@ def _search_all(
 
 def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
     """What embedders on servers were sent for the searches, which are not journaled: all of it was paid."""
-    from ragrounds.models.prices import used_price
-
     prices = user_prices(settings)
     costs = [used_price(one, prices) for one in used]
     tokens = [one.tokens for one in used]
@@ -463,8 +457,6 @@ def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
 
 
 def _query_set(request: RetrievalRequest, settings: Settings) -> QuerySet:
-    from ragrounds.evals.retrieval.query_sets import pool_set, query_set
-
     name = request.benchmark or ""
     if name.startswith("rerank:"):
         return pool_set(Path(name.removeprefix("rerank:")).expanduser(), settings.home)
@@ -481,15 +473,6 @@ def _search(
     progress: Progress,
     at_once: int | None,
 ) -> Retrieved:
-    from dataclasses import replace
-
-    from ragrounds.api.event_loop import finish
-    from ragrounds.evals.retrieval.query_sets import completed, rerank_pools, unknown_documents
-    from ragrounds.evals.retrieval.search import retrieve as run_queries
-    from ragrounds.specs import parse
-    from ragrounds.tools.retriever import open_searcher
-    from ragrounds.tools.retrievers.rerank import scorer_of
-
     chosen = parse(spec)
     if queries.pools and chosen.name == "rerank" and "of" not in chosen.parameters:
         return rerank_pools(str(chosen), scorer_of(chosen), queries)
@@ -533,15 +516,6 @@ def _generated(
     Raises:
         UserError: no model was named, or no such way.
     """
-    from ragrounds.api.event_loop import finish
-    from ragrounds.evals.retrieval.query_generation import QueryGenerator, generate
-    from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.models.options import with_defaults
-    from ragrounds.models.providers import open_model
-    from ragrounds.specs import Spec, parse
-    from ragrounds.tools.retriever import open_searcher
-    from ragrounds.ui.text import dollars, number_of
-
     named = request.model or settings.model
     if named is None:
         raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")
@@ -581,9 +555,6 @@ def _generated(
 
 
 def _write_run(folder: Path, found: Retrieved, entry: Entry, written: list[str]) -> None:
-    from ragrounds.evals.retrieval.trec import write_run
-    from ragrounds.text import file_name_among
-
     folder.mkdir(parents=True, exist_ok=True)
     label = entry["retriever"]
     path = folder / file_name_among(label, ".run", written)

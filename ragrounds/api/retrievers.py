@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from ragrounds.tools.cards import RetrieverCard
-    from ragrounds.tools.retriever import Retriever
+from ragrounds.tools.analysers import NAMES
+from ragrounds.tools.cards import RetrieverCard
+from ragrounds.tools.retriever import RETRIEVERS, Retriever
 
 
 class UsableCard(Struct, frozen=True):
@@ -32,7 +30,6 @@ class RetrieverList(Struct, frozen=True, kw_only=True):
 
 def list_retrievers() -> RetrieverList:
     """Retrievers and cards, those of installed packages too, with what is missing for each."""
-    from ragrounds.tools.analysers import NAMES
     from ragrounds.tools.cards import cards, missing
     from ragrounds.tools.retriever import retrievers
 
@@ -51,7 +48,6 @@ def describe_retriever(name: str) -> dict[str, object]:
         UserError: there is none of that name; names the nearest.
     """
     from ragrounds.tools.cards import cards, missing
-    from ragrounds.tools.retriever import RETRIEVERS
 
     described = cards()
     if name in described and name not in RETRIEVERS.shipped():

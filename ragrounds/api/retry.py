@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
+from rich.console import Console
 
 from ragrounds.api.comparison_result import ComparisonResult
+from ragrounds.api.event_loop import finish
+from ragrounds.api.progress import RunListener, run_listener
+from ragrounds.api.resume import kept_options
+from ragrounds.api.run import begun_runs
 from ragrounds.api.run_request import Execution, RunRequest
 from ragrounds.api.workspace import RunsGiven, chosen_settings, opened_runs, run_names, texts
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.api.progress import RunListener
-    from ragrounds.evals.engine.retry import RetryPlan
-    from ragrounds.records import Asked
-    from ragrounds.settings import Settings
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.engine.retry import RetryChoice, RetryPlan, made_again, plan_retry
+from ragrounds.evals.store.leases import Lease
+from ragrounds.evals.store.retries import begin_retry
+from ragrounds.records import Asked
+from ragrounds.settings import Settings
+from ragrounds.ui.projection import dollars_span, plan_text, result_text
 
 
 class RetryResult(ComparisonResult, frozen=True, kw_only=True):
@@ -42,8 +46,6 @@ class RetryResult(ComparisonResult, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print what became of it, and the run's figures."""
-        from ragrounds.ui.projection import result_text
-
         if self.became:
             console.print(result_text(self.became, self.made, self.reused, self.cost_paid), markup=False)
         ComparisonResult.draw(self, console)
@@ -92,13 +94,6 @@ def retry(
         StopRun: the run cannot go on; what ended is kept, and resuming the run makes the rest again.
         Interrupted: Ctrl-C; as before.
     """
-    from ragrounds.api.event_loop import finish
-    from ragrounds.api.progress import run_listener
-    from ragrounds.api.run import begun_runs
-    from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.engine.retry import RetryChoice, made_again, plan_retry
-    from ragrounds.ui.projection import plan_text
-
     chosen, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:
         raise UserError(f"{len(names):,} runs were named, and attempts of one are made again.")
@@ -147,10 +142,6 @@ def _kept(plan: RetryPlan, settings: Settings, listener: RunListener) -> Asked:
     Raises:
         UserError: it does not say, or names code: then the attempts are set down, and its own command makes them.
     """
-    from ragrounds.api.resume import kept_options
-    from ragrounds.evals.store.leases import Lease
-    from ragrounds.evals.store.retries import begin_retry
-
     try:
         _, asked = kept_options(plan.run, settings)
     except UserError as error:
@@ -182,8 +173,6 @@ def _check_cost(
     plan: RetryPlan, settings: Settings, max_cost: float | None, confirmed: bool, listener: RunListener
 ) -> None:
     """Raise a UserError where the projected cost is above the settings' threshold, and nobody confirms it."""
-    from ragrounds.ui.projection import dollars_span
-
     above = settings.project_above_dollars
     if confirmed or max_cost is not None or above is None or plan.cost is None:
         return

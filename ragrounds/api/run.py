@@ -11,35 +11,57 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
+from ragrounds.agents.agent import Agent, Limits
+from ragrounds.agents.profiles import published
+from ragrounds.agents.systems import open_system
 from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
 from ragrounds.api.comparison_result import ComparisonResult
+from ragrounds.api.event_loop import finish
+from ragrounds.api.pilot import Pilot
 from ragrounds.api.progress import RunListener as RunListener
+from ragrounds.api.progress import run_listener
 from ragrounds.api.recipes import recipe_of
 from ragrounds.api.replayer import replayer
+from ragrounds.api.resume import kept_request
 from ragrounds.api.run_request import Execution, RunRequest, check_arguments
 from ragrounds.api.run_scorers import RunScorers
 from ragrounds.api.servers import ServerChanged, met_servers
 from ragrounds.api.workspace import JournalMode, chosen_settings, closing, open_store, texts, user_prices
+from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.agents.agent import Agent
-    from ragrounds.contracts import FinishedAttempt, Stop
-    from ragrounds.evals.benchmarks import Benchmark
-    from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
-    from ragrounds.evals.engine.budget import BudgetStop
-    from ragrounds.evals.engine.plan import PlannedRun, Recipe
-    from ragrounds.evals.engine.recording.recorder import ProbedCall
-    from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.evals.store.retries import AskedAgain, AttemptKey
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Question, Run
-    from ragrounds.settings import Settings
+from ragrounds.evals.benchmarks import Benchmark, load, select
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
+from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
+from ragrounds.evals.engine.live_feed import LiveWatcher
+from ragrounds.evals.engine.opening import opening_recorded
+from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
+from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.engine.question_order import EpochsTogether, ordered
+from ragrounds.evals.engine.recording.recorder import ProbedCall
+from ragrounds.evals.engine.window_fit import fitting_agents
+from ragrounds.evals.judges.rescoring import refresh_scores
+from ragrounds.evals.scorers.words import keep_words
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.leases import Lease
+from ragrounds.evals.store.retries import AskedAgain, AttemptKey, begin_retry
+from ragrounds.evals.store.run_facts import check_replayable
+from ragrounds.evals.store.run_names import kept_names
+from ragrounds.evals.store.store import Store
+from ragrounds.models.options import VLLM
+from ragrounds.models.providers import BASELINE
+from ragrounds.records import Question, Run
+from ragrounds.settings import Settings
+from ragrounds.tools.gold_documents import absent_words
+from ragrounds.tools.vector_events import BUILT
+from ragrounds.ui.claim_text import live_claim_text
+from ragrounds.ui.comparison_warnings import drawn_words
 
 PILOT_ENDED = "the pilot was asked"
 """Why a replay ends that was to ask its pilot alone."""
@@ -164,8 +186,6 @@ def run(
         Interrupted: Ctrl-C; what ended is kept.
     """
     given = locals()
-    from ragrounds.api.event_loop import finish
-
     with begun_runs(given) as replay:
         return replay.result(finish(replay.carry_out()))
 
@@ -233,11 +253,6 @@ async def arun(
 @contextmanager
 def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
     """The runs of the arguments of :func:`run`, planned and held until the block ends."""
-    from ragrounds.api.progress import run_listener
-    from ragrounds.evals.benchmarks import load, select
-    from ragrounds.evals.engine.opening import opening_recorded
-    from ragrounds.ui.comparison_warnings import drawn_words
-
     agents = agent_texts(given["agents"])
     check_names({text: name for text, name in agents if name}, "--agent")
     named = {**given, "agents": tuple(text for text, _ in agents), "base_url": texts(given["base_url"] or ())}
@@ -295,9 +310,6 @@ class _Replay:
 
     def result(self, ended: str) -> RunResult:
         """What came of it; `ended` says why it ended before its last question."""
-        from ragrounds.evals.compare.comparison import compare
-        from ragrounds.evals.scorers.words import keep_words
-
         store, until, runs = self._store, self.until, [planned.run for planned in self.planned_runs]
         decided = until is not None and bool(until.reached())
         stopping = until.finish(store, ended) if until is not None else None
@@ -326,16 +338,6 @@ class _Replay:
     def plan(self, held: ExitStack) -> None:
         """Plan the runs, lease them until `held` ends, read the claim and order the questions. Runs that were begun
         for a claim that cannot be watched are removed again."""
-        from ragrounds.agents.profiles import published
-        from ragrounds.api.resume import kept_request
-        from ragrounds.evals.engine.plan import plan
-        from ragrounds.evals.engine.progress import ReplayProgress
-        from ragrounds.evals.judges.rescoring import refresh_scores
-        from ragrounds.evals.store.leases import Lease
-        from ragrounds.evals.store.run_facts import check_replayable
-        from ragrounds.tools.vector_events import BUILT
-        from ragrounds.ui.claim_text import live_claim_text
-
         store, execution, listener = self._store, self._execution, self._listener
         opened = recipe_of(self._request, self._loaded, self._settings, closed=execution.journal == "replay")
         recipe = self._met(self._fitting(opened))
@@ -393,8 +395,6 @@ class _Replay:
 
     def _tell_of_absent_golds(self) -> None:
         """Say once of each corpus that is searched where no question's gold document is in it."""
-        from ragrounds.tools.gold_documents import absent_words
-
         golds = [self._loaded.golds[question.id] for question in self._loaded.questions]
         for corpus in dict.fromkeys(planned.searcher.corpus for planned in self.planned_runs if planned.searcher):
             if words := absent_words(golds, corpus, self._settings.home):
@@ -402,8 +402,6 @@ class _Replay:
 
     def _probe(self, agent: Agent, question: Question) -> Sequence[ProbedCall]:
         """The models that somebody's own system asks for a question. Nothing is sent."""
-        from ragrounds.agents.systems import open_system
-        from ragrounds.api.event_loop import finish
         from ragrounds.evals.engine.probe import probe
 
         return finish(probe(open_system(agent.card), agent, self._store, question))
@@ -411,8 +409,6 @@ class _Replay:
     def _fitting(self, recipe: Recipe) -> Recipe:
         """The recipe without agents whose whole documents no window holds; they are told. A run that is resumed has
         been begun already."""
-        from ragrounds.evals.engine.window_fit import fitting_agents
-
         self.kept: Sequence[int] = range(len(recipe.agents))
         if self._execution.only:
             return recipe
@@ -424,8 +420,6 @@ class _Replay:
 
     def _met(self, recipe: Recipe) -> Recipe:
         """The recipe with what its models' servers say of themselves."""
-        from ragrounds.evals.engine.plan import asked_models
-
         resumed = self._store.run(self._execution.only) if self._execution.only else None
         met = met_servers(
             self._store, asked_models(recipe), self._execution.server_changed, self._execution.journal, resumed
@@ -452,9 +446,6 @@ class _Replay:
 
     def _tell_of_caps(self) -> None:
         """Say what caps the attempts of agents that ask a model have, where not all of them are the agent's own."""
-        from ragrounds.agents.agent import Limits
-        from ragrounds.models.providers import BASELINE
-
         capped: dict[Limits, list[str]] = {}
         for planned in self.planned_runs:
             asks = not planned.models or any(model.spec != BASELINE for model in planned.models.values())
@@ -466,9 +457,6 @@ class _Replay:
 
     def make_again(self, attempts: Mapping[AttemptKey, AskedAgain]) -> None:
         """Set these attempts of the one run down to be made again; of all that is left, they alone are made."""
-        from ragrounds.evals.engine.progress import ReplayProgress
-        from ragrounds.evals.store.retries import begin_retry
-
         (planned,) = self.planned_runs
         begin_retry(self._store, planned.run, attempts)
         self._wanted = frozenset(attempts)
@@ -476,9 +464,6 @@ class _Replay:
 
     def _show(self, spent: BudgetStop) -> None:
         """Give the counts what a display shows beside them."""
-        from ragrounds.evals.engine.live_feed import LiveWatcher
-        from ragrounds.evals.store.run_names import kept_names
-
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
@@ -490,11 +475,6 @@ class _Replay:
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
         last question; empty: it did not."""
-        from ragrounds.api.pilot import Pilot
-        from ragrounds.evals.engine.budget import Budget, BudgetStop
-        from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
-        from ragrounds.evals.store.journal import StoreJournal
-
         journal = self._journal = StoreJournal(self._store, self._execution.journal)
         pilot = Pilot(
             self._store,
@@ -535,6 +515,9 @@ class _Replay:
                 )
 
         async with closing([model for planned in self.planned_runs for model in planned.models.values()], journal):
+            if not self._counts.left:  # what would replay them takes a second to import
+                with self._listener.progress(self._counts):
+                    return ""
             if execution.pilot_only:
                 early = await ask(pilot.first, True) if pilot.first else ""
                 pilot.tell()
@@ -553,9 +536,6 @@ def _in_order(
 ) -> tuple[Sequence[Question], Sequence[Stop]]:
     """The questions as they are asked, and what else the replay needs for that. Where no order is chosen, questions
     that share something follow each other for models that vLLM serves."""
-    from ragrounds.evals.engine.question_order import EpochsTogether, ordered
-    from ragrounds.models.options import VLLM
-
     served = any(model.spec.startswith(f"{VLLM}:") for planned in planned_runs for model in planned.models.values())
     chosen: Any = order or ("shared" if served else "given")
     return ordered(loaded.questions, loaded.golds, chosen), [EpochsTogether()] if chosen == "shared" else []
@@ -569,8 +549,6 @@ def _watched(
     Raises:
         UserError: as :class:`ragrounds.evals.compare.sequential_stop.ClaimStop`, or `max_questions` without a claim.
     """
-    from ragrounds.evals.compare.sequential_stop import ClaimStop
-
     claim, most = execution.until, execution.max_questions
     if claim is None:
         if most is not None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ragrounds.api.workspace import open_store, user_settings
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.evals.compare.overview import RunOverview
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Run
-    from ragrounds.settings import Settings
+from ragrounds.evals.compare.overview import RunOverview, run_overviews
+from ragrounds.evals.store.run_names import kept_names
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Run
+from ragrounds.settings import Settings
+from ragrounds.ui.run_tables import told_apart
 
 
 class RunChoice(Struct, frozen=True, kw_only=True):
@@ -51,9 +50,6 @@ def run_choices(
     Raises:
         UserError: a reference to no run.
     """
-    from ragrounds.evals.compare.overview import run_overviews
-    from ragrounds.evals.store.run_names import kept_names
-
     with open_store(settings or user_settings()) as store:
         named = _named(store, references, picked or {})
         fitting = _on_the_same(named)
@@ -83,8 +79,6 @@ def _on_the_same(named: Sequence[Sequence[Run]]) -> list[list[Run]]:
 
 def several_fit(choice: RunChoice) -> UserError:
     """The error of a reference that fits several runs, with what tells them apart."""
-    from ragrounds.ui.run_tables import told_apart
-
     listed = "; ".join(told_apart(choice.fitting))
     return UserError(
         f"{choice.reference!r} fits {len(choice.fitting):,} runs: {listed}. Name one by its id, or "

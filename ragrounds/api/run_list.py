@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from ragrounds.api.frames import RUNS, Frame
 from ragrounds.api.results import RunsResult
 from ragrounds.api.workspace import chosen_settings, one_of, open_store
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.compare.overview import RunOverview
-    from ragrounds.records import Run
-    from ragrounds.settings import Settings
+from ragrounds.evals.compare.overview import RunOverview, run_overviews
+from ragrounds.evals.store.run_names import kept_names
+from ragrounds.records import Run
+from ragrounds.settings import Settings
+from ragrounds.ui.run_tables import runs_table
+from ragrounds.ui.tables import print_table
 
 _FIGURES: Mapping[str, Callable[[RunOverview], float | None]] = {
     "age": lambda one: one.run.created,
@@ -98,9 +98,6 @@ def list_runs(
     Raises:
         UserError: an unknown column, or the store cannot be opened.
     """
-    from ragrounds.evals.compare.overview import run_overviews
-    from ragrounds.evals.store.run_names import kept_names
-
     one_of("--sort", sort, (*_FIGURES, *_WORDS))
     wanted = [word.casefold() for word in ([words] if isinstance(words, str) else words)]
     chosen = chosen_settings(settings, home)
@@ -117,9 +114,6 @@ def list_runs(
 
 def drawn_runs(ids: Sequence[str], settings: Settings, console: Console) -> None:
     """Print a line for each of these runs, in their order."""
-    from ragrounds.evals.compare.overview import run_overviews
-    from ragrounds.evals.store.run_names import kept_names
-
     with open_store(settings) as store:
         _draw(run_overviews(store, store.named(ids), kept_names(store.engine)), console)
 
@@ -134,9 +128,6 @@ def _sorted(found: Sequence[RunOverview], sort: str, reverse: bool) -> list[RunO
 
 
 def _draw(runs: Sequence[RunOverview], console: Console) -> None:
-    from ragrounds.ui.run_tables import runs_table
-    from ragrounds.ui.tables import print_table
-
     print_table(runs_table(runs, time.time()), console)
 
 

@@ -9,6 +9,8 @@ from msgspec import Struct
 from ragrounds.api.servers import ServerChanged
 from ragrounds.api.workspace import JournalMode, one_of
 from ragrounds.errors import UserError
+from ragrounds.evals.engine.circuit_breaker import failure_limit
+from ragrounds.evals.engine.question_order import ORDERS
 
 ENGINES = ("local", "ray")
 """Where workers are: on this machine, or on a Ray cluster."""
@@ -115,9 +117,6 @@ def check_arguments(request: RunRequest, execution: Execution) -> None:
     Raises:
         UserError: an argument is no number, too small, unknown, or does not go with another.
     """
-    from ragrounds.evals.engine.circuit_breaker import failure_limit
-    from ragrounds.evals.engine.question_order import ORDERS
-
     for name, least in _AT_LEAST.items():
         value = getattr(request if hasattr(request, name) else execution, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):

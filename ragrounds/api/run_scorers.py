@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ragrounds.errors import UserError
+from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
 from ragrounds.evals.scorers.base import ScorerRecord
-
-if TYPE_CHECKING:
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Question, Run
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Question, Run
 
 
 class RunScorers:
@@ -27,8 +25,6 @@ class RunScorers:
     """
 
     def __init__(self, named: Sequence[str], questions: Sequence[Question], until: str | None = None) -> None:
-        from ragrounds.evals.scorers import find_scorer
-
         if named and until is not None:
             raise UserError("--scorer cannot be set with --until, which is decided by the benchmark's headline.")
         self._named = [find_scorer(name) for name in named]
@@ -41,8 +37,6 @@ class RunScorers:
 
     def __call__(self, question: Question) -> tuple[ScorerRecord, ...]:
         """The scorers of one question: those that are asked for, then those that score it anyway."""
-        from ragrounds.evals.scorers import scorers_for
-
         usual = scorers_for(question)
         known = {scorer.name for scorer in usual}
         return *(one for one in self._named if one.name not in known and one.suits(question)), *usual
@@ -54,8 +48,6 @@ class RunScorers:
         Returns:
             The names that there are scores under.
         """
-        from ragrounds.evals.scorers import score_by
-
         for run in runs if self._named else ():
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}

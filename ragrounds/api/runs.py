@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from rich.console import Console
 
+from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.api.frames import OF_RUNS, RUNS, Frame
 from ragrounds.api.results import RunsResult
+from ragrounds.api.run_list import drawn_runs
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
@@ -24,19 +26,23 @@ from ragrounds.api.workspace import (
     user_settings,
 )
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.compare.comparison import Comparison
-    from ragrounds.evals.store.garbage import Garbage
-    from ragrounds.evals.store.index_backlog import Backlog
-    from ragrounds.evals.store.ledger import Ledger
-    from ragrounds.evals.store.store import Store
-    from ragrounds.evals.store.traces import Trace
-    from ragrounds.evals.store.transfer import TransferResult
-    from ragrounds.records import Run
-    from ragrounds.settings import Settings
+from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.exchange.formats import EXPORTS, Export, find_export
+from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
+from ragrounds.evals.judges.recorded import with_replies
+from ragrounds.evals.scorers.words import copy_words
+from ragrounds.evals.store.database import open_source, open_target, reclaim_space
+from ragrounds.evals.store.garbage import Garbage
+from ragrounds.evals.store.index_backlog import Backlog, index_missing
+from ragrounds.evals.store.leases import Lease, worker
+from ragrounds.evals.store.ledger import Ledger
+from ragrounds.evals.store.run_names import copy_names, kept_names
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.traces import Trace, trace
+from ragrounds.evals.store.transfer import TransferResult, choose_runs, copy_runs
+from ragrounds.records import FINAL, Run
+from ragrounds.settings import Settings
+from ragrounds.ui.run_tables import print_run
 
 
 class RunState(Struct, frozen=True):
@@ -92,8 +98,6 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
 
     def details(self) -> RunDetails:
         """Its figures, its costs, and who works at it: made anew at every call."""
-        from ragrounds.evals.compare.comparison import compare
-        from ragrounds.evals.store.leases import worker
         from ragrounds.evals.store.ledger import ledger
 
         with opened_runs(self.ids, self.settings) as (store, [run]):
@@ -114,8 +118,6 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print what it is, its figures and its costs."""
-        from ragrounds.ui.run_tables import print_run
-
         found = self.details()
         print_run(found.run, found.at_work, found.comparison, found.ledger, console)
 
@@ -152,8 +154,6 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print a line for each run, the latest first."""
-        from ragrounds.api.run_list import drawn_runs
-
         if not self.loaded:
             console.print(f"No runs yet in {self.place}.", markup=False)
             return
@@ -184,8 +184,6 @@ def runs(*, home: str | Path | None = None, settings: Settings | None = None) ->
     Raises:
         UserError: the store cannot be opened.
     """
-    from ragrounds.evals.store.run_names import kept_names
-
     chosen = chosen_settings(settings, home)
     with open_store(chosen) as store:
         names = kept_names(store.engine)
@@ -206,8 +204,6 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
     Raises:
         UserError: no such run, or several.
     """
-    from ragrounds.evals.store.run_names import kept_names
-
     chosen, names = chosen_settings(settings, home), run_names(run)
     if len(names) != 1:
         raise UserError(f"{len(names):,} runs were named, and one is loaded: {', '.join(names) or 'none'}.")
@@ -226,9 +222,6 @@ def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settin
     Raises:
         UserError: no such run, question or epoch.
     """
-    from ragrounds.evals.judges.recorded import with_replies
-    from ragrounds.evals.store.traces import trace
-
     with opened_runs([reference], settings) as (store, [run]):
         return with_replies(store, trace(store, run, question, epoch))
 
@@ -241,9 +234,6 @@ def remove_run(
     Raises:
         UserError: no such run, an agent's text with several runs, or somebody works at it.
     """
-    from ragrounds.agents.spellings import runs_of_agent
-    from ragrounds.evals.store.leases import Lease
-
     with opened_runs([reference], settings) as (store, [run]):
         known = store.runs()
         begun = sum(one.id.startswith(reference) for one in known)
@@ -273,7 +263,6 @@ def find_garbage(
         progress: is told how far it is.
     """
     from ragrounds.evals.store import garbage
-    from ragrounds.records import FINAL
 
     with open_store(settings or user_settings()) as store:
         return garbage.collect_garbage(store.engine, FINAL, hours=seconds / 3600, outside=outside, report=progress)
@@ -293,9 +282,6 @@ def collect_garbage(
         UserError: somebody works at a run of the store.
     """
     from ragrounds.evals.store import garbage
-    from ragrounds.evals.store.database import reclaim_space
-    from ragrounds.evals.store.leases import Lease
-    from ragrounds.records import FINAL
 
     with open_store(settings or user_settings()) as store:
         ids = [run.id for run in store.runs()]
@@ -331,8 +317,6 @@ def index_runs(
         UserError: no such run.
         StopRun: the store cannot be written.
     """
-    from ragrounds.evals.store.index_backlog import index_missing
-
     with open_store(settings or user_settings()) as store:
         return index_missing(store, store.named(references) if references else store.runs(), progress, anew=anew)
 
@@ -345,12 +329,6 @@ def export_runs(
     Raises:
         UserError: an unknown run, no run at all, or a place that cannot be written.
     """
-    from ragrounds.evals.scorers.words import copy_words
-    from ragrounds.evals.store.database import open_target
-    from ragrounds.evals.store.run_names import copy_names
-    from ragrounds.evals.store.transfer import choose_runs, copy_runs
-    from ragrounds.records import FINAL
-
     with open_store(settings or user_settings()) as store, open_target(place) as engine:
         moved = copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
         copy_words(store.engine, engine)
@@ -366,12 +344,6 @@ def import_runs(
     Raises:
         UserError: an unknown run, no run at all, or a damaged file.
     """
-    from ragrounds.evals.scorers.words import copy_words
-    from ragrounds.evals.store.database import open_source
-    from ragrounds.evals.store.run_names import copy_names
-    from ragrounds.evals.store.transfer import choose_runs, copy_runs
-    from ragrounds.records import FINAL
-
     with open_store(settings or user_settings()) as store, open_source(place) as engine:
         moved = copy_runs(engine, store.engine, choose_runs(engine, references), FINAL, progress)
         copy_words(engine, store.engine)
@@ -392,8 +364,6 @@ def import_mirage_predictions(
         UserError: a file that cannot be read, or questions that the benchmark does not have.
     """
     from ragrounds.evals.benchmarks import load
-    from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
 
     chosen = settings or user_settings()
     loaded = load(benchmark, chosen.home)
@@ -434,8 +404,6 @@ def export(
     Raises:
         UserError: an unknown format, run or option; what is there already; an extra that is not installed.
     """
-    from ragrounds.evals.exchange.formats import EXPORTS, Export, find_export
-
     made = find_export(name)
     chosen = made.options(**options)
     if made.check is not None:

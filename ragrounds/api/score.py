@@ -6,12 +6,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from msgspec import Struct, structs
+from rich.console import Console
 
 from ragrounds.api.comparison_result import ComparisonResult
+from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
+from ragrounds.api.progress import counted
 from ragrounds.api.results import RunsResult
 from ragrounds.api.servers import ServerChanged, met_retrievers, open_judges
 from ragrounds.api.workspace import (
@@ -27,18 +30,37 @@ from ragrounds.api.workspace import (
     user_prices,
 )
 from ragrounds.errors import UserError
+from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.circuit_breaker import failure_limit
+from ragrounds.evals.judges.attempts import JudgedAnswer
+from ragrounds.evals.judges.labels import LabelAgreement, label_sheet
+from ragrounds.evals.judges.methods import (
+    JudgeMeans,
+    by_panel,
+    find_method,
+    judgeable,
+    label_method,
+    open_method,
+    verdicts,
+)
+from ragrounds.evals.judges.raters import RaterAgreement, rater_agreement, read_ratings
+from ragrounds.evals.judges.recorded import JudgeFinder, recorded_verdicts
+from ragrounds.evals.judges.runs import JudgedRuns, judge_runs
+from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
 from ragrounds.evals.scorers.base import ScorerRecord
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.compare.comparison import Comparison
-    from ragrounds.evals.judges.attempts import JudgedAnswer
-    from ragrounds.evals.judges.labels import LabelAgreement
-    from ragrounds.evals.judges.raters import RaterAgreement
-    from ragrounds.evals.judges.runs import JudgedRuns
-    from ragrounds.records import Question, Run, Score
-    from ragrounds.settings import Settings
+from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
+from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
+from ragrounds.evals.scorers.words import keep_words
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Question, Run, Score
+from ragrounds.settings import Settings
+from ragrounds.tools.cards import named_embedder
+from ragrounds.ui.comparison_tables import print_comparison
+from ragrounds.ui.notebook import in_notebook
+from ragrounds.ui.progress.judged import JudgeProgress
+from ragrounds.ui.text import one_line
 
 
 class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
@@ -51,8 +73,6 @@ class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print the tables, then those of the secondary scorers."""
-        from ragrounds.ui.comparison_tables import print_comparison
-
         print_comparison(self.comparison, console=console)
         if self.secondary:
             print_comparison(self.comparison, self.secondary, console)
@@ -77,8 +97,6 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print the comparison by the judges' scores."""
-        from ragrounds.ui.comparison_tables import print_comparison
-
         if self.comparison is not None:
             print_comparison(self.comparison, self.judged.runs[0].scorers, console)
 
@@ -136,11 +154,6 @@ def score(
     Raises:
         UserError: an unknown run, scorer or embedder; a file that cannot be read.
     """
-    from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.scorers import find_scorer, score_by
-    from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
-    from ragrounds.evals.scorers.words import keep_words
-
     wanted = [find_scorer(name) for name in texts(scorers)]
     chosen = chosen_settings(settings, home)
     matching = [_matching(embedder)] if embedder else []
@@ -168,15 +181,10 @@ def score(
 def _fitting(
     question: Question, wanted: Sequence[ScorerRecord], matching: Sequence[ScorerRecord]
 ) -> list[ScorerRecord]:
-    from ragrounds.evals.scorers import scorers_for
-
     return [one for one in (*(wanted or scorers_for(question)), *matching) if one.suits(question)]
 
 
 def _matching(embedder: str) -> ScorerRecord:
-    from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
-    from ragrounds.tools.cards import named_embedder
-
     return GREEDY_MATCH.opened(named_embedder(embedder))
 
 
@@ -227,16 +235,6 @@ def judge(
         UserError: an unknown run, kind, model or embedder; a run without answers of this kind.
         StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
-    from ragrounds.api.event_loop import finish
-    from ragrounds.evals.compare.comparison import compare
-    from ragrounds.evals.engine.budget import Budget
-    from ragrounds.evals.engine.circuit_breaker import failure_limit
-    from ragrounds.evals.judges.methods import JudgeMeans, find_method, judgeable, open_method
-    from ragrounds.evals.judges.runs import judge_runs
-    from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.prompts.loader import PromptFolder
-    from ragrounds.tools.cards import named_embedder
-
     one_of("--journal", journal, get_args(JournalMode))
     chosen, wanted, failing = chosen_settings(settings, home), find_method(kind), failure_limit(fail_after)
     with opened_runs(runs, chosen) as (store, found):
@@ -276,10 +274,6 @@ def judge(
 @contextmanager
 def _shown(runs: Sequence[str], progress: Progress | bool | None) -> Iterator[Callable[[JudgedAnswer], None]]:
     """Who is told of every answer that is judged: a screen on a terminal, else as everywhere."""
-    from ragrounds.api.progress import counted
-    from ragrounds.ui.notebook import in_notebook
-    from ragrounds.ui.progress.judged import JudgeProgress
-
     if progress in (None, True) and not in_notebook() and sys.stderr is not None and sys.stderr.isatty():
         with JudgeProgress(runs) as shown:
             yield shown.observe
@@ -319,9 +313,6 @@ def write_label_sheet(
     Raises:
         UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
     """
-    from ragrounds.evals.judges.labels import label_sheet
-    from ragrounds.evals.judges.methods import label_method
-
     wanted = label_method(kind)
     with opened_runs([run], settings) as (store, [found]):
         sheet = label_sheet(store, found, wanted, epoch=epoch, limit=limit, seed=seed, raters=raters)
@@ -362,9 +353,6 @@ def judge_agreement(
         people_labels,
         shown_items,
     )
-    from ragrounds.evals.judges.methods import by_panel, label_method, verdicts
-    from ragrounds.evals.judges.recorded import JudgeFinder, recorded_verdicts
-    from ragrounds.ui.text import one_line
 
     wanted = label_method(kind)
     labels = people_labels(human, item=item, raters=raters)
@@ -422,6 +410,4 @@ def label_agreement(
     Raises:
         UserError: a broken file, a column that is not there, fewer than two raters.
     """
-    from ragrounds.evals.judges.raters import rater_agreement, read_ratings
-
     return rater_agreement(read_ratings(Path(file), item=item, raters=texts(raters), cluster=cluster), seed=seed)

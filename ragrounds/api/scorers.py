@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.scorers import all_scorers
+from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.scorers.catalogue import SCORERS
 
 
 class ScorerDetails(Struct, frozen=True, kw_only=True):
@@ -32,8 +31,6 @@ class ScorerDetails(Struct, frozen=True, kw_only=True):
 
 def list_scorers() -> list[ScorerDetails]:
     """The scorers by name: those that ship, and those of installed packages."""
-    from ragrounds.evals.scorers import all_scorers
-
     return [_details(one) for one in all_scorers().values()]
 
 
@@ -43,14 +40,10 @@ def describe_scorer(name: str) -> ScorerDetails:
     Raises:
         UserError: there is none; names the nearest.
     """
-    from ragrounds.evals.scorers.catalogue import SCORERS
-
     return _details(SCORERS.named(name))
 
 
 def _details(one: ScorerRecord) -> ScorerDetails:
-    from ragrounds.evals.scorers.catalogue import SCORERS
-
     return ScorerDetails(
         name=one.name,
         summary=one.summary,

@@ -6,16 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from ragrounds.api.event_loop import finish
 from ragrounds.api.workspace import JournalMode, one_of, open_store, texts, user_prices
+from ragrounds.contracts import Model
 from ragrounds.errors import UserError
+from ragrounds.evals.store.store import Store
+from ragrounds.models.options import with_defaults
+from ragrounds.models.providers import open_model
+from ragrounds.records import Run
+from ragrounds.settings import Settings
+from ragrounds.specs import parse
+from ragrounds.tools.embedding_servers import embedding_models, with_fingerprints
 
 if TYPE_CHECKING:
-    from ragrounds.contracts import Model
     from ragrounds.evals.engine.servers import MetServers
-    from ragrounds.evals.store.store import Store
-    from ragrounds.records import Run
-    from ragrounds.settings import Settings
-
 ServerChanged = Literal["stop", "new"]
 """What is done where another server answers at an address than the last time: stop, or keep its answers apart."""
 
@@ -49,7 +53,6 @@ def met_servers(
     Raises:
         UserError: another server answers than the last time, and `changed` says stop; servers that share calls differ.
     """
-    from ragrounds.api.event_loop import finish
     from ragrounds.evals.engine.servers import meet_servers
 
     one_of("--server-changed", changed, ("stop", "new"))
@@ -65,9 +68,6 @@ def met_retrievers(
     Raises:
         UserError: as :func:`met_servers`; a spec that cannot be read.
     """
-    from ragrounds.specs import parse
-    from ragrounds.tools.embedding_servers import embedding_models, with_fingerprints
-
     given = tuple(specs)
     models = [text for spec in given for text in embedding_models(parse(spec))]
     if not models:
@@ -92,9 +92,6 @@ def open_judges(
     Raises:
         UserError: none, one named twice, or one that cannot be opened; as :func:`met_servers`.
     """
-    from ragrounds.models.options import with_defaults
-    from ragrounds.models.providers import open_model
-
     named = list(names) or ([settings.model] if settings.model else [])
     if not named:
         raise UserError("No judge was named. Name one with --judge, such as openai:gpt-4o-mini.")

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from ragrounds.api.frames import MEASURES, Frame, Part
 from ragrounds.api.results import Result
 from ragrounds.api.retrieve import Entry
 from ragrounds.api.workspace import texts
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.retrieval.similarity import CorrelationDifference
+from ragrounds.evals.retrieval.similarity import MEASURES as CORRELATIONS
+from ragrounds.evals.retrieval.similarity import CorrelationDifference, score_similarity
+from ragrounds.ui.retrieval_tables import print_similarity
 
 
 class SimilarityResult(Result, frozen=True, kw_only=True):
@@ -27,8 +26,6 @@ class SimilarityResult(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print the correlations and the paired differences."""
-        from ragrounds.ui.retrieval_tables import print_similarity
-
         print_similarity(self.entries, self.comparisons, console)
 
     def brief(self) -> str:
@@ -42,8 +39,6 @@ class SimilarityResult(Result, frozen=True, kw_only=True):
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
         """A row for each model and correlation."""
-        from ragrounds.evals.retrieval.similarity import MEASURES as CORRELATIONS
-
         rows: Part = [
             (entry["retriever"], name, entry.get(name), entry["pairs"], None, None, None, None)
             for entry in self.entries
@@ -65,8 +60,6 @@ def similarity(
     Raises:
         UserError: no retriever, one that embeds nothing, or a file that cannot be read.
     """
-    from ragrounds.evals.retrieval.similarity import score_similarity
-
     named = texts(retrievers)
     if not named:
         raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
+from rich.console import Console
 
+from ragrounds.api.compare import analyse
 from ragrounds.api.frames import STUDY_CELLS, Frame, Part, Row
 from ragrounds.api.imported_cells import Imported, recorded_rows
 from ragrounds.api.results import Result
@@ -25,12 +27,16 @@ from ragrounds.api.study_cells import (
     rating_figure,
     shown_run,
 )
+from ragrounds.api.study_display import study_display
 from ragrounds.api.study_lacks import lacking_all
 from ragrounds.api.study_measures import LABELS
 from ragrounds.api.study_projection import confirm_projection
 from ragrounds.api.study_runs import any_attempt, attempts_left
 from ragrounds.api.workspace import JournalMode, chosen_settings, open_store, replaced, texts
 from ragrounds.errors import Interrupted, UserError, nearest
+from ragrounds.evals.analyses.analysis import AnalysisResult, with_names
+from ragrounds.evals.analyses.pictures import Picture
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.studies.figures import queries_figure
 from ragrounds.evals.studies.state import KeptCell, StudyState, kept_studies, read_state, write_state
 from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies
@@ -44,15 +50,12 @@ from ragrounds.evals.studies.table import (
     study_differences,
     study_table,
 )
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ragrounds.evals.analyses.analysis import AnalysisResult
-    from ragrounds.evals.analyses.pictures import Picture
-    from ragrounds.evals.store.store import Store
-    from ragrounds.settings import Settings
-    from ragrounds.ui.plot import PictureMaker
+from ragrounds.settings import Settings
+from ragrounds.ui.notebook import in_notebook
+from ragrounds.ui.plot import PictureMaker
+from ragrounds.ui.report.study_page import study_page
+from ragrounds.ui.study_tables import difference_table, print_study, study_picture
+from ragrounds.ui.tables import print_table
 
 _OVERRIDES = ("model", "base_url", "alias", "corpus", "limit", "per_dataset", "epochs", "imported")
 
@@ -87,8 +90,6 @@ class StudyResult(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print the table, the published figures and deviations, the differences, the analyses, the notes."""
-        from ragrounds.ui.study_tables import print_study
-
         print_study(self.table, self.findings, console, picture=self.study.picture)
 
     def brief(self) -> str:
@@ -97,9 +98,6 @@ class StudyResult(Result, frozen=True, kw_only=True):
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The table, and the pictures of its analyses by their names."""
-        from ragrounds.ui.plot import PictureMaker
-        from ragrounds.ui.study_tables import study_picture
-
         kind = self.study.picture or "bars"
         made = {"table": PictureMaker(partial(study_picture, self.table, kind), "no cell has a share to show yet")}
         found = [one.result for one in self.findings if one.result is not None]
@@ -198,15 +196,9 @@ def _listener(listener: StudyListener | None, progress: bool | None, held: ExitS
         if not isinstance(listener, StudyListener):
             raise UserError(f"{listener!r} is no listener of studies: expected a subclass of StudyListener.")
         return listener
-    import sys
-
-    from ragrounds.ui.notebook import in_notebook
-
     wanted = progress or in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
     if progress is False or not wanted:
         return StudyListener()
-    from ragrounds.api.study_display import study_display
-
     return held.enter_context(study_display())
 
 
@@ -365,9 +357,6 @@ class _Conduct:
 
 def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[StudyFinding]:
     """The analyses that the study asks for, of the runs that its cells show, under the names of their cells."""
-    from ragrounds.api.compare import analyse
-    from ragrounds.evals.analyses.analysis import with_names
-
     for asked in opened.study.analyses:
         places: dict[str, Place] = {}
         for (row, column), result in results.items():
@@ -439,9 +428,6 @@ class StudyDiff(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print a line for each cell that both have."""
-        from ragrounds.ui.study_tables import difference_table
-        from ragrounds.ui.tables import print_table
-
         print_table(difference_table(self.first, self.second, self.cells), console)
 
     def brief(self) -> str:
@@ -584,8 +570,6 @@ def study_report(made: StudyResult, out: str | Path, *, force: bool = False) -> 
     Raises:
         UserError: a file that is there, or cannot be written.
     """
-    from ragrounds.ui.report.study_page import study_page
-
     path = Path(out)
     with open_store(made.settings) as store, replaced(path, force) as file:
         runs = [run for run in store.runs() if run.id in made.ids and any_attempt(store, run.id)]

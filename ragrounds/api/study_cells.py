@@ -10,11 +10,17 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from ragrounds.agents.agent import open_agent
+from ragrounds.api.arena import arena
+from ragrounds.api.imported_cells import imported_run
 from ragrounds.api.progress import RunListener
+from ragrounds.api.retrieve import retrieval_identity, retrieve
+from ragrounds.api.run import RunResult
+from ragrounds.api.score import judge, score
 from ragrounds.api.study_measures import (
     CORRELATIONS,
     LABELS,
@@ -24,19 +30,20 @@ from ragrounds.api.study_measures import (
 )
 from ragrounds.api.study_runs import attempts_left, remove_unasked
 from ragrounds.api.workspace import JournalMode, open_store
+from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import Interrupted, StopRun, UserError
+from ragrounds.evals.engine.progress import Projection, ReplayProgress
+from ragrounds.evals.judges.methods import judge_methods
+from ragrounds.evals.judges.rescoring import refresh_scores
+from ragrounds.evals.retrieval.measures import canonical
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.studies.figures import CellFigure, queries_figure, run_figure
 from ragrounds.evals.studies.state import KeptCell, KeptValues
 from ragrounds.evals.studies.study import Settings as CellSettings
 from ragrounds.evals.studies.study import Study, StudyCell
 from ragrounds.evals.studies.table import CellResult
-
-if TYPE_CHECKING:
-    from ragrounds.api.run import RunResult
-    from ragrounds.contracts import FinishedAttempt
-    from ragrounds.evals.engine.progress import Projection, ReplayProgress
-    from ragrounds.evals.store.store import Store
-    from ragrounds.settings import Settings
+from ragrounds.settings import Settings
+from ragrounds.specs import Value, parse
 
 Arguments: TypeAlias = dict[str, Any]
 """Arguments of a public function, by name."""
@@ -168,9 +175,6 @@ def agent_text(settings: CellSettings) -> str:
     Raises:
         UserError: an unknown agent, or a parameter that it does not have.
     """
-    from ragrounds.agents.agent import open_agent
-    from ragrounds.specs import Value, parse
-
     spec = parse(str(settings["agent"]))
     agent, given = open_agent(spec), dict[str, Value]()
     if "retriever" in settings and agent.card.searches:
@@ -182,8 +186,6 @@ def agent_text(settings: CellSettings) -> str:
 
 def judged_kind(scorer: str) -> str:
     """The way of judging that gives a scorer its verdicts; the name itself where it is that of one, or of none."""
-    from ragrounds.evals.judges.methods import judge_methods
-
     known = judge_methods()
     ways = [name for name, way in known.items() if scorer in [one.name for one in way.scorers]]
     return scorer if scorer in known or not ways else min(ways, key=lambda name: len(known[name].scorers))
@@ -244,8 +246,6 @@ class CellRunner:
 
     def _recorded(self, cell: StudyCell) -> CellResult:
         """A cell that shows recorded replies: they become a run, and no model is asked."""
-        from ragrounds.api.imported_cells import imported_run
-
         path, benchmark = str(cell.settings["imported"]), str(cell.settings["benchmark"])
         try:
             with open_store(self._settings) as store:
@@ -365,8 +365,6 @@ class CellRunner:
     def _supplied(self, cell: StudyCell, run_id: str) -> str:
         """See to it that a run has the scores that its cell shows; gives the scorer that they stand under, empty where
         it is the headline's."""
-        from ragrounds.api.score import score
-
         if "judge" in cell.settings:
             return self._judged(cell, run_id)
         scorer = str(cell.settings.get("scorer", ""))
@@ -379,8 +377,6 @@ class CellRunner:
 
     def _judged(self, cell: StudyCell, run_id: str) -> str:
         """Have the cell's judge judge a run; gives the scorer that its verdicts stand under."""
-        from ragrounds.api.score import judge
-
         where, left = cell.settings.get("base_url"), self._budget.left()
         made = judge(
             run_id,
@@ -433,8 +429,6 @@ class CellRunner:
             yield cell, CellResult(state="done", figure=figure)
 
     def _searched(self, cells: Sequence[StudyCell]) -> Iterator[tuple[StudyCell, CellResult]]:
-        from ragrounds.api.retrieve import retrieval_identity, retrieve
-
         settings, measures = cells[0].settings, list(dict.fromkeys(measure_of(cell) for cell in cells))
         given = search_arguments(settings)
         try:
@@ -478,8 +472,6 @@ class CellRunner:
 
     def arena(self, cells: Sequence[StudyCell]) -> Iterator[tuple[StudyCell, CellResult]]:
         """Play the rows' runs against each other, once all of them are there, and give each axis its ratings."""
-        from ragrounds.api.arena import arena
-
         axes = list(dict.fromkeys(str(cell.settings["axis"]) for cell in cells))
         names = {run: row for row, run in self.arena_runs.items()}
         try:
@@ -544,8 +536,6 @@ def shown_run(
 ) -> CellResult:
     """What a cell shows of a stored run. `supply` sees to its scores, and may ask a judge; ``None``: only what is there
     is shown."""
-    from ragrounds.evals.judges.rescoring import refresh_scores
-
     where = cell.settings.get("where")
     scorer = str(cell.settings.get("scorer", ""))
     try:
@@ -575,8 +565,6 @@ def measure_of(cell: StudyCell) -> str:
 
 def canonical_measure(name: str) -> str:
     """A measure's name as results have it."""
-    from ragrounds.evals.retrieval.measures import canonical
-
     return canonical(name)
 
 

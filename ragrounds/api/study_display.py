@@ -5,14 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from ragrounds.api.study_cells import StudyListener
-
-if TYPE_CHECKING:
-    from ragrounds.evals.studies.study import Study, StudyCell
-    from ragrounds.evals.studies.table import CellResult
-    from ragrounds.ui.study_progress import StudyProgress
+from ragrounds.evals.studies.study import Study, StudyCell
+from ragrounds.evals.studies.table import CellResult
+from ragrounds.ui.study_progress import StudyProgress
 
 
 class TerminalStudyListener(StudyListener):
@@ -56,7 +53,5 @@ class TerminalStudyListener(StudyListener):
 @contextmanager
 def study_display() -> Iterator[StudyListener]:
     """What shows a study while the block lasts."""
-    from ragrounds.ui.study_progress import StudyProgress
-
     with StudyProgress() as shown:
         yield TerminalStudyListener(shown)

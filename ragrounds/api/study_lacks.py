@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from ragrounds.agents.agent import open_agent
 from ragrounds.api.study_cells import agent_text
 from ragrounds.api.workspace import user_prices
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.evals.studies.study import StudyCell
-    from ragrounds.settings import Settings
+from ragrounds.evals.benchmarks.catalogue import located, parse_reference
+from ragrounds.evals.studies.study import StudyCell
+from ragrounds.models.options import starts_server, with_defaults
+from ragrounds.models.providers import open_model
+from ragrounds.models.vllm_server import executable
+from ragrounds.settings import Settings
+from ragrounds.tools.collection import open_named
+from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
 
 
 def lacking(cell: StudyCell, settings: Settings) -> str:
@@ -39,8 +43,6 @@ def lacking_all(settings: Settings) -> Callable[[StudyCell], str]:
 
 
 def _benchmark(cell: StudyCell, settings: Settings) -> None:
-    from ragrounds.evals.benchmarks.catalogue import located, parse_reference
-
     name = str(cell.settings["benchmark"])
     if name.startswith(("rerank:", "sts:")):
         return
@@ -55,9 +57,6 @@ def _agent(cell: StudyCell, settings: Settings) -> None:
 
 
 def _corpus(cell: StudyCell, settings: Settings) -> None:
-    from ragrounds.tools.collection import open_named
-    from ragrounds.tools.corpora import corpora_of, corpus_source, is_source
-
     for part in _parts(cell, corpora_of):
         if is_source(part):
             corpus_source(part)
@@ -66,8 +65,6 @@ def _corpus(cell: StudyCell, settings: Settings) -> None:
 
 
 def _parts(cell: StudyCell, split: Callable[[str], list[str]]) -> Iterator[str]:
-    from ragrounds.agents.agent import open_agent
-
     corpus = cell.settings.get("corpus")
     if not corpus or ("agent" in cell.settings and not open_agent(str(cell.settings["agent"])).card.searches):
         return
@@ -75,10 +72,6 @@ def _parts(cell: StudyCell, split: Callable[[str], list[str]]) -> Iterator[str]:
 
 
 def _model(cell: StudyCell, settings: Settings) -> None:
-    from ragrounds.models.options import starts_server, with_defaults
-    from ragrounds.models.providers import open_model
-    from ragrounds.models.vllm_server import executable
-
     text, url = cell.settings.get("model"), cell.settings.get("base_url") or settings.base_url
     if text is not None:
         model = with_defaults(str(text), {"base_url": str(url)} if url else {})

@@ -8,14 +8,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ragrounds.api.build import BuildExecution, build
+from ragrounds.api.pipelines import FalseNegatives
+from ragrounds.api.progress import RunListener
+from ragrounds.api.similarity import similarity
+from ragrounds.errors import UserError
+from ragrounds.evals.benchmarks.catalogue import located, parse_reference
 from ragrounds.evals.studies.figures import CellFigure
 from ragrounds.evals.studies.study import Settings as CellSettings
-
-if TYPE_CHECKING:
-    from ragrounds.api.progress import RunListener
-    from ragrounds.settings import Settings
+from ragrounds.files import read_text
+from ragrounds.settings import Settings
+from ragrounds.specs import parse
+from ragrounds.tools.retriever import spec_code
 
 CORRELATIONS = ("Pearson", "Spearman")
 LABELS = ("labelled", "relevant", "false_positives", "false_negatives")
@@ -31,10 +37,6 @@ def similarity_identity(settings: CellSettings, home: Path) -> str:
     Raises:
         UserError: there is no such file.
     """
-    from ragrounds.files import read_text
-    from ragrounds.specs import parse
-    from ragrounds.tools.retriever import spec_code
-
     spec = parse(str(settings["retriever"]))
     parts = (str(spec), spec_code(spec), read_text(_pairs(settings, home)))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -46,8 +48,6 @@ def similarity_figures(settings: CellSettings, home: Path) -> dict[str, CellFigu
     Raises:
         UserError: no such file, or an encoder that cannot be had.
     """
-    from ragrounds.api.similarity import similarity
-
     (entry,) = similarity(_pairs(settings, home), str(settings["retriever"])).entries
     made = {}
     for name in CORRELATIONS:
@@ -57,8 +57,6 @@ def similarity_figures(settings: CellSettings, home: Path) -> dict[str, CellFigu
 
 
 def _pairs(settings: CellSettings, home: Path) -> Path:
-    from ragrounds.evals.benchmarks.catalogue import located, parse_reference
-
     return located(parse_reference(str(settings["benchmark"])), home)
 
 
@@ -76,11 +74,6 @@ def label_figures(
     Raises:
         UserError: no such set, retriever or model; or no query has grades.
     """
-    from ragrounds.api.build import BuildExecution, build
-    from ragrounds.api.pipelines import FalseNegatives
-    from ragrounds.errors import UserError
-    from ragrounds.evals.benchmarks.catalogue import parse_reference
-
     benchmark = str(settings["benchmark"])
     name = hashlib.sha256(repr(sorted(settings.items(), key=str)).encode()).hexdigest()[:16]
     asked = FalseNegatives(

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ragrounds.api.study_cells import Arguments, StudyBudget, StudyListener, agent_text, arguments, groups
+from ragrounds.api.event_loop import finish
+from ragrounds.api.run import begun_runs, run
+from ragrounds.api.study_cells import (
+    Arguments,
+    CountingListener,
+    StudyBudget,
+    StudyListener,
+    agent_text,
+    arguments,
+    groups,
+)
 from ragrounds.api.workspace import user_prices
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.progress import ProjectedSum, Projection
-    from ragrounds.evals.studies.study import StudyCell
-    from ragrounds.settings import Settings
+from ragrounds.evals.engine.progress import ProjectedSum, Projection
+from ragrounds.evals.studies.study import StudyCell
+from ragrounds.models.options import with_defaults
+from ragrounds.models.providers import open_model
+from ragrounds.records import Reply, Usage
+from ragrounds.settings import Settings
 
 
 def confirm_projection(
@@ -68,10 +79,6 @@ def _words(cost: float, most: float, seconds: float) -> str:
 
 def _costs_money(cell: StudyCell, settings: Settings) -> bool:
     """Whether its model is known to cost money."""
-    from ragrounds.models.options import with_defaults
-    from ragrounds.models.providers import open_model
-    from ragrounds.records import Reply, Usage
-
     text = cell.settings.get("model") or settings.model
     if text is None:
         return False
@@ -92,12 +99,6 @@ def _pilot(
 ) -> Projection | None:
     """What the runs of a group will take, from their first questions; ``None``: they cannot be begun, which their cells
     say later, or there is nothing to project."""
-    import inspect
-
-    from ragrounds.api.event_loop import finish
-    from ragrounds.api.run import begun_runs, run
-    from ragrounds.api.study_cells import CountingListener
-
     defaults = {name: one.default for name, one in inspect.signature(run).parameters.items()}
     heard = CountingListener(listener, budget)
     try:

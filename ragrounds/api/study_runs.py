@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.store import Store
 
 
 def attempts_left(store: Store, run_id: str) -> int:

@@ -9,28 +9,35 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msgspec import Struct
 
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
 from ragrounds.errors import UserError, nearest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ragrounds.evals.engine.in_flight import LiveAttempt
-    from ragrounds.evals.store.attempt_notes import AttemptNote
-    from ragrounds.evals.store.hop_reading import HopsOfAttempt
-    from ragrounds.evals.store.store import Store
-    from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy, UnknownFacts
-    from ragrounds.evals.store.traces import Trace
-    from ragrounds.records import Run
-    from ragrounds.settings import Settings
-    from ragrounds.ui.trace.difference_rows import AnswerDifference
-
+from ragrounds.evals.engine.in_flight import LiveAttempt
+from ragrounds.evals.engine.live_feed import LiveWatcher
+from ragrounds.evals.judges.recorded import with_replies
+from ragrounds.evals.judges.rescoring import refresh_scores
+from ragrounds.evals.scorers import headline_of
+from ragrounds.evals.store import attempt_filter
+from ragrounds.evals.store.attempt_filter import joined, parse, quoted
+from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of, write_note
+from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import MARKS, PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
+from ragrounds.evals.store.traces import Trace, trace
+from ragrounds.records import OUTCOMES, Run
+from ragrounds.settings import Settings
+from ragrounds.ui.trace import headless
+from ragrounds.ui.trace.attempt_list import differences
+from ragrounds.ui.trace.difference_rows import AnswerDifference, answer_differences
+from ragrounds.ui.trace.headless import listed
+from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.viewer_memory import ViewerMemory
 
 _AT_ONCE = 100
 """Attempts whose calls are read at a time."""
@@ -82,8 +89,6 @@ def live_attempts(*, home: str | Path | None = None, settings: Settings | None =
     Args:
         home, settings: the folder of the store, and all settings; ``None``: the user's.
     """
-    from ragrounds.evals.engine.live_feed import LiveWatcher
-
     return LiveWatcher(chosen_settings(settings, home).home).attempts()
 
 
@@ -103,8 +108,6 @@ def list_attempts(
         FilterError: `where` cannot be understood; says where and what was expected.
         UserError: an unknown run, outcome, mark, subject or order; no run at all.
     """
-    from ragrounds.ui.trace.headless import listed
-
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
         where = complete_index(pages, listed_where(asked, pages), progress)
@@ -126,8 +129,6 @@ def unknown_attempts(
 def hint(where: str) -> str:
     """What may be amiss in an expression that can be read: a bare word that is nearly one of the language; empty:
     nothing."""
-    from ragrounds.evals.store import attempt_filter
-
     return attempt_filter.hint(where)
 
 
@@ -145,9 +146,6 @@ def list_hops(
         FilterError: `where` cannot be understood; says where and what was expected.
         UserError: an unknown run, outcome, mark, subject or order; no run at all.
     """
-    from ragrounds.evals.store.hop_reading import HopReader
-    from ragrounds.ui.trace.headless import listed
-
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
         where = complete_index(pages, listed_where(asked, pages), progress)
@@ -195,9 +193,6 @@ def annotate(
     Raises:
         UserError: no such run, question or epoch; the mark is not one word; the note is too long.
     """
-    from ragrounds.evals.store.attempt_notes import write_note
-    from ragrounds.evals.store.traces import trace
-
     chosen = chosen_settings(settings, home)
     with open_store(chosen) as store:
         run, question = _place(store, place)
@@ -214,8 +209,6 @@ def list_notes(
     Raises:
         UserError: an unknown run.
     """
-    from ragrounds.evals.store.attempt_notes import notes_of
-
     with open_store(chosen_settings(settings, home)) as store:
         chosen = store.named(runs) if runs else store.runs()
         return [note for notes in notes_of(store, chosen).values() for note in notes]
@@ -223,8 +216,6 @@ def list_notes(
 
 def author_name(settings: Settings) -> str:
     """Who marks attempts and writes notes: the setting `author`, or else the name of the login."""
-    import getpass
-
     if settings.author and settings.author.strip():
         return settings.author.strip()
     try:
@@ -249,9 +240,6 @@ def run_differences(
     Raises:
         UserError: an unknown run, or not two of them.
     """
-    from ragrounds.ui.trace.attempt_list import differences
-    from ragrounds.ui.trace.difference_rows import answer_differences
-
     with opened_pages(AttemptQuery(runs=runs, scorers=scorers), None, chosen_settings(settings, home)) as pages:
         first, second = _two_runs(pages)
         return RunDifferences(first, second, tuple(answer_differences(pages, differences(pages, 0, 1))))
@@ -271,10 +259,6 @@ def find_attempt(
     Raises:
         UserError: no such run, question or epoch.
     """
-    from ragrounds.evals.judges.recorded import with_replies
-    from ragrounds.evals.judges.rescoring import refresh_scores
-    from ragrounds.evals.store.traces import trace
-
     with open_store(chosen_settings(settings, home)) as store:
         run, question = _place(store, place)
         refresh_scores(store, run)
@@ -289,10 +273,6 @@ def attempt_markdown(
     Raises:
         UserError: no such run, question or epoch.
     """
-    from ragrounds.evals.store.traces import trace
-    from ragrounds.ui.trace import headless
-    from ragrounds.ui.trace.tree import LoadedAttempt
-
     with opened_pages(AttemptQuery(), place, chosen_settings(settings, home)) as pages:
         run, question = _place(pages.store, place)
         row = pages.row_of(pages.runs.index(run), trace(pages.store, run, question, epoch).question.id, epoch)
@@ -325,8 +305,6 @@ def view(
     Raises:
         UserError: an unknown run, outcome, mark, subject, order or attempt; no run at all.
     """
-    from ragrounds.evals.store.traces import trace
-
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with opened_pages(asked, attempt, chosen) as pages:
         where, sort, row = complete_index(pages, listed_where(asked, pages), progress), listed_sort(asked), 0
@@ -338,7 +316,6 @@ def view(
             found = trace(pages.store, run, question, epoch)
             row = pages.row_of(pages.runs.index(run), found.question.id, epoch) or 0
         from ragrounds.ui.trace.app import LIGHT, TraceApp, read_keymap
-        from ragrounds.ui.trace.viewer_memory import ViewerMemory
 
         theme, keymap = LIGHT if light else "", read_keymap(chosen.home / "keys.toml")
         memory = ViewerMemory(chosen.home / "viewer.json")
@@ -358,10 +335,6 @@ def view(
 @contextmanager
 def opened_pages(query: AttemptQuery, attempt: str | None, settings: Settings) -> Iterator[Pages]:
     """The rows of the runs that are named, while the block lasts."""
-    from ragrounds.evals.judges.rescoring import refresh_scores
-    from ragrounds.evals.scorers import headline_of
-    from ragrounds.evals.store.summaries import PREFERRED, Pages
-
     with open_store(settings) as store:
         runs = _runs(store, query.runs, attempt)
         for run in runs:
@@ -404,10 +377,6 @@ def listed_where(query: AttemptQuery, pages: Pages) -> str:
         FilterError: `where` cannot be understood.
         UserError: an unknown question, outcome, mark or subject.
     """
-    from ragrounds.evals.store.attempt_filter import joined, parse, quoted
-    from ragrounds.evals.store.summaries import MARKS
-    from ragrounds.records import OUTCOMES
-
     for name in query.outcomes:
         one_of("--outcome", name, list(OUTCOMES))
     for name in query.marks:
@@ -439,6 +408,4 @@ def listed_sort(query: AttemptQuery) -> SortBy:
     Raises:
         UserError: nothing is sorted by this.
     """
-    from ragrounds.evals.store.summaries import SORTS
-
     return one_of("--sort", query.sort, SORTS)

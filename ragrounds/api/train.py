@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, unheard
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.settings import Settings
-    from ragrounds.train.evaluation import PairTable
-    from ragrounds.train.loop import StageCost, TrainingStep
-    from ragrounds.train.material import MaterialCounts
-    from ragrounds.train.pipeline import TrainingRun
+from ragrounds.settings import Settings
+from ragrounds.tools.collection import write_whole
+from ragrounds.train.card import TABLE, write_pair
+from ragrounds.train.evaluation import PairTable, pair_spec
+from ragrounds.train.evaluation import evaluate as evaluate_pairs
+from ragrounds.train.loop import StageCost, TrainingStep
+from ragrounds.train.material import MaterialCounts
+from ragrounds.train.pipeline import TrainingListeners, TrainingRun
+from ragrounds.train.spec import TEACHER, read_training
 
 
 class TrainedPair(Struct, frozen=True, kw_only=True):
@@ -65,9 +67,6 @@ def train(
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.
     """
-    from ragrounds.train.card import write_pair
-    from ragrounds.train.evaluation import pair_spec
-
     run, names = _opened(file, recipes, out, changes, chosen_settings(settings, home).home, progress, on_step)
     made = []
     for name in names:
@@ -100,12 +99,6 @@ def evaluate(
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.
     """
-    import msgspec
-
-    from ragrounds.tools.collection import write_whole
-    from ragrounds.train.card import TABLE, write_pair
-    from ragrounds.train.evaluation import evaluate as evaluate_pairs
-
     run, names = _opened(file, recipes, out, changes, chosen_settings(settings, home).home, progress, on_step)
     states = {name: run.recipe(name) for name in names}
     table = evaluate_pairs(run, states, rounds=rounds, progress=progress)
@@ -121,8 +114,6 @@ def table_rows(file: Path, recipes: Sequence[str] = (), changes: Sequence[str] =
     Raises:
         UserError: a file that cannot be read.
     """
-    from ragrounds.train.spec import TEACHER, read_training
-
     return [TEACHER, *(recipes or read_training(file, changes).recipe)]
 
 
@@ -140,9 +131,6 @@ def _opened(
     Raises:
         UserError: a file that cannot be read or has no recipe, or an unknown recipe.
     """
-    from ragrounds.train.pipeline import TrainingListeners, TrainingRun
-    from ragrounds.train.spec import read_training
-
     training = read_training(file, changes)
     names = [one_of("--recipe", name, list(training.recipe)) for name in recipes or training.recipe]
     if not names:

@@ -8,17 +8,18 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, Protocol
+from typing import IO, Literal, Protocol
 
+from ragrounds.contracts import Model
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.judges.rescoring import refresh_scores
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.models.prices import Price, read_prices
+from ragrounds.models.traffic import forget_idle
 from ragrounds.records import Run
-
-if TYPE_CHECKING:
-    from ragrounds.contracts import Model
-    from ragrounds.evals.store.journal import StoreJournal
-    from ragrounds.evals.store.store import Store
-    from ragrounds.models.prices import Price
-    from ragrounds.settings import Settings
+from ragrounds.settings import Settings, read_settings
+from ragrounds.ui.text import safe
 
 JournalMode = Literal["reuse", "replay", "fresh"]
 """What is done with recorded calls: answered from, demanded (a miss is an error, nothing is sent), or made anew."""
@@ -43,8 +44,6 @@ def one_of(name: str, text: str, known: Sequence[str]) -> str:
 
 def user_settings() -> Settings:
     """The user's settings: the environment over the settings file."""
-    from ragrounds.settings import read_settings
-
     return read_settings()
 
 
@@ -52,14 +51,10 @@ def open_store(settings: Settings, say: Callable[[str], None] | None = None) -> 
     """The store that the settings name: PostgreSQL, or a SQLite file in the home folder. `say` is told where it does
     not answer any more and is waited for, and which of several runs a name was taken for; without it, standard error
     is."""
-    from ragrounds.evals.store.store import Store
-
     return Store(settings.home, settings.store, patience=settings.store_patience, say=say or _say)
 
 
 def _say(text: str) -> None:
-    from ragrounds.ui.text import safe
-
     print(safe(text, 2000), file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -107,8 +102,6 @@ def chosen_settings(settings: Settings | None = None, home: str | Path | None = 
     Raises:
         UserError: `settings` are none.
     """
-    from ragrounds.settings import Settings
-
     chosen = user_settings() if settings is None else settings
     if not isinstance(chosen, Settings):
         raise UserError(f"settings {settings!r} are no rr.Settings. A folder is named by home={str(settings)!r}.")
@@ -127,8 +120,6 @@ def opened_runs(
     Raises:
         UserError: a name that no run or several runs answer to.
     """
-    from ragrounds.evals.judges.rescoring import refresh_scores
-
     names = run_names(references)
     with open_store(settings or user_settings()) as store:
         found = store.named(names, newest=newest)
@@ -139,16 +130,12 @@ def opened_runs(
 
 def user_prices(settings: Settings) -> Mapping[str, Price]:
     """The prices that the user set in ``prices.toml`` of the home folder."""
-    from ragrounds.models.prices import read_prices
-
     return read_prices(settings.home / "prices.toml")
 
 
 @asynccontextmanager
 async def closing(models: Sequence[Model], journal: StoreJournal) -> AsyncIterator[None]:
     """Close the models, each once, and the journal when the block ends, however it ends."""
-    from ragrounds.models.traffic import forget_idle
-
     try:
         yield
     finally:

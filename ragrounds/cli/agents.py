@@ -5,13 +5,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
+from rich.text import Text
 
 from ragrounds.api import agents as known
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import print_json, say, tell
 from ragrounds.errors import UserError, nearest
+from ragrounds.specs import Spec
+from ragrounds.ui.profiles import print_profile
+from ragrounds.ui.tables import results_console
+from ragrounds.ui.text import safe
 
 app = typer.Typer()
 agents = typer.Typer(name="agents", cls=ListGroup, help="What answers questions: list and show agents.")
@@ -24,16 +30,9 @@ for noun in (agents, graph, prompts):
 @agents.command("ls")
 def list_agents(as_json: options.AsJson = False) -> None:
     """List the agents, with their parameters and what they follow."""
-    from rich.text import Text
-
-    from ragrounds.specs import Spec
-    from ragrounds.ui.tables import results_console
-
     cards = known.list_agents()
     packages = {name: known.agent_package(name) for name in cards}
     if as_json:
-        import msgspec
-
         listed = {name: {**msgspec.to_builtins(card), "package": packages[name]} for name, card in cards.items()}
         print_json(listed, "agents")
         return
@@ -59,10 +58,6 @@ def show_agent(
 
     Example: ragrounds agents show i_medrag --profile medrag --model openai:gpt-4
     """
-    import msgspec
-
-    from ragrounds.ui.text import safe
-
     found = known.describe_agent(agent, profile=profile, model=model)
     if as_json:
         print_json(found)
@@ -88,9 +83,6 @@ def list_profiles(
 
     Example: ragrounds agents profiles medrag
     """
-    from ragrounds.ui.profiles import print_profile
-    from ragrounds.ui.tables import results_console
-
     found = known.list_profiles() if name is None else [known.describe_profile(name)]
     if as_json:
         print_json(found, "profiles")
@@ -167,8 +159,6 @@ def show_prompt(
     as_json: options.AsJson = False,
 ) -> None:
     """Print a prompt's text, with its places to fill."""
-    from ragrounds.ui.text import safe
-
     text, form = known.prompt_text(name, language), known.prompt_form(name)
     if as_json:
         print_json({"name": name, "language": language, "text": text} | ({"form": form} if form else {}))

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ragrounds.api.aliases import parse_names
+from ragrounds.api.analyses import AnalysisDetails, describe_analysis, list_analyses
+from ragrounds.api.compare import analyse, report
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.analyses import AnalysisDetails
+from ragrounds.ui.analysis_tables import print_analysis
+from ragrounds.ui.text import safe
 
 app = typer.Typer()
 analyses = typer.Typer(name="analyses", cls=ListGroup, help="The analyses that `ragrounds analyse` knows.")
@@ -60,10 +62,6 @@ def analyse_command(
 
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
-    from ragrounds.api.aliases import parse_names
-    from ragrounds.api.compare import analyse
-    from ragrounds.ui.analysis_tables import print_analysis
-
     found = analyse(
         name,
         runs or (),
@@ -110,9 +108,6 @@ def _sizes(texts: list[str]) -> dict[str, float]:
 @analyses.command("ls")
 def list_command(as_json: options.AsJson = False) -> None:
     """List the analyses."""
-    from ragrounds.api.analyses import list_analyses
-    from ragrounds.ui.text import safe
-
     found = list_analyses()
     if as_json:
         described = {one.name: {"summary": one.summary, "needs": one.needs, "package": one.package} for one in found}
@@ -128,9 +123,6 @@ def show_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Say what an analysis shows, and what it needs."""
-    from ragrounds.api.analyses import describe_analysis
-    from ragrounds.ui.text import safe
-
     found = describe_analysis(name)
     if as_json:
         print_json(found)
@@ -173,9 +165,6 @@ def report_command(
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
-    from ragrounds.api.aliases import parse_names
-    from ragrounds.api.compare import report
-
     report(
         runs,
         out,

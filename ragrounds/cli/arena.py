@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from ragrounds.api.aliases import parse_names
+from ragrounds.api.arena import ArenaStand, Voting, add_votes, estimate, list_arenas, remove_arena, show_arena, voting
+from ragrounds.api.arena import arena as play
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import GuardedBudget, Options, PlotOptions, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import draw_picture, print_json, say, tell
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rich.console import Console
-
-    from ragrounds.api.arena import ArenaStand, Voting
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.progress.arena import LiveArena
+from ragrounds.ui.tables import results_console
+from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
 app = typer.Typer()
 arena = typer.Typer(
@@ -92,11 +96,6 @@ def play_command(
 
       ragrounds arena play direct cot_refine --reference --schedule adaptive --judge openai:gpt-4o --max-cost 5
     """
-    from ragrounds.api.aliases import parse_names
-    from ragrounds.api.arena import arena as play
-    from ragrounds.ui.progress.arena import LiveArena
-    from ragrounds.ui.text import number_of
-
     if plan:
         _print_estimate(runs, judge or (), server, rules, as_json)
         return
@@ -123,8 +122,6 @@ def play_command(
 
 
 def _print_stand(stand: ArenaStand, as_json: bool) -> None:
-    from ragrounds.ui.tables import results_console
-
     if as_json:
         print_json(stand.report)
     else:
@@ -134,9 +131,6 @@ def _print_stand(stand: ArenaStand, as_json: bool) -> None:
 def _print_estimate(
     runs: Sequence[str], judges: Sequence[str], server: ServerOptions, rules: RuleOptions, as_json: bool
 ) -> None:
-    from ragrounds.api.arena import estimate
-    from ragrounds.ui.text import dollars, tokens
-
     found = estimate(runs, judges, **server.arguments(), **rules.arguments())
     if as_json:
         print_json(found, "estimates")
@@ -152,9 +146,6 @@ def _print_estimate(
 @arena.command("ls")
 def list_command(as_json: options.AsJson = False) -> None:
     """List the arenas."""
-    from ragrounds.api.arena import list_arenas
-    from ragrounds.ui.text import one_line
-
     found = list_arenas()
     if as_json:
         print_json([{"id": one.id, "arena": one} for one in found], "arenas")
@@ -174,9 +165,6 @@ def show_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Show an arena as it stands. No model is asked. --picture is an axis, by its name."""
-    from ragrounds.api.aliases import parse_names
-    from ragrounds.api.arena import show_arena
-
     shown = show_arena(name, resamples=resamples, names=parse_names(names or ()))
     _print_stand(shown, as_json)
     draw_picture(shown, plot)
@@ -188,8 +176,6 @@ def remove_command(
     yes: options.Yes = False,
 ) -> None:
     """Remove an arena with its judgements and people's votes. Recorded calls stay: playing it again is free."""
-    from ragrounds.api.arena import remove_arena
-
     if not yes:
         typer.confirm(f"Remove the arena {name!r} with people's votes?", abort=True, err=True)
     say(f"Removed {remove_arena(name).id}.")
@@ -203,8 +189,6 @@ def votes_command(
     arena: Annotated[str, typer.Option(help="An arena's id or the beginning of it. [default: the newest]")] = "",
 ) -> None:
     """Read human votes from a CSV file into an arena. They stand beside the judges and correct them."""
-    from ragrounds.api.arena import add_votes
-
     found, votes, voters = add_votes(file, arena)
     say(f"{found.id}: {votes:,} votes of {voters:,} voters")
 
@@ -217,8 +201,6 @@ def vote_command(
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many pairs.")] = None,
 ) -> None:
     """Vote in the terminal: two answers side by side, blind. Keys: 1, 2, t (tie), s (skip), q (stop)."""
-    from ragrounds.api.arena import voting
-
     with voting(name, voter, axis or ()) as opened:
         count = vote(opened, limit)
     say(f"{count:,} votes kept. See them beside the judges: ragrounds arena show {opened.arena.id}")
@@ -238,8 +220,6 @@ def vote(
     console: Console | None = None,
 ) -> int:
     """Show pairs until the voter stops; gives how many votes were kept, each before the next pair is shown."""
-    from ragrounds.ui.console import SafeConsole
-
     console = console or SafeConsole(stderr=True)
     count = 0
     for ballot in islice(opened.ballots(), limit):
@@ -254,11 +234,6 @@ def vote(
 
 
 def _show_pair(console: Console, question: str, left: str, right: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from ragrounds.ui.text import safe
-
     console.rule()
     console.print(Text(safe(question), style="bold"))
     table = Table(expand=True)
@@ -270,8 +245,6 @@ def _show_pair(console: Console, question: str, left: str, right: str) -> None:
 
 
 def _ask(console: Console, axis: str, read: Callable[[], str]) -> str | None:
-    from rich.text import Text
-
     while True:
         console.print(Text(f"{axis}: 1 left, 2 right, t tie, s skip, q stop? "), end="")
         pressed = read().casefold()

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 import typer
 
+from ragrounds.api.build import BuildExecution, BuildRequest
+from ragrounds.api.build import build as build_benchmark
+from ragrounds.api.pipelines import CaseQuestions, ConsensusLabels, FalseNegatives, RelevanceMining
 from ragrounds.cli import options as shared
 from ragrounds.cli.options import GuardedBudget, Options, grouped, journal_mode, server_changed
 from ragrounds.cli.output import counting, print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.build import BuildRequest
 
 app = typer.Typer()
 build = typer.Typer(
@@ -178,8 +178,6 @@ def case_questions(what: CaseOptions, experts: ExpertOptions, options: BuildOpti
 
       ragrounds build case-questions … --out rare --ratings rare/sheet.csv
     """
-    from ragrounds.api.pipelines import CaseQuestions
-
     _carry_out(CaseQuestions(**_given(what, experts, type="types")), options)
 
 
@@ -197,8 +195,6 @@ def relevance_mining(what: MiningOptions, sets: SetOptions, experts: ExpertOptio
       ragrounds build relevance-mining mirage/medqa --corpus textbooks --retriever bm25 --retriever medcpt
       --retriever 'dense[model=BAAI/bge-large-en-v1.5]' --model openai:gpt-4o --out mined --limit 100
     """
-    from ragrounds.api.pipelines import RelevanceMining
-
     _carry_out(RelevanceMining(**_given(what, sets, experts, panel="panel", retriever="retrievers")), options)
 
 
@@ -216,8 +212,6 @@ def consensus_labels(what: ConsensusOptions, sets: SetOptions, experts: ExpertOp
       ragrounds build consensus-labels queries.jsonl --corpus beir:FOLDER --retriever bm25 --retriever medcpt
       --labeller openai:gpt-4o --labeller anthropic:claude-sonnet-4-5 --labeller deepseek:deepseek-chat --out labelled
     """
-    from ragrounds.api.pipelines import ConsensusLabels
-
     _carry_out(ConsensusLabels(**_given(what, sets, experts, retriever="retrievers", labeller="labellers")), options)
 
 
@@ -232,8 +226,6 @@ def false_negatives(what: FalseNegativeOptions, experts: ExpertOptions, options:
 
     Example: ragrounds build false-negatives beir:scifact/ --model openai:gpt-4o --limit 100 --out scifact-mended
     """
-    from ragrounds.api.pipelines import FalseNegatives
-
     _carry_out(FalseNegatives(**_given(what, experts)), options)
 
 
@@ -247,8 +239,6 @@ def _given(*groups: Options, **names: str) -> dict[str, Any]:
 
 def _carry_out(request: BuildRequest, options: BuildOptions) -> None:
     """Make the benchmark, show what came of each stage, and exit with 3 where some items failed."""
-    from ragrounds.api.build import BuildExecution
-    from ragrounds.api.build import build as build_benchmark
     from ragrounds.ui.build_tables import print_built
 
     execution = BuildExecution(

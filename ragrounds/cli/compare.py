@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
+import msgspec
 import typer
 
+from ragrounds.api.aliases import parse_names
+from ragrounds.api.compare import CompareResult, LedgerView, compare, frontier_measure, ledger
+from ragrounds.api.priced_today import priced_runs
+from ragrounds.api.question_answers import question_answers
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, say_priced, tell
+from ragrounds.cli.run_choice import chosen_runs
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ragrounds.api.compare import CompareResult, LedgerView
+from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
+from ragrounds.ui.comparison_tables import comparison_notes, comparison_tables, cost_tables
+from ragrounds.ui.question_table import answer_table
+from ragrounds.ui.run_tables import repriced_lines
+from ragrounds.ui.tables import latex, markdown, results_console
 
 app = typer.Typer()
 
@@ -86,10 +93,6 @@ def compare_command(
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
-    from ragrounds.api.aliases import parse_names
-    from ragrounds.api.compare import compare, frontier_measure
-    from ragrounds.cli.run_choice import chosen_runs
-
     printed, scorers = form.chosen(), scorer or []
     frontier_measure(cost)  # what is wrong with options is said before anybody is asked
     meant = chosen_runs([*runs, *([baseline] if baseline else [])], which.latest)
@@ -119,10 +122,6 @@ def _print_question(runs: Sequence[str], question: str, form: str) -> None:
     Raises:
         UserError: a form that this has not.
     """
-    from ragrounds.api.question_answers import question_answers
-    from ragrounds.ui.question_table import answer_table
-    from ragrounds.ui.tables import latex, markdown, results_console
-
     if form == "--csv":
         raise UserError("--question has no --csv; choose --json, --markdown or --latex.")
     found = question_answers(runs, question)
@@ -136,15 +135,10 @@ def _print_question(runs: Sequence[str], question: str, form: str) -> None:
 
 
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
-    from ragrounds.ui.claim_text import claim_table
     from ragrounds.ui.comparison_csv import as_csv
-    from ragrounds.ui.comparison_tables import comparison_notes, comparison_tables, cost_tables
-    from ragrounds.ui.tables import latex, markdown, results_console
 
     comparison = found.comparison
     if form == "--json":
-        import msgspec
-
         print_json({**msgspec.structs.asdict(comparison), **({"claims": found.claims} if found.claims else {})})
     elif form == "--csv":
         typer.echo(as_csv(comparison, scorers), nl=False)
@@ -155,16 +149,12 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         tables = [claim_table(found.claims), *tables] if found.claims else tables
         tell((latex if form == "--latex" else markdown)(tables, comparison_notes(comparison, scorers)), nl=False)
     else:
-        from ragrounds.api.priced_today import priced_runs
-
         found.draw(results_console())
         say_priced(priced_runs(comparison.rows))
 
 
 def _say_claims(found: CompareResult, quiet: bool) -> None:
     """Say how the claims stand and which questions speak against them, and exit by it."""
-    from ragrounds.ui.claim_text import against_lines, claim_lines
-
     if not found.claims:
         return
     for line in () if quiet else (*claim_lines(found.claims), *against_lines(found.against)):
@@ -208,10 +198,6 @@ def ledger_command(
 
       ragrounds ledger --by model --json
     """
-    from ragrounds.api.compare import ledger
-    from ragrounds.ui.run_tables import repriced_lines
-    from ragrounds.ui.tables import results_console
-
     found = ledger(
         runs or (),
         [name.strip() for name in by.split(",") if name.strip()],
@@ -221,8 +207,6 @@ def ledger_command(
     for line in repriced_lines(found.repriced) if reprice or reprice_all else ():
         say(line)
     if as_json:
-        import msgspec
-
         print_json({**msgspec.structs.asdict(found.ledger), **({"repriced": found.repriced} if found.repriced else {})})
     elif not found.ledger.total.calls:
         say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from ragrounds.api import data as benchmarks
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import file_bars, print_json, say, tell
+from ragrounds.ui.benchmark_tables import audit_lines
+from ragrounds.ui.list_tables import benchmark_table
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import one_line, safe
 
 app = typer.Typer()
 data = typer.Typer(
@@ -22,14 +27,9 @@ app.add_typer(data)
 @data.command("ls")
 def list_benchmarks(as_json: options.AsJson = False) -> None:
     """List every dataset's card."""
-    from ragrounds.ui.list_tables import benchmark_table
-    from ragrounds.ui.tables import print_table, results_console
-
     cards = benchmarks.list_cards()
     packages = [benchmarks.benchmark_package(card.name) for card in cards]
     if as_json:
-        import msgspec
-
         listed = [{**msgspec.to_builtins(card), "package": found} for card, found in zip(cards, packages, strict=True)]
         print_json(listed, "benchmarks")
         return
@@ -42,10 +42,6 @@ def show_benchmark(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a card: source, licence, size, metric, scorers, paper table, and what cannot be had."""
-    import msgspec
-
-    from ragrounds.ui.text import safe
-
     found = benchmarks.describe(name)
     if as_json:
         print_json({"benchmark": found})
@@ -89,8 +85,6 @@ def remove_benchmark(
     yes: options.Yes = False,
 ) -> None:
     """Remove a registered copy from this machine. Runs that were made on it stay."""
-    from ragrounds.ui.text import safe
-
     if not yes:
         typer.confirm(f"Remove the copy of {safe(name)}?", abort=True, err=True)
     say(f"Removed {safe(str(benchmarks.remove(name)))}.")
@@ -103,8 +97,6 @@ def verify_benchmark(
 ) -> None:
     """Read a benchmark whole and check its size and its files' hashes against the card. Exit code 1 where they
     differ."""
-    from ragrounds.ui.text import one_line
-
     checked = benchmarks.verify(reference)
     if as_json:
         print_json({"checked": checked})
@@ -135,8 +127,6 @@ def audit_benchmark(
     as_json: options.AsJson = False,
 ) -> None:
     """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions."""
-    from ragrounds.ui.benchmark_tables import audit_lines
-
     audited = benchmarks.audit(reference, corpus)
     if as_json:
         print_json(audited)

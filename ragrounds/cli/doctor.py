@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from ragrounds.api.doctor import doctor
 from ragrounds.cli import options
 from ragrounds.cli.output import print_json, tell
+from ragrounds.ui.text import safe
 
 app = typer.Typer()
 
@@ -34,9 +36,6 @@ def doctor_command(
 
       ragrounds doctor --store
     """
-    from ragrounds.api.doctor import doctor
-    from ragrounds.ui.text import safe
-
     found = doctor(model, base_url, alias, store=store)
     if as_json:
         print_json(found)

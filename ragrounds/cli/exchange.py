@@ -12,9 +12,15 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import typer
 
+from ragrounds.api import names
+from ragrounds.api.exchange import list_formats, typed_format
+from ragrounds.api.runs import export, export_runs, import_mirage_predictions, import_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Command, Group
 from ragrounds.cli.output import counting, print_json, say
+from ragrounds.ui.comparison_tables import print_comparison
+from ragrounds.ui.run_tables import transfer_lines
+from ragrounds.ui.text import number_of
 
 TransferredRuns = Annotated[
     list[str] | None, typer.Argument(help="Runs: ids, beginnings of ids, or agents' texts. [default: all]")
@@ -26,20 +32,14 @@ class ExportCommands(Group):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the formats, and of the other commands of the group."""
-        from ragrounds.api.exchange import list_formats
-
         return [*super().list_commands(ctx), *list_formats()]
 
     def summaries(self) -> list[tuple[str, str]]:
         """The names of the formats, each with its summary, for shells that complete: no format is imported."""
-        from ragrounds.api import names
-
         return [*names.formats()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a format, or another command of the group."""
-        from ragrounds.api.exchange import typed_format
-
         found = super().get_command(ctx, cmd_name)
         if found is None:
             export_format = typed_format(cmd_name)
@@ -76,8 +76,6 @@ def _export_command(name: str, export_format: Any) -> Any:
         taken[field.name] = (kind, typer.Option(default, f"--{field.name}", help=meta.description))
 
     def _command(**given: Any) -> None:
-        from ragrounds.api.runs import export
-
         references, out, force = given.pop("runs"), given.pop("out", None), given.pop("force", False)
         with counting() as progress:
             for line in export(name, references, given, out, force=force, progress=progress):
@@ -112,9 +110,6 @@ def export_store(
 
       ragrounds export store direct_cot search_o1 --out postgresql://me@server/runs
     """
-    from ragrounds.api.runs import export_runs
-    from ragrounds.ui.run_tables import transfer_lines
-
     with counting() as progress:
         moved = export_runs(runs or (), out, progress=progress)
     for line in transfer_lines(moved):
@@ -135,9 +130,6 @@ def import_store(
 
     Example: ragrounds import store runs.ragrounds
     """
-    from ragrounds.api.runs import import_runs
-    from ragrounds.ui.run_tables import transfer_lines
-
     with counting() as progress:
         moved = import_runs(place, runs or (), progress=progress)
     for line in transfer_lines(moved):
@@ -160,10 +152,6 @@ def import_mirage(
 
     Example: ragrounds import mirage-predictions MIRAGE/prediction --benchmark mirage:MIRAGE/benchmark.json
     """
-    from ragrounds.api.runs import import_mirage_predictions
-    from ragrounds.ui.comparison_tables import print_comparison
-    from ragrounds.ui.text import number_of
-
     found = import_mirage_predictions(paths, benchmark)
     for run, predictions, missing in found.runs:
         without = f", {number_of(missing, 'question')} without a prediction" if missing else ""

@@ -6,6 +6,7 @@ import shutil
 import sys
 from typing import Annotated
 
+import msgspec
 import typer
 
 from ragrounds.api import index as indexes
@@ -13,6 +14,9 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
+from ragrounds.ui.index_lines import change_lines, details_lines, index_table, pruned_lines
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import safe
 
 app = typer.Typer()
 index = typer.Typer(name="index", cls=ListGroup, help="What is searched: build, change, list, show and remove indexes.")
@@ -126,8 +130,6 @@ def delete(
 
 def _told(built: indexes.BuiltIndex, as_json: bool) -> None:
     """Say what came of a change."""
-    from ragrounds.ui.index_lines import change_lines
-
     if as_json:
         told = {name: getattr(built, name) for name in ("passed_over", "changes", "new", "not_followed", "report")}
         print_json({"index": built.index.fields(), **told})
@@ -148,9 +150,6 @@ def _told(built: indexes.BuiltIndex, as_json: bool) -> None:
 @index.command("ls")
 def ls(as_json: options.AsJson = False) -> None:
     """List all indexes."""
-    from ragrounds.ui.index_lines import index_table
-    from ragrounds.ui.tables import print_table, results_console
-
     found = indexes.list_indexes()
     if as_json:
         print_json([one.fields() for one in found], "indexes")
@@ -166,8 +165,6 @@ def ls(as_json: options.AsJson = False) -> None:
 @index.command("show")
 def show(name: IndexName, as_json: options.AsJson = False) -> None:
     """Show what an index was made from, and how, and its generations."""
-    from ragrounds.ui.index_lines import details_lines
-
     found = indexes.describe(name)
     if as_json:
         print_json({"index": found.fields()})
@@ -185,8 +182,6 @@ def rm(
     yes: options.Yes = False,
 ) -> None:
     """Remove an index: its passages and its engines. What it was made from stays."""
-    from ragrounds.ui.text import safe
-
     found = indexes.describe(name)
     sizes = {one.number: one.bytes for one in found.generations}
     what, size = f"the index {safe(name)}", found.bytes
@@ -211,8 +206,6 @@ def prune(
 
     A generation stays where it is searched, where a stored run needs it, and where some process has it open.
     """
-    from ragrounds.ui.index_lines import pruned_lines
-
     found = indexes.prune(name or (), dry_run=True)
     gone = [one for one in found if one.removed]
     for line in pruned_lines(found):
@@ -253,8 +246,6 @@ def push(
     with counting() as progress:
         done = indexes.push(name, to, embed=embed, progress=progress)
     if as_json:
-        import msgspec
-
         print_json({"pushed": msgspec.to_builtins(done)})
         return
     if done.resumed:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ragrounds.api.journal import JournalFile, read_journal, write_journal
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.output import print_json, say
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ragrounds.api.journal import JournalFile
+from ragrounds.ui.text import number_of
 
 app = typer.Typer()
 journal = typer.Typer(
@@ -37,8 +35,6 @@ def write_command(
 
     Example: ragrounds journal write direct_cot 'vanilla_rag[top_k=8]' --out tests/answers.jsonl
     """
-    from ragrounds.api.journal import write_journal
-
     _tell([write_journal(runs, out, keep=keep)], as_json)
 
 
@@ -51,14 +47,10 @@ def read_command(
 
     Example: ragrounds journal read tests/answers.jsonl
     """
-    from ragrounds.api.journal import read_journal
-
     _tell([read_journal(file) for file in files], as_json)
 
 
 def _tell(files: Sequence[JournalFile], as_json: bool) -> None:
-    from ragrounds.ui.text import number_of
-
     if as_json:
         print_json([{"path": str(one.path), "calls": one.calls, "bytes": one.size} for one in files], "files")
     for one in () if as_json else files:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ragrounds.api.score import JudgeResult, judge_agreement, label_agreement, write_label_sheet
+from ragrounds.api.score import judge as judge_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import GuardedBudget, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import print_json, say
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.score import JudgeResult
+from ragrounds.ui.judge_tables import bill_lines, print_agreement, print_raters, unreadable_lines
+from ragrounds.ui.tables import results_console
+from ragrounds.ui.text import safe
 
 
 class _JudgeGroup(Group):
@@ -74,9 +76,6 @@ def judge_command(
 
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
-    from ragrounds.api.score import judge as judge_runs
-    from ragrounds.ui.tables import results_console
-
     _say_even(len(judge or ()))
     result = judge_runs(
         runs,
@@ -109,9 +108,6 @@ def _say_even(judges: int) -> None:
 
 def _say_end(result: JudgeResult) -> None:
     """Say what it took and why it ended, and exit by it."""
-    from ragrounds.ui.judge_tables import bill_lines, unreadable_lines
-    from ragrounds.ui.text import safe
-
     judged = result.judged
     for line in (line for graded in judged.runs for line in bill_lines(graded, written=not judged.mute)):
         say(line)
@@ -156,8 +152,6 @@ def sheet_command(
 
     Example: ragrounds judge sheet direct_cot --limit 50 --rater anna --rater ben --rater cleo
     """
-    from ragrounds.api.score import write_label_sheet
-
     sheet = write_label_sheet(
         run, out, kind=kind, epoch=epoch, limit=limit, seed=seed, raters=rater or ("label",), force=force
     )
@@ -213,9 +207,6 @@ def agreement_command(
 
       ragrounds judge agreement labels.csv --fleiss --rater anna --rater ben --rater cleo
     """
-    from ragrounds.api.score import judge_agreement, label_agreement
-    from ragrounds.ui.judge_tables import print_agreement, print_raters
-
     if fleiss:
         column = "" if item == "item" else item
         among = label_agreement(_sheet_alone(run, human), item=column, raters=rater or (), cluster=cluster, seed=seed)

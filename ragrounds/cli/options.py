@@ -7,18 +7,17 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, get_args, get_type_hints
+from typing import Annotated, TypedDict, get_args, get_type_hints
 
 import msgspec
 import typer
 from msgspec import Struct
 from typer.models import OptionInfo
 
+from ragrounds.api.servers import ServerChanged
+from ragrounds.api.workspace import JournalMode, one_of
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.servers import ServerChanged
-    from ragrounds.api.workspace import JournalMode
+from ragrounds.ui.plot import check_plot_file, chosen_theme
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
@@ -172,8 +171,6 @@ class PlotOptions(Options, frozen=True, kw_only=True):
             UserError: a file that cannot hold a picture, or what draws it is not installed; an unknown theme; one of
                 the others without ``--plot``.
         """
-        from ragrounds.ui.plot import check_plot_file, chosen_theme
-
         chosen_theme(self.theme)
         if self.plot is not None:
             check_plot_file(self.plot)
@@ -230,8 +227,6 @@ def server_changed(text: str) -> ServerChanged:
     Raises:
         UserError: an unknown one.
     """
-    from ragrounds.api.workspace import one_of
-
     return "new" if one_of("--server-changed", text, ("stop", "new")) == "new" else "stop"
 
 
@@ -241,8 +236,6 @@ def journal_mode(text: str) -> JournalMode:
     Raises:
         UserError: an unknown one.
     """
-    from ragrounds.api.workspace import one_of
-
     modes: dict[str, JournalMode] = {"reuse": "reuse", "replay": "replay", "fresh": "fresh"}
     return modes[one_of("--journal", text, tuple(modes))]
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+import msgspec
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from ragrounds.api.results import Result
+from ragrounds.cli.options import PlotOptions
 from ragrounds.errors import UserError
+from ragrounds.text import escaped_json, safe
+from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.console import counting as counting
-
-if TYPE_CHECKING:
-    from ragrounds.api.results import Result
-    from ragrounds.cli.options import PlotOptions
 
 JSON_VERSION = 2
 """Of every document that ``--json`` prints: 1 had no version, and other words (docs/glossary.md)."""
@@ -21,10 +24,6 @@ JSON_VERSION = 2
 def print_json(value: object, key: str = "items") -> None:
     """One JSON document on standard output, with its ``version``; records as objects. A value that is no object
     stands under `key`."""
-    import msgspec
-
-    from ragrounds.text import escaped_json
-
     plain = _without_minus_zero(msgspec.to_builtins(value, str_keys=True))
     held = plain if isinstance(plain, dict) else {key: plain}
     document = {"version": JSON_VERSION, **held}
@@ -47,8 +46,6 @@ FAILS, FAILED_ATTEMPTS, CANNOT_TELL = 1, 3, 4
 
 def exit_by(decision: str) -> None:
     """End the command by the decision of its claims: with 1 where one fails, with 4 where one cannot be told."""
-    import typer
-
     if decision != "holds":
         raise typer.Exit(FAILS if decision == "fails" else CANNOT_TELL)
 
@@ -67,10 +64,6 @@ def say(text: str) -> None:
 
 def tell(text: str, *, nl: bool = True, err: bool = False) -> None:
     """A text on standard output, in which nothing moves the cursor of a terminal; with a line end, or without."""
-    import typer
-
-    from ragrounds.text import safe
-
     typer.echo(safe(text), nl=nl, err=err)
 
 
@@ -78,10 +71,6 @@ def tell(text: str, *, nl: bool = True, err: bool = False) -> None:
 def file_bars() -> Iterator[Callable[[str, int, int], None]]:
     """Gives a function to tell a file's name, the bytes that are here and the bytes it has: a bar for each file on a
     terminal, a line for each elsewhere."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    from ragrounds.ui.console import SafeConsole
-
     console = SafeConsole(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ragrounds.api.aliases import parse_names
+from ragrounds.api.publish import publish
 from ragrounds.cli import options
 from ragrounds.cli.output import counting, print_json, tell
 
@@ -53,9 +55,6 @@ def publish_command(
 
       ragrounds publish site --attempts never
     """
-    from ragrounds.api.aliases import parse_names
-    from ragrounds.api.publish import publish
-
     with counting() as progress:
         made = publish(
             folder,

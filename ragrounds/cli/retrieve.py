@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ragrounds.api.results import Result
+from ragrounds.api.retrieval_bench import retrieval_bench
+from ragrounds.api.retrieve import retrieve as retrieve_all
+from ragrounds.api.similarity import similarity
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, PlotOptions, ServerOptions, grouped, journal_mode
 from ragrounds.cli.output import draw_picture, print_json, say
-
-if TYPE_CHECKING:
-    from ragrounds.api.results import Result
+from ragrounds.errors import UserError
+from ragrounds.ui.tables import results_console
 
 app = typer.Typer()
 
@@ -95,8 +98,6 @@ def retrieve(
     nDCG@10 and the others are trec_eval's values over every judged query; a query without results counts 0. --model
     writes the queries of --query-generation.
     """
-    from ragrounds.api.retrieve import retrieve as retrieve_all
-
     sets = search.benchmark or []
     if sets and sets[0].startswith("sts:"):
         _similarity(plot, Path(sets[0][4:]).expanduser(), search.retriever or [], resamples, seed, as_json)
@@ -133,8 +134,6 @@ def retrieve(
 
 def _show(found: Result, plain: object, plot: PlotOptions, as_json: bool) -> None:
     """The result as JSON has it or as text, and its picture."""
-    from ragrounds.ui.tables import results_console
-
     if as_json:
         print_json(plain)
     else:
@@ -152,9 +151,6 @@ def _bench(
     as_json: bool,
 ) -> None:
     """Several sets in one table."""
-    from ragrounds.api.retrieval_bench import retrieval_bench
-    from ragrounds.errors import UserError
-
     alone = {"--corpus": search.corpus, "--qrels": search.qrels, "--query-generation": search.query_generation}
     for option, given in alone.items():
         if given:
@@ -182,9 +178,6 @@ def _bench(
 def _similarity(plot: PlotOptions, path: Path, retrievers: list[str], resamples: int, seed: int, as_json: bool) -> None:
     """How well embedders' cosines follow graded pairs of sentences."""
     options.no_picture(plot, "of graded pairs of sentences")
-    from ragrounds.api.similarity import similarity
-    from ragrounds.ui.tables import results_console
-
     found = similarity(path, retrievers, resamples=resamples, seed=seed)
     if as_json:
         print_json(_plain(found.entries, found.comparisons))

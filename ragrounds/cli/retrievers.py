@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from ragrounds.api import retrievers as known
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import print_json, tell
+from ragrounds.ui.list_tables import card_table, retriever_table
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import safe
 
 app = typer.Typer()
 retrievers = typer.Typer(name="retrievers", cls=ListGroup, help="What is searched with: retrievers and rerankers.")
@@ -21,8 +25,6 @@ def list_command(as_json: options.AsJson = False) -> None:
     """List retrievers and rerankers: what can be used right now, and what is missing."""
     found = known.list_retrievers()
     if as_json:
-        import msgspec
-
         cards = [
             {**msgspec.to_builtins(one.card), "usable": not one.missing, "missing": one.missing} for one in found.cards
         ]
@@ -30,9 +32,6 @@ def list_command(as_json: options.AsJson = False) -> None:
         names = [one.name for one in found.retrievers]
         print_json({"built_in": names, "retrievers": described, "analysers": found.analysers, "cards": cards})
         return
-    from ragrounds.ui.list_tables import card_table, retriever_table
-    from ragrounds.ui.tables import print_table, results_console
-
     console = results_console()
     print_table(retriever_table(found.retrievers), console)
     tell(f"\nanalysers of bm25: {', '.join(found.analysers)}")
@@ -45,8 +44,6 @@ def show_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a retriever is, what it takes, and what is missing for it here."""
-    from ragrounds.ui.text import safe
-
     found = known.describe_retriever(name)
     if as_json:
         print_json({"retriever": found})

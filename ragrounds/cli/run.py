@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from textwrap import wrap
+from typing import Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 
+from ragrounds.api.priced_today import priced_runs
 from ragrounds.api.progress import TerminalListener
+from ragrounds.api.recipes import holds_statements, is_sample
+from ragrounds.api.run import RunResult
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import BudgetOptions, Options, duration, grouped, journal_mode, server_changed
 from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say, say_priced
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.run import RunResult
+from ragrounds.records import NO_CHOICES
+from ragrounds.ui.claim_text import stop_text
+from ragrounds.ui.comparison_warnings import no_model_sentences
+from ragrounds.ui.tables import results_console
+from ragrounds.ui.text import number_of, one_line
 
 app = typer.Typer()
 RunArguments = dict[str, Any]
@@ -204,8 +211,6 @@ def run_command(
 
       ragrounds run --agent direct --agent 'vanilla_rag[top_k=8]' --until 'separated(direct, vanilla_rag) @ 95%'
     """
-    from msgspec.structs import asdict
-
     from ragrounds.api.run import run
 
     listener = RunDisplay(display, what.corpus or "", viewer=True)
@@ -228,11 +233,6 @@ def run_command(
 
 def _tell(result: RunResult, as_json: bool) -> None:
     """Print what came of a run, with its figures."""
-    from msgspec.structs import asdict
-
-    from ragrounds.ui.tables import results_console
-    from ragrounds.ui.text import number_of, one_line
-
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
     _say_claim(result)
@@ -245,8 +245,6 @@ def _tell(result: RunResult, as_json: bool) -> None:
         stopping = {"until": result.stopping} if result.stopping else {}
         print_json({**asdict(result.comparison), **stopping})
     else:
-        from ragrounds.api.priced_today import priced_runs
-
         result.draw(results_console())
         say_priced(priced_runs(result.comparison.rows))
         _say_next(result)
@@ -276,8 +274,6 @@ class RunDisplay(TerminalListener):
 
 def _say_retry(result: RunResult) -> None:
     """What asks again where resuming would read the same from the journal."""
-    from ragrounds.records import NO_CHOICES
-
     if any(reason.startswith(NO_CHOICES) for reason, _ in result.failures):
         runs = [row.run for row in result.comparison.rows if row.statuses.get("failed")]
         say(f"The journal holds these: `ragrounds runs retry {runs[0]} --fault {NO_CHOICES}` asks again.")
@@ -285,8 +281,6 @@ def _say_retry(result: RunResult) -> None:
 
 def _say_claim(result: RunResult) -> None:
     if result.stopping is not None:
-        from ragrounds.ui.claim_text import stop_text
-
         say(stop_text(result.stopping))
 
 
@@ -298,11 +292,6 @@ _WIDTH = 104
 
 def _say_next(result: RunResult) -> None:
     """What the figures mean and what to try next, on standard error."""
-    from textwrap import wrap
-
-    from ragrounds.api.recipes import holds_statements, is_sample
-    from ragrounds.ui.comparison_warnings import no_model_sentences
-
     rows = result.comparison.rows
     baseline = any(row.no_model == "extractive" for row in rows)
     names = {row.run: f"#{number}" for number, row in enumerate(rows, 1)}

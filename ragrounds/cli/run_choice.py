@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import typer
 
+from ragrounds.api.run_choice import RunChoice, run_choices, several_fit
 from ragrounds.cli.output import say
-
-if TYPE_CHECKING:
-    from ragrounds.api.run_choice import RunChoice
+from ragrounds.ui.run_tables import told_apart
 
 
 def chosen_runs(references: Sequence[str], latest: bool = False) -> list[str]:
@@ -24,9 +22,6 @@ def chosen_runs(references: Sequence[str], latest: bool = False) -> list[str]:
     Raises:
         UserError: a reference to no run, or to several where nobody can be asked.
     """
-    from ragrounds.api.run_choice import run_choices
-    from ragrounds.ui.run_tables import told_apart
-
     picked: dict[int, str] = {}
     found = run_choices(references, picked, newest=latest)
     while any(not choice.run for choice in found):
@@ -45,9 +40,6 @@ def _asked(choice: RunChoice) -> str:
     Raises:
         UserError: there is nobody.
     """
-    from ragrounds.api.run_choice import several_fit
-    from ragrounds.ui.run_tables import told_apart
-
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise several_fit(choice)
     say(f"{choice.reference} fits {len(choice.fitting):,} runs:")

@@ -10,10 +10,24 @@ from typing import Annotated, Any
 
 import typer
 
+from ragrounds.api.resume import kept_options
+from ragrounds.api.retry import retry
+from ragrounds.api.run_list import list_runs
+from ragrounds.api.runs import collect_garbage, find_garbage, index_runs, load, remove_run, show_attempt
+from ragrounds.api.trace import live_attempts
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import Options, grouped
 from ragrounds.cli.output import counting, print_json, say
+from ragrounds.cli.run import RunDisplay
+from ragrounds.errors import UserError
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.progress.live_table import live_table
+from ragrounds.ui.projection import retry_json
+from ragrounds.ui.run_tables import garbage_lines, index_lines
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import one_line
+from ragrounds.ui.trace.headless import print_attempt
 
 
 class RetryBudget(Options, frozen=True, kw_only=True):
@@ -63,9 +77,6 @@ def list_command(
 
       ragrounds runs ls gpt-4o-mini --json
     """
-    from ragrounds.api.run_list import list_runs
-    from ragrounds.ui.tables import results_console
-
     found = list_runs(words or (), sort=sort, reverse=reverse, limit=limit or (None if as_json else _SHOWN))
     if as_json:
         print_json(found.runs, "runs")
@@ -86,10 +97,6 @@ def live_command(as_json: options.AsJson = False) -> None:
 
       watch -n 1 ragrounds runs live
     """
-    from ragrounds.api.trace import live_attempts
-    from ragrounds.ui.progress.live_table import live_table
-    from ragrounds.ui.tables import print_table, results_console
-
     found = live_attempts()
     if as_json:
         print_json(found, "attempts")
@@ -102,9 +109,6 @@ def live_command(as_json: options.AsJson = False) -> None:
 @runs.command("show")
 def show_command(run: options.RunName, as_json: options.AsJson = False) -> None:
     """Show what a run is (all that its fingerprint covers), how far it is, what it read, and what it cost."""
-    from ragrounds.api.runs import load
-    from ragrounds.ui.tables import results_console
-
     found = load(run)
     if as_json:
         print_json(found.details())
@@ -115,8 +119,6 @@ def show_command(run: options.RunName, as_json: options.AsJson = False) -> None:
 @runs.command("rm")
 def remove_command(run: options.RunName) -> None:
     """Remove a run with its attempts and scores. Recorded calls stay, so running it again costs nothing."""
-    from ragrounds.api.runs import remove_run
-
     say(f"Removed {remove_run(run, message=say).id}.")
 
 
@@ -127,9 +129,6 @@ def resume_command(context: typer.Context, run: options.RunName) -> None:
     Keys come from the environment, as ever. Where anything that the run's results depend on has changed, it is not
     resumed, and the differences are named.
     """
-    from ragrounds.api.resume import kept_options
-    from ragrounds.ui.text import one_line
-
     found, asked = kept_options(run)
     if Path(asked.folder).is_dir():
         os.chdir(asked.folder)
@@ -167,11 +166,6 @@ def retry_command(
 
     Example: ragrounds runs retry direct_cot --status failed --fault no_choices
     """
-    from ragrounds.api.retry import retry
-    from ragrounds.cli.run import RunDisplay
-    from ragrounds.ui.projection import retry_json
-    from ragrounds.ui.tables import results_console
-
     result = retry(
         run,
         status=status or (),
@@ -211,9 +205,6 @@ def index_command(
 
     Example: ragrounds runs index
     """
-    from ragrounds.api.runs import index_runs
-    from ragrounds.ui.run_tables import index_lines
-
     with counting() as progress:
         made = index_runs(run or (), anew=anew, progress=progress)
     if as_json:
@@ -241,10 +232,6 @@ def garbage_command(
     What an unfinished attempt or judging has paid for stays, so what was interrupted resumes without paying twice. All
     of it is one transaction. While a run is at work nothing is removed. A SQLite file gets smaller afterwards.
     """
-    from ragrounds.api.runs import collect_garbage, find_garbage
-    from ragrounds.errors import UserError
-    from ragrounds.ui.run_tables import garbage_lines
-
     with counting() as progress:
         found = find_garbage(seconds=older_than, outside=outside, progress=progress)
     for line in garbage_lines(found):
@@ -278,11 +265,6 @@ def show_answer(
 
     Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
     """
-    from ragrounds.api.runs import show_attempt
-    from ragrounds.errors import UserError
-    from ragrounds.ui.console import SafeConsole
-    from ragrounds.ui.trace.headless import print_attempt
-
     asked = [one for one in (question, named) if one]
     if len(asked) != 1:
         raise UserError(f"Name one question of {run}: `ragrounds show {run} QUESTION`, or --question.")

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from ragrounds.api.score import score
 from ragrounds.cli import options
 from ragrounds.cli.output import print_json, say
+from ragrounds.ui.tables import results_console
 
 app = typer.Typer()
 
@@ -35,9 +37,6 @@ def score_command(
 
     Example: ragrounds score direct_cot --scorer strict
     """
-    from ragrounds.api.score import score
-    from ragrounds.ui.tables import results_console
-
     found = score(runs, scorers=scorer or (), embedder=embedder, trajectory=trajectory)
     for run, count in found.counts:
         say(f"{run.id}: {count:,} scores")

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
+from ragrounds.api.scorers import describe_scorer, list_scorers
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import print_json, tell
+from ragrounds.ui.tables import Column, TextTable, print_table, results_console
+from ragrounds.ui.text import safe
 
 app = typer.Typer()
 scorers = typer.Typer(name="scorers", cls=ListGroup, help="How answers are scored: list and show scorers.")
@@ -18,9 +22,6 @@ app.add_typer(scorers)
 @scorers.command("ls")
 def list_command(as_json: options.AsJson = False) -> None:
     """List the scorers: what each measures, what it needs, and from which package it is."""
-    from ragrounds.api.scorers import list_scorers
-    from ragrounds.ui.tables import Column, TextTable, print_table, results_console
-
     found = list_scorers()
     if as_json:
         print_json(found, "scorers")
@@ -40,11 +41,6 @@ def show_command(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a scorer measures and how."""
-    from msgspec.structs import asdict
-
-    from ragrounds.api.scorers import describe_scorer
-    from ragrounds.ui.text import safe
-
     found = describe_scorer(name)
     if as_json:
         print_json({"scorer": found})

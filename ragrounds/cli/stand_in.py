@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ragrounds.api.stand_in import serve_stand_in
 from ragrounds.cli.output import say
 
 app = typer.Typer()
@@ -26,7 +27,6 @@ def stand_in(
 
     ragrounds run --model openai:any-name --base-url http://127.0.0.1:8000/v1
     """
-    from ragrounds.api.stand_in import serve_stand_in
 
     def _told(url: str) -> None:
         say(f"The stand-in listens at {url}, for --base-url. Ctrl-C ends it.")

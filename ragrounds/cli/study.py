@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
+from ragrounds.api.study import StudyResult, diff_studies, list_studies, show_study, study_report
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import BudgetOptions, Options, PlotOptions, grouped, journal_mode, server_changed
 from ragrounds.cli.output import draw_picture, one_format, print_json, say, tell
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.study import StudyResult
+from ragrounds.ui.study_tables import list_table, study_csv, study_latex, study_markdown
+from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.text import number_of
 
 app = typer.Typer()
 study = typer.Typer(name="study", cls=ListGroup, help="A paper's table, rerun: run, show, compare two, list.")
@@ -103,8 +105,6 @@ def run_study(
 
       ragrounds study run r2med-table2 --stand-in
     """
-    from msgspec.structs import asdict
-
     from ragrounds.api.study import list_studies, study
 
     if bool(file) == every or (every and plot.plot):
@@ -138,10 +138,6 @@ def show_study_command(
     cells: CellOptions, form: FormatOptions, plot: PlotOptions, file: StudyFile, stand_in: StandIn = False
 ) -> None:
     """Print a study from what is kept of it. Nothing is asked, searched or judged."""
-    from msgspec.structs import asdict
-
-    from ragrounds.api.study import show_study
-
     given = {name: value for name, value in asdict(cells).items() if value is not None}
     shown = show_study(file, stand_in=stand_in, **given)
     _print(shown, form.chosen(), form)
@@ -153,9 +149,6 @@ def diff_command(
     first: StudyFile, second: StudyFile, stand_in: StandIn = False, as_json: options.AsJson = False
 ) -> None:
     """Set two studies against each other: each cell that both have, with the paired difference on its questions."""
-    from ragrounds.api.study import diff_studies
-    from ragrounds.ui.tables import results_console
-
     found = diff_studies(first, second, stand_in=stand_in)
     if as_json:
         print_json({"first": found.first, "second": found.second, "cells": found.cells})
@@ -166,10 +159,6 @@ def diff_command(
 @study.command("ls")
 def list_command(as_json: options.AsJson = False) -> None:
     """List the studies that are shipped, and those that were carried out here."""
-    from ragrounds.api.study import list_studies
-    from ragrounds.ui.study_tables import list_table
-    from ragrounds.ui.tables import print_table, results_console
-
     found = list_studies()
     if as_json:
         print_json(found, "studies")
@@ -179,17 +168,12 @@ def list_command(as_json: options.AsJson = False) -> None:
 
 
 def _counts(made: StudyResult) -> str:
-    from ragrounds.ui.text import number_of
-
     done = f"{made.done:,} of {number_of(made.asked, 'cell')} {'is' if made.asked == 1 else 'are'} done"
     ended = f"; ended early: {made.ended}, the same command resumes" if made.ended else ""
     return f"{done}{ended}. {made.made:,} calls made, {made.reused:,} answered from the journal."
 
 
 def _print(made: StudyResult, form: str, options: FormatOptions) -> None:
-    from ragrounds.ui.study_tables import study_csv, study_latex, study_markdown
-    from ragrounds.ui.tables import results_console
-
     if form == "--json":
         print_json(
             {"study": made.table.study, "stand_in": made.stand_in, "table": made.table, "findings": made.findings}
@@ -201,6 +185,4 @@ def _print(made: StudyResult, form: str, options: FormatOptions) -> None:
     else:
         made.draw(results_console())
     if options.html is not None:
-        from ragrounds.api.study import study_report
-
         say(f"{study_report(made, options.html, force=options.force)}: the table, and the runs behind it")

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import sys
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
+from ragrounds.api.trace import (
+    AttemptQuery,
+    annotate,
+    attempt_markdown,
+    find_attempt,
+    hint,
+    list_attempts,
+    list_hops,
+    run_differences,
+    unknown_attempts,
+    view,
+)
+from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, grouped
 from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
-
-if TYPE_CHECKING:
-    from ragrounds.api.trace import AttemptQuery
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.tables import markdown, results_console
+from ragrounds.ui.trace import attempt_rows, difference_rows, headless, hop_tables
+from ragrounds.ui.trace.agent_names import short_names
+from ragrounds.ui.trace.attempt_rows import notes_cell
+from ragrounds.ui.trace.headless import FORMATS, LIST_FORMATS, table_markdown, table_text
 
 app = typer.Typer()
 
@@ -101,9 +118,6 @@ def trace_command(
 
       ragrounds trace --attempt direct/sample/c01 --set-mark star --note 'read the second query'
     """
-    from ragrounds.api.workspace import one_of
-    from ragrounds.ui.trace.headless import FORMATS, LIST_FORMATS
-
     if format is not None:
         one_of("--format", format, FORMATS if attempt is not None or differing else LIST_FORMATS)
     if note is not None or set_mark is not None:
@@ -119,8 +133,6 @@ def trace_command(
 
 
 def _query(which: WhichOptions, runs: list[str]) -> AttemptQuery:
-    from ragrounds.api.trace import AttemptQuery
-
     return AttemptQuery(
         runs=runs,
         where=which.where,
@@ -137,9 +149,6 @@ def _query(which: WhichOptions, runs: list[str]) -> AttemptQuery:
 
 
 def _annotate(attempt: str | None, epoch: int, note: str | None, mark: str | None) -> None:
-    from ragrounds.api.trace import annotate
-    from ragrounds.ui.trace.attempt_rows import notes_cell
-
     if attempt is None:
         raise UserError("--note and --set-mark need the attempt: --attempt RUN/QUESTION.")
     left = annotate(attempt, epoch, mark=mark, text=note)
@@ -151,10 +160,6 @@ def _on_terminal() -> bool:
 
 
 def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int, light: bool, differing: bool) -> None:
-    from msgspec.structs import replace
-
-    from ragrounds.api.trace import view
-
     if not _on_terminal():
         raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
     told: set[str] = set()
@@ -173,10 +178,6 @@ def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int,
 
 
 def _print_attempt(attempt: str, epoch: int, format: str) -> None:
-    from ragrounds.api.trace import attempt_markdown, find_attempt
-    from ragrounds.ui.console import SafeConsole
-    from ragrounds.ui.trace import headless
-
     if format == "json":
         print_json(headless.attempt_json(find_attempt(attempt, epoch)))
     elif format == "text":
@@ -186,10 +187,6 @@ def _print_attempt(attempt: str, epoch: int, format: str) -> None:
 
 
 def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
-    from ragrounds.api.trace import run_differences
-    from ragrounds.ui.console import SafeConsole
-    from ragrounds.ui.trace import difference_rows
-
     found = run_differences(runs, scorers)
     pair = (found.first, found.second, found.questions)
     if format == "json":
@@ -201,9 +198,6 @@ def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
 
 
 def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
-    from ragrounds.api.trace import hint, list_attempts, unknown_attempts
-    from ragrounds.ui.trace import attempt_rows
-
     query = _query(which, runs)
     if which.grid:
         _print_grid(query, format)
@@ -230,7 +224,6 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
 
 def _print_grid(query: AttemptQuery, format: str) -> None:
     from ragrounds.api.grid import grid
-    from ragrounds.ui.tables import markdown, results_console
     from ragrounds.ui.trace import grid_rows
 
     sort = "disagreement" if query.sort == "asked" else query.sort
@@ -246,11 +239,6 @@ def _print_grid(query: AttemptQuery, format: str) -> None:
 
 
 def _print_hops(query: AttemptQuery, format: str) -> None:
-    from ragrounds.api.trace import list_hops
-    from ragrounds.ui.console import SafeConsole
-    from ragrounds.ui.trace import hop_tables
-    from ragrounds.ui.trace.agent_names import short_names
-
     with counting() as progress:
         found = list_hops(query, progress=progress)
         if format == "json":
@@ -266,6 +254,4 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
 
 
 def _print_table(rows: list[list[str]], format: str) -> None:
-    from ragrounds.ui.trace.headless import table_markdown, table_text
-
     tell(table_markdown(rows) if format == "markdown" else table_text(rows))

@@ -7,8 +7,13 @@ from typing import Annotated
 
 import typer
 
+from ragrounds.api.train import evaluate, table_rows
+from ragrounds.api.train import train as train_pairs
+from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.output import print_json, tell
+from ragrounds.ui.text import safe
+from ragrounds.ui.training import print_pairs, training_display
 
 app = typer.Typer()
 train = typer.Typer(
@@ -42,10 +47,6 @@ def care_command(
 ) -> None:
     """Train the pairs that the file's recipes describe. Interrupted, the same command resumes from the last checkpoint
     and ends with the same weights."""
-    from ragrounds.api.train import train as train_pairs
-    from ragrounds.ui.text import safe
-    from ragrounds.ui.training import training_display
-
     with training_display() as shown:
         result = train_pairs(
             file, recipes=recipe or (), out=out, changes=changes or (), progress=shown.doing, on_step=shown.step
@@ -72,10 +73,6 @@ def evaluate_command(
 ) -> None:
     """Measure the trained pairs beside the document encoder with itself: nDCG@10 with paired tests, and queries per
     second in one run. What is not trained yet is trained first."""
-    from ragrounds.api.train import evaluate, table_rows
-    from ragrounds.api.workspace import one_of
-    from ragrounds.ui.training import print_pairs, training_display
-
     known = table_rows(file, recipe or (), changes or ())
     rows = [one_of("--against", name, known) for name in against or known[:1]]
     with training_display() as shown:

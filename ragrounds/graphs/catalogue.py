@@ -9,13 +9,14 @@ import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
-
-from langgraph.graph import StateGraph
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragrounds.digests import code_digest
 from ragrounds.errors import unknown
 from ragrounds.specs import Value
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"
 

@@ -8,17 +8,19 @@ knows the options, can reach a search.
 
 from __future__ import annotations
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+from typing import TYPE_CHECKING
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import KINDS, answer_prompt, refine_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.documents import shown
 from ragrounds.graphs.model_text import ending
+from ragrounds.graphs.state import Runtime, switch, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import switch, whole
 from ragrounds.records import Message, Query
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in KINDS for form in ("refine", "refine_rag")))
 
@@ -30,6 +32,8 @@ class State(Shared, total=False):
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → (retrieve →) reason → refine → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("retrieve", retrieve)
     graph.add_node("reason", reason)

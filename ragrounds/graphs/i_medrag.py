@@ -18,10 +18,8 @@ import json
 import operator
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
@@ -31,10 +29,13 @@ from ragrounds.graphs import i_medrag_published as published
 from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import answer_prompt, options_block
 from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
-from ragrounds.graphs.state import switch, whole, word
+from ragrounds.graphs.state import Runtime, switch, whole, word
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
 from ragrounds.specs import Value
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further", "i_medrag/ask_further_options", *published.PROMPTS)
 SPARE = 3
@@ -60,6 +61,8 @@ class State(published.State, total=False):
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → ask_further ⇄ look_up, then answer → END; or START → converse ⇄ extract, then finish or end → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("ask_further", ask_further)
     graph.add_node("look_up", look_up)

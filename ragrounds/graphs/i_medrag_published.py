@@ -17,7 +17,6 @@ import functools
 import re
 from typing import Any, Literal, TypeAlias
 
-from langgraph.runtime import Runtime
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
@@ -25,8 +24,8 @@ from ragrounds.contracts import Context
 from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.graphs.model_text import written_query
+from ragrounds.graphs.state import Runtime, switch, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import switch, whole
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message, Speaker
 

@@ -7,17 +7,21 @@ agent's file says so.
 
 from __future__ import annotations
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+from typing import TYPE_CHECKING
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
 from ragrounds.graphs.answer_prompts import answer_prompt
-from ragrounds.graphs.state import State
+from ragrounds.graphs.state import Runtime, State
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → answer → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("answer", answer)
     graph.add_edge(START, "answer")

@@ -7,17 +7,21 @@ seen by `answer` alone.
 
 from __future__ import annotations
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+from typing import TYPE_CHECKING
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
-from ragrounds.graphs.state import State
+from ragrounds.graphs.state import Runtime, State
 from ragrounds.graphs.vanilla_rag import answer
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → gold → answer → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("gold", gold)
     graph.add_node("answer", answer)

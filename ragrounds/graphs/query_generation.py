@@ -20,10 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import TypedDict
@@ -32,9 +30,12 @@ from ragrounds.contracts import Context
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.documents import fitted, written
 from ragrounds.graphs.model_text import without_thought
-from ragrounds.graphs.state import whole, word
+from ragrounds.graphs.state import Runtime, whole, word
 from ragrounds.records import Message, Query
 from ragrounds.specs import Spec, Value, parse
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 QueryPart = Literal["text", "document"]
 """The question's own text, or what was generated for it."""
@@ -95,6 +96,8 @@ class State(Made, total=False):
 
 def build() -> StateGraph[State, Context, State, Made]:
     """START → (candidates →) generate → combine (→ search) → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context, output_schema=Made)
     graph.add_node("candidates", candidates)
     graph.add_node("generate", generate)
@@ -134,7 +137,7 @@ def _first(state: State, runtime: Runtime[Context]) -> str:
 
 
 def _then(state: State, runtime: Runtime[Context]) -> str:
-    return "search" if whole(runtime.context, "documents", 0, least=0) else END
+    return "search" if whole(runtime.context, "documents", 0, least=0) else "__end__"
 
 
 async def candidates(state: State, runtime: Runtime[Context]) -> State:

@@ -12,17 +12,19 @@ fails fails the attempt (``failed_search=empty``: it found nothing).
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.documents import beginnings, fitted, written
 from ragrounds.graphs.model_text import ending, without_thought, written_query
-from ragrounds.graphs.state import whole, word
+from ragrounds.graphs.state import Runtime, whole, word
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 PROMPTS = ("reason_in_documents/read", "reason_in_documents/nothing")
 
@@ -46,6 +48,8 @@ class State(TypedDict, total=False):
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → search → read → distil → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("search", search)
     graph.add_node("read", read)

@@ -18,10 +18,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Annotated
-
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+from typing import TYPE_CHECKING, Annotated
 
 from ragrounds.contracts import Context
 from ragrounds.graphs import reason_in_documents
@@ -30,9 +27,12 @@ from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.model_text import boxed, boxed_line, last_between, repeated, shortened, shortened_lines
+from ragrounds.graphs.state import Runtime, switch, whole, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import switch, whole, word
 from ragrounds.specs import Value
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 PROMPTS = (
     *ANSWERING,
@@ -61,6 +61,8 @@ class State(Shared, total=False):
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → reason ⇄ (reason_in_documents | search → insert | remind | deny), reason → answer → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("reason", reason)
     graph.add_node("reason_in_documents", reason_in_documents.build().compile())

@@ -14,18 +14,18 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import Annotated
-
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+from typing import TYPE_CHECKING, Annotated
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import written
 from ragrounds.graphs.model_text import written_query
+from ragrounds.graphs.state import Runtime, switch, whole, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import switch, whole, word
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 PROMPTS = (*CONCLUDE, "continuing/go_on", "search_r1/act", "search_r1/correction")
 
@@ -44,6 +44,8 @@ class State(Shared, total=False):
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → act ⇄ (search | correct), act → answer → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("act", act)
     graph.add_node("search", search)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeVar
+
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
+
+ContextT = TypeVar("ContextT", covariant=True)
+
+
+class Runtime(Protocol[ContextT]):
+    """What LangGraph hands to a node. Its own class takes half a second to import, and a run is planned by what graphs
+    say of themselves: they import LangGraph when they are built."""
+
+    @property
+    def context(self) -> ContextT:
+        """By which a node asks, searches and reads its parameters."""
 
 
 class State(TypedDict, total=False):

@@ -16,10 +16,8 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context, Tool
@@ -28,9 +26,12 @@ from ragrounds.graphs.answer_prompts import answer_prompt, choose_prompt
 from ragrounds.graphs.continuation import asked_within
 from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.model_text import written_query
+from ragrounds.graphs.state import Runtime, whole
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import whole
 from ragrounds.records import Message, Passage, ToolCall
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 PROMPTS = (
     *ANSWERING,
@@ -77,6 +78,8 @@ class State(Shared, total=False):
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → think ⇄ search, think → answer → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("think", think)
     graph.add_node("search", search)

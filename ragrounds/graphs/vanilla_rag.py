@@ -8,9 +8,7 @@ retrieval).
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+from typing import TYPE_CHECKING
 
 from ragrounds.contracts import Context
 from ragrounds.graphs import query_generation
@@ -18,10 +16,13 @@ from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import shown
 from ragrounds.graphs.model_text import answer_text
+from ragrounds.graphs.state import Runtime, whole, word
 from ragrounds.graphs.state import State as Shared
-from ragrounds.graphs.state import whole, word
 from ragrounds.records import Query
 from ragrounds.specs import Value
+
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
 
 PROMPTS = (*ANSWERING, *query_generation.PROMPTS)
 
@@ -34,6 +35,8 @@ class State(Shared, total=False):
 
 def build() -> StateGraph[State, Context, State, State]:
     """START → (query_generation →) retrieve → answer → END."""
+    from langgraph.graph import END, START, StateGraph
+
     graph = StateGraph(State, context_schema=Context)
     graph.add_node("query_generation", query_generation.build().compile())
     graph.add_node("retrieve", retrieve)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -17,10 +18,11 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.http import read_json
 from ragrounds.models.faults import CallFailed, Transient
-from ragrounds.models.openai_compatible import key_of
 from ragrounds.models.options import ModelOptions
-from ragrounds.models.transport import Transport
 from ragrounds.text import safe, wellformed
+
+if TYPE_CHECKING:
+    from ragrounds.models.transport import Transport
 
 PATIENCE = 5.0
 """Seconds that all that a server is asked here may take."""
@@ -79,6 +81,9 @@ async def ask_servers(options: ModelOptions) -> Facts:
 
 async def ask_server(url: str, options: ModelOptions) -> Facts:
     """What one server says of a model. Nothing that goes wrong here is an error: it has not told."""
+    from ragrounds.models.openai_compatible import key_of  # here: aiohttp is slow, and most commands ask no server
+    from ragrounds.models.transport import Transport
+
     key = key_of(options)
     server, root = (Transport(place, key, PATIENCE) for place in (url, url.removesuffix("/v1")))
     facts: dict[str, str] = {}

@@ -24,7 +24,7 @@ def judges(monkeypatch):
         name = str(text)
         return opened.setdefault(name, Scripted(_four, name))
 
-    monkeypatch.setattr("ragrounds.models.providers.open_model", open_scripted)
+    monkeypatch.setattr("ragrounds.api.servers.open_model", open_scripted)
     return opened
 
 
@@ -123,7 +123,7 @@ def test_bad_options_are_told(run, judges, more, told):
 def test_without_any_verdict_the_exit_code_is_3(home, monkeypatch):
     stage(home, 20).close()
     monkeypatch.setattr(
-        "ragrounds.models.providers.open_model", lambda text, prices=None: Scripted(lambda *_: "Hm.", str(text))
+        "ragrounds.api.servers.open_model", lambda text, prices=None: Scripted(lambda *_: "Hm.", str(text))
     )
     done = CliRunner().invoke(arena_app, list(PLAY))
     assert done.exit_code == 3, done.output

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import msgspec
-from langchain_core.messages import BaseMessage
-from langgraph.config import get_config
 
 from ragrounds.agents.agent import Limits
 from ragrounds.contracts import STEP, Request, SearchRequest, SearchResult
@@ -239,6 +237,8 @@ class AttemptLog:
 
     def _step(self) -> tuple[int, str]:
         """The number and the node of the step that is running; -1 outside of nodes."""
+        from langgraph.config import get_config  # here: who only plans runs waits half a second less
+
         try:
             meta = get_config().get("metadata", {})
         except RuntimeError:  # outside of a node
@@ -277,6 +277,8 @@ def _size(value: object, enough: int) -> int:
 
 
 def _plain(value: object) -> object:
+    from langchain_core.messages import BaseMessage
+
     if isinstance(value, BaseMessage):
         return {"role": value.type, "content": value.content, "calls": getattr(value, "tool_calls", [])}
     return repr(value)
