@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from msgspec import Struct
 
@@ -239,6 +239,22 @@ class Prompts(Protocol):
         """A text without turns: a notice, a correction message."""
 
 
+class CallArguments(TypedDict, total=False):
+    """What a call may say beside its messages and role. What each means, :class:`Request` says."""
+
+    prefix: str
+    stop: Sequence[str]
+    max_tokens: int | None
+    tools: Sequence[Tool]
+    web_search: bool
+    temperature: float | None
+    seed: int | None
+    response_format: Mapping[str, object] | None
+    logprobs: int | None
+    tool_choice: str | None
+    parallel_tool_calls: bool | None
+
+
 class Context(Protocol):
     """What a graph's nodes get as LangGraph's runtime context: models, tools, prompts, limits of one attempt.
 
@@ -269,21 +285,7 @@ class Context(Protocol):
         """The agent's prompts."""
 
     async def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        role: str = "answering",
-        prefix: str = "",
-        stop: Sequence[str] = (),
-        max_tokens: int | None = None,
-        tools: Sequence[Tool] = (),
-        web_search: bool = False,
-        temperature: float | None = None,
-        seed: int | None = None,
-        response_format: Mapping[str, object] | None = None,
-        logprobs: int | None = None,
-        tool_choice: str | None = None,
-        parallel_tool_calls: bool | None = None,
+        self, messages: Sequence[Message], *, role: str = "answering", **arguments: Unpack[CallArguments]
     ) -> Reply:
         """Ask the model of `role`. What each argument means, :class:`Request` says."""
 

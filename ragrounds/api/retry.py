@@ -20,9 +20,9 @@ from ragrounds.api.run_request import Execution, RunRequest
 from ragrounds.api.workspace import RunsGiven, chosen_settings, opened_runs, run_names, texts
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.engine.retry import RetryChoice, RetryPlan, made_again, plan_retry
+from ragrounds.evals.engine.ask_again import RetryChoice, RetryPlan, made_again, plan_retry
+from ragrounds.evals.store.asked_again import begin_retry
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.retries import begin_retry
 from ragrounds.records import Asked
 from ragrounds.settings import Settings
 from ragrounds.ui.projection import dollars_span, plan_text, result_text

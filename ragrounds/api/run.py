@@ -48,9 +48,9 @@ from ragrounds.evals.engine.recording.recorder import ProbedCall
 from ragrounds.evals.engine.window_fit import fitting_agents
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers.words import keep_words
+from ragrounds.evals.store.asked_again import AskedAgain, AttemptKey, begin_retry
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.retries import AskedAgain, AttemptKey, begin_retry
 from ragrounds.evals.store.run_facts import check_replayable
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store

@@ -15,12 +15,13 @@ from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.http import REPLY, BadReply, causes, read_pieces
 from ragrounds.models.base import ProviderModel
-from ragrounds.models.faults import CallFailed, Transient, too_long, with_retries
+from ragrounds.models.faults import CallFailed, Transient, too_long
 from ragrounds.models.openai_protocol import retry_after, tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.reply_parts import counted_usage, noted, read_logprobs, with_logprobs, without_keys
 from ragrounds.models.request_arguments import ARGUMENTS, refuse_arguments
+from ragrounds.models.retries import with_retries
 from ragrounds.models.traffic import traffic_of
 from ragrounds.records import Fault, Message, Reply, ToolCall, Usage
 from ragrounds.redaction import Redactor, redacted

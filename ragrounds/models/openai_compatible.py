@@ -11,11 +11,11 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.http import PROBABILITIES, REPLY
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.busy_time import BusyCharge, BusyMeter, meter_here, meter_of
-from ragrounds.models.faults import with_retries
 from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.reply_parts import with_logprobs, without_keys
+from ragrounds.models.retries import with_retries
 from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import BalancedServer, ServerPool, Transport
 from ragrounds.records import Fault, Reply

@@ -16,8 +16,8 @@ from msgspec import Struct
 from ragrounds.addresses import check_address
 from ragrounds.contracts import Continuation
 from ragrounds.errors import UserError, nearest, unknown
-from ragrounds.models.faults import RetryPolicy
 from ragrounds.models.prices import Price
+from ragrounds.models.retries import RetryPolicy
 from ragrounds.records import Message
 from ragrounds.specs import Spec, Value, parse
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ragrounds.evals.engine.ask_again import RetryPlan
 from ragrounds.evals.engine.progress import ProjectedSum, Projection
-from ragrounds.evals.engine.retry import RetryPlan
-from ragrounds.evals.store.retries import ANSWER_STATUS
+from ragrounds.evals.store.asked_again import ANSWER_STATUS
 from ragrounds.ui.text import dollars, duration, number_of, one_line, tokens
 
 

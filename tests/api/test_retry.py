@@ -20,9 +20,9 @@ import pytest
 import ragrounds as rr
 from ragrounds.api.workspace import user_settings
 from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.store.asked_again import earlier_attempts, retry_numbers, settled, to_make_again
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.ledger import ledger, unfinished
-from ragrounds.evals.store.retries import earlier_attempts, retry_numbers, settled, to_make_again
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.transfer import copy_runs, read_runs
 from ragrounds.records import FINAL, Score

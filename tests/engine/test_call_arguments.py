@@ -68,7 +68,6 @@ async def test_keys_of_calls_with_tools_are_those_of_every_release_before() -> N
 
 async def test_each_argument_and_each_value_of_it_is_another_call() -> None:
     journal = Keys()
-    asked = context(Known(), journal)
     others = {
         "temperature": 0.0,
         "seed": 0,
@@ -78,10 +77,14 @@ async def test_each_argument_and_each_value_of_it_is_another_call() -> None:
         "parallel_tool_calls": True,
     }
     assert set(GIVEN) == set(others) == set(ARGUMENTS)
-    await asked.ask(TURNS, tools=[TOOL])
+    # One context numbers its equal calls, which makes keys of their own: each call has a new one.
+    await context(Known(), journal).ask(TURNS, tools=[TOOL])
     for name, value in itertools.chain(GIVEN.items(), others.items()):
-        await asked.ask(TURNS, tools=[TOOL], **{name: value})
-    assert len(set(journal.keys)) == 13
+        await context(Known(), journal).ask(TURNS, tools=[TOOL], **{name: value})
+    assert len(journal.keys) == len(set(journal.keys)) == 13
+    for name, value in itertools.chain([("seed", None)], GIVEN.items(), others.items()):
+        await context(Known(), journal).ask(TURNS, tools=[TOOL], **{name: value})
+    assert journal.keys[13:] == journal.keys[:13], "the same call has the same key"
     await context(Known(), journal).ask(TURNS, tools=[TOOL], temperature=0, logprobs=True)
     await context(Known(), journal).ask(TURNS, tools=[TOOL], temperature=0.0, logprobs=0)
     assert journal.keys[-1] == journal.keys[-2], "equal numbers are equal calls"

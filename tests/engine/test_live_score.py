@@ -45,19 +45,17 @@ def test_a_whole_run_has_the_figure_of_its_table(results, random):
     found = figure(QUESTIONS, values | dict.fromkeys(unscored), {}, 0, epochs=EPOCHS)
     assert live.average == pytest.approx(found.value)
     assert live.pooled == pytest.approx(found.pooled)
-    known = values | dict.fromkeys(unscored)
-    assert live.datasets == len({one.benchmark for one in QUESTIONS if known[one.id] is not None})
 
 
 def test_what_is_not_asked_yet_is_in_no_mean():
     live = LiveScore(QUESTIONS)
     live.add(*told(QUESTIONS[0], 0, "right"))
-    assert (live.average, live.pooled, live.datasets) == (1.0, 1.0, 1)
+    assert (live.average, live.pooled) == (1.0, 1.0)
     live.add(*told(QUESTIONS[1], 0, "wrong"))
     live.add(*told(QUESTIONS[7], 0, "right"))
-    assert (live.average, live.pooled, live.datasets) == (0.75, pytest.approx(2 / 3), 2)
+    assert (live.average, live.pooled) == (0.75, pytest.approx(2 / 3))
     live.add(*told(QUESTIONS[7], 1, "missing"))
-    assert (live.average, live.pooled, live.datasets) == (0.5, 0.5, 1)
+    assert (live.average, live.pooled) == (0.5, 0.5)
     live.add(*told(Question(id="else", text="?", options={"A": "a"}, benchmark="x/one"), 0, "right"))
     assert live.average == 0.5
 
@@ -65,7 +63,7 @@ def test_what_is_not_asked_yet_is_in_no_mean():
 def test_questions_that_nothing_scores_have_no_score():
     live = LiveScore([])
     live.add(*told(QUESTIONS[0], 0, "right"))
-    assert (live.scorer, live.average, live.pooled, live.datasets) == ("", None, None, 0)
+    assert (live.scorer, live.average, live.pooled) == ("", None, None)
 
 
 TEXTS = [

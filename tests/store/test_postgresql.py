@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.asked_again import every_replaced
 from ragrounds.evals.store.codec import blob_rows
 from ragrounds.evals.store.ledger import ledger, unfinished
-from ragrounds.evals.store.retries import every_replaced
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.writer import Writer
 from tests.engine.conftest import attempts, planned, replayed

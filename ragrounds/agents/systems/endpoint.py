@@ -31,10 +31,11 @@ from ragrounds.agents.systems.langgraph_graph import person
 from ragrounds.contracts import STEP, Observation, Request
 from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.http import HttpAnswer, read_json, text_of
-from ragrounds.models.faults import CallFailed, RetryPolicy, Transient, with_retries
+from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.openai_protocol import CHAT, CompletionStream, read_reply
 from ragrounds.models.prices import listed_price
 from ragrounds.models.reply_parts import as_json, counted_usage, noted, read_content, words
+from ragrounds.models.retries import RetryPolicy, with_retries
 from ragrounds.models.traffic import Rates, traffic_of
 from ragrounds.models.transport import Transport
 from ragrounds.records import Answer, Fault, Message, Question, Usage

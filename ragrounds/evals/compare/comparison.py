@@ -35,8 +35,8 @@ from ragrounds.evals.judges.rescoring import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
+from ragrounds.evals.store.asked_again import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
-from ragrounds.evals.store.retries import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorded_words, reply_models, said_of_models
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store

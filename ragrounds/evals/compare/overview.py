@@ -22,7 +22,7 @@ from ragrounds.evals.compare.question_values import is_ratio
 from ragrounds.evals.compare.sequential_stop import early_stops
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.retries import every_replaced
+from ragrounds.evals.store.asked_again import every_replaced
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, Question, Run
 

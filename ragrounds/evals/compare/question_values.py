@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.store.retries import AttemptKey
+from ragrounds.evals.store.asked_again import AttemptKey
 from ragrounds.records import Attempt, Gold, Question, Score
 
 Values = Mapping[str, float | None]

@@ -30,7 +30,7 @@ from ragrounds.evals.compare.question_values import Values, is_ratio
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
-from ragrounds.evals.store.retries import settled
+from ragrounds.evals.store.asked_again import settled
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Score, outcome
 

@@ -26,10 +26,10 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.store.asked_again import replaced_replies, retry_numbers
 from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
-from ragrounds.evals.store.retries import replaced_replies, retry_numbers
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.traces import calls
 from ragrounds.graphs import catalogue

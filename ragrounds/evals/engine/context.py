@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import check_subagent, open_agent
 from ragrounds.contracts import (
+    CallArguments,
     Context,
     Continuation,
     Continuing,
@@ -134,21 +135,7 @@ class AttemptContext(AttemptLog):
         return model.continues if isinstance(model, Continuing) else "turns"
 
     async def ask(
-        self,
-        messages: Sequence[Message],
-        *,
-        role: str = "answering",
-        prefix: str = "",
-        stop: Sequence[str] = (),
-        max_tokens: int | None = None,
-        tools: Sequence[Tool] = (),
-        web_search: bool = False,
-        temperature: float | None = None,
-        seed: int | None = None,
-        response_format: Mapping[str, object] | None = None,
-        logprobs: int | None = None,
-        tool_choice: str | None = None,
-        parallel_tool_calls: bool | None = None,
+        self, messages: Sequence[Message], *, role: str = "answering", **arguments: Unpack[CallArguments]
     ) -> Reply:
         """Ask the model of `role`.
 
@@ -160,22 +147,14 @@ class AttemptContext(AttemptLog):
         if role in BLIND:
             self._check_blind(f"asked a model in the role {role!r}")
         model = self._model(role)
-        request = Request(
-            messages=tuple(messages),
-            prefix=prefix,
-            stop=tuple(stop),
-            max_tokens=max_tokens,
-            tools=tuple(tools),
-            web_search=web_search,
-            # Equal numbers are equal calls, whatever their type.
-            temperature=None if temperature is None else float(temperature),
-            seed=seed,
-            response_format=None if response_format is None else dict(response_format),
-            logprobs=None if logprobs is None or logprobs is False else int(logprobs is not True and logprobs),
-            tool_choice=tool_choice,
-            parallel_tool_calls=parallel_tool_calls,
-        )
-        return await self.complete(model, request, Reply, role=role)
+        # Equal requests have equal keys: lists and tuples, 0 and 0.0, False and None are one thing each.
+        settled: dict[str, Any] = {**arguments}
+        for name, made in (("stop", tuple), ("tools", tuple), ("temperature", float), ("response_format", dict)):
+            if settled.get(name) is not None:
+                settled[name] = made(settled[name])
+        if (logprobs := settled.get("logprobs")) is not None:
+            settled["logprobs"] = None if logprobs is False else int(logprobs is not True and logprobs)
+        return await self.complete(model, Request(messages=tuple(messages), **settled), Reply, role=role)
 
     async def complete(
         self,

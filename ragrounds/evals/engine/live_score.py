@@ -39,18 +39,11 @@ class LiveScore:
         self._datasets = {id: "" if pooled else question.benchmark for id, question in self._asked.items()}
         self._made: dict[str, dict[int, Parts | None]] = {}
         """Question id → epoch → the parts of its score; of a mean the score and 1. ``None``: missing."""
-        self._sums: dict[str, dict[int, list[float]]] = {}
-        """Dataset → epoch → numerators, denominators and questions, added up; the epochs of a mean are one."""
 
     def add(self, attempt: Attempt, score: Score | None) -> None:
         """Count an attempt that ended; one that was counted before is replaced."""
-        dataset = self._datasets.get(attempt.question_id)
-        if dataset is None:
-            return
-        made = self._made.setdefault(attempt.question_id, {})
-        self._count(dataset, made, -1)
-        made[attempt.epoch] = self._parts(attempt, score)
-        self._count(dataset, made, 1)
+        if attempt.question_id in self._datasets:
+            self._made.setdefault(attempt.question_id, {})[attempt.epoch] = self._parts(attempt, score)
 
     def _parts(self, attempt: Attempt, score: Score | None) -> Parts | None:
         if score is None and self._ratio and attempt.status != "completed" and self._known and self._known.computes:
@@ -64,17 +57,23 @@ class LiveScore:
             return None
         return self._known.parts(score) if self._ratio and self._known else (score.value, 1.0)
 
-    def _count(self, dataset: str, made: Mapping[int, Parts | None], sign: int) -> None:
-        """Add what a question brings, or take it away; nothing where one of its scores is missing."""
-        known = {epoch: parts for epoch, parts in made.items() if parts is not None}
-        if not known or len(known) < len(made):
-            return
-        if not self._ratio:
-            known = {0: (sum(value for value, _ in known.values()) / len(known), 1.0)}
-        for epoch, (above, below) in known.items():
-            sums = self._sums.setdefault(dataset, {}).setdefault(epoch, [0.0, 0.0, 0.0])
-            for place, number in enumerate((above, below, 1.0)):
-                sums[place] += sign * number
+    def _sums(self, *, together: bool = False) -> list[dict[int, list[float]]]:
+        """For each dataset, or of all `together`: epoch → numerators and denominators, added up; a mean's epochs are
+        one. They are summed when somebody looks, which is less often than attempts end. A question one of whose scores
+        is missing is left out."""
+        sums: dict[str, dict[int, list[float]]] = {}
+        for id, made in list(self._made.items()):
+            known = {epoch: parts for epoch, parts in made.copy().items() if parts is not None}
+            if len(known) < len(made):
+                continue
+            if not self._ratio:
+                known = {0: (sum(value for value, _ in known.values()) / len(known), 1.0)}
+            epochs = sums.setdefault("" if together else self._datasets[id], {})
+            for epoch, (above, below) in known.items():
+                added = epochs.setdefault(epoch, [0.0, 0.0])
+                added[0] += above
+                added[1] += below
+        return list(sums.values())
 
     def made(self) -> list[tuple[Question, tuple[Parts | None, ...]]]:
         """The questions so far in the order of the run, each with the parts of its score in the epochs that ended.
@@ -93,29 +92,17 @@ class LiveScore:
         return self._ratio
 
     @property
-    def datasets(self) -> int:
-        """How many datasets have a score."""
-        return sum(any(count for _, _, count in epochs.values()) for epochs in self._sums.values())
-
-    @property
     def average(self) -> float | None:
         """The unweighted mean over datasets; ``None``: nothing is scored yet, or there is nothing to count."""
-        found = [_mean_ratio(epochs) for epochs in self._sums.values()]
-        known = [value for value in found if value is not None]
+        known = [value for value in map(_mean_ratio, self._sums()) if value is not None]
         return sum(known) / len(known) if known else None
 
     @property
     def pooled(self) -> float | None:
         """The figure of all questions alike, whatever dataset they are of."""
-        together: dict[int, list[float]] = {}
-        for epochs in self._sums.values():
-            for epoch, sums in epochs.items():
-                before = together.setdefault(epoch, [0.0, 0.0, 0.0])
-                together[epoch] = [one + other for one, other in zip(before, sums, strict=True)]
-        return _mean_ratio(together)
+        return next(map(_mean_ratio, self._sums(together=True)), None)
 
 
 def _mean_ratio(epochs: Mapping[int, Sequence[float]]) -> float | None:
-    # What was added and taken away again leaves a remainder of rounding.
-    ratios = [above / below for above, below, count in epochs.values() if count and below > 1e-9]
+    ratios = [above / below for above, below in epochs.values() if below]
     return sum(ratios) / len(ratios) if ratios else None

@@ -21,7 +21,7 @@ from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.retries import AttemptKey, fault_of, paid_before_retries, settled
+from ragrounds.evals.store.asked_again import AttemptKey, fault_of, paid_before_retries, settled
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import FINAL, Attempt, Gold, Question, Reply, Run, Score, Usage, outcome

@@ -23,12 +23,12 @@ from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.live_feed import live_feed
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.store.asked_again import AttemptKey, settled
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.retries import AttemptKey, settled
 from ragrounds.evals.store.store import Store
-from ragrounds.models.faults import sleeping
 from ragrounds.models.traffic import ResizableSemaphore
 from ragrounds.records import Gold, Question
+from ragrounds.request_pace import SLEEPING
 
 Listener = Callable[[FinishedAttempt], None]
 """Called with every attempt that is written."""
@@ -176,7 +176,7 @@ async def run_pool(
 
     async def attempt(planned: PlannedRun, item: WorkItem) -> None:
         """Make one attempt in the place that was acquired for it."""
-        sleeping.set(semaphore.sleep)
+        SLEEPING.set(semaphore.sleep)
         place = AttemptPlace(semaphore)
 
         def on_end(finished: FinishedAttempt) -> None:

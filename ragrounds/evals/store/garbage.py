@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.asked_again import retry_numbers_of, to_make_again_of
 from ragrounds.evals.store.codec import AttemptBody, decode_without_texts, run_of
 from ragrounds.evals.store.database import (
     insert_new,
@@ -32,7 +33,6 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
-from ragrounds.evals.store.retries import retry_numbers_of, to_make_again_of
 from ragrounds.evals.store.text_index import clear, unused_documents
 from ragrounds.records import Called, Run
 

@@ -19,10 +19,10 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
+from ragrounds.evals.store.asked_again import replaced_attempts, to_make_again
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import snapshot, stream
 from ragrounds.evals.store.garbage import Marks
-from ragrounds.evals.store.retries import replaced_attempts, to_make_again
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run, Status, Usage
 

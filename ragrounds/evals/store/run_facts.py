@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.asked_again import every_replaced
 from ragrounds.evals.store.database import autocommit
-from ragrounds.evals.store.retries import every_replaced
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
+from ragrounds.evals.store.asked_again import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.codec import Packed, unpack, unpack_many
-from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.store import Store
 from ragrounds.records import (
     Attempt,

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.asked_again import unpacked
 from ragrounds.evals.store.attempt_notes import LONGEST_NOTE
 from ragrounds.evals.store.codec import (
     Fetch,
@@ -33,7 +34,6 @@ from ragrounds.evals.store.codec import (
 )
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress
-from ragrounds.evals.store.retries import unpacked
 from ragrounds.evals.store.run_names import find_run
 from ragrounds.evals.store.servers import adopt_servers
 from ragrounds.records import AnswerStatus, Run, Status

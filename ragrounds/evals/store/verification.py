@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.asked_again import unpacked
 from ragrounds.evals.store.codec import (
     DamagedRecord,
     StoredQuestion,
@@ -28,7 +29,6 @@ from ragrounds.evals.store.database import dialect_of, said, snapshot, stream
 from ragrounds.evals.store.garbage import Marks, Progress
 from ragrounds.evals.store.index_backlog import missing_of
 from ragrounds.evals.store.leases import is_stale
-from ragrounds.evals.store.retries import unpacked
 from ragrounds.evals.store.text_index import count_words, has_words
 from ragrounds.records import AnswerStatus, Run, Status
 

@@ -17,9 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
+from ragrounds.evals.store.asked_again import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import Hop, hops_of
-from ragrounds.evals.store.retries import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.evals.store.traces import JudgeReply, Trace, TracedCall, traced_call, traced_calls
 from ragrounds.evals.store.traces import calls as calls_of

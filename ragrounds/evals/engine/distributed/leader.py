@@ -35,9 +35,9 @@ from ragrounds.evals.engine.distributed.protocol import (
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun, Recipe
 from ragrounds.evals.engine.scheduler import Listener, WorkQueue
+from ragrounds.evals.store.asked_again import AttemptKey
 from ragrounds.evals.store.database import RECONNECT_SECONDS
 from ragrounds.evals.store.journal import Mode, StoreJournal
-from ragrounds.evals.store.retries import AttemptKey
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
 from ragrounds.records import Gold, Question

@@ -17,7 +17,7 @@ from ragrounds.contracts import Request
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.engine.progress import ProjectedSum, project
 from ragrounds.evals.scorers import scorers_for
-from ragrounds.evals.store.retries import ANSWER_STATUS, AskedAgain, AttemptKey, fault_of, to_make_again
+from ragrounds.evals.store.asked_again import ANSWER_STATUS, AskedAgain, AttemptKey, fault_of, to_make_again
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import (

@@ -6,12 +6,9 @@ import pytest
 
 from ragrounds.contracts import Entry, Request
 from ragrounds.errors import UserError
+from ragrounds.evals.engine.ask_again import RetryChoice, calls_asked_again, plan_retry
 from ragrounds.evals.engine.progress import attempts_left
-from ragrounds.evals.engine.retry import RetryChoice, calls_asked_again, plan_retry
-from ragrounds.evals.store.garbage import collect_garbage
-from ragrounds.evals.store.journal import StoreJournal, attempt_payer
-from ragrounds.evals.store.ledger import unfinished
-from ragrounds.evals.store.retries import (
+from ragrounds.evals.store.asked_again import (
     AskedAgain,
     begin_retry,
     fault_of,
@@ -23,6 +20,9 @@ from ragrounds.evals.store.retries import (
     to_make_again,
     unpacked,
 )
+from ragrounds.evals.store.garbage import collect_garbage
+from ragrounds.evals.store.journal import StoreJournal, attempt_payer
+from ragrounds.evals.store.ledger import unfinished
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import calls
@@ -142,7 +142,6 @@ def test_keys_follow_each_other_and_chains_end_at_the_newest(store: Store) -> No
     [
         ("rate_limit: 429: slow down (gave up after 8 tries)", "rate_limit"),
         ("no_choices: the provider gave a response without choices", NO_CHOICES),
-        ("the provider gave a response without choices", NO_CHOICES),
         ("ValueError: no JSON", "ValueError"),
         ("the list of replies is empty", "other"),
         ("", "other"),
