@@ -30,13 +30,11 @@ from ragrounds.api.workspace import (
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
-from ragrounds.evals.compare.assertions import ClaimVerdict, check_claims
-from ragrounds.evals.compare.claim_questions import ConditionAgainst, questions_against
+from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionAgainst, check_claims, questions_against
 from ragrounds.evals.compare.claims import Decision, all_hold
 from ragrounds.evals.compare.comparison import compare as compare_runs
-from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.compare.figures import Figure, PairChoice
 from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
-from ragrounds.evals.compare.pairs import PairChoice
 from ragrounds.evals.judges.labels import people_labels
 from ragrounds.evals.scorers import scorer_name
 from ragrounds.evals.store.ledger import Ledger, LedgerKey, LedgerLine, Unfinished

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.compare.assertions import WIDE, ClaimVerdict, ConditionVerdict
-from ragrounds.evals.compare.claim_questions import ConditionAgainst, GivenAnswer
+from ragrounds.evals.compare.assertions import WIDE, ClaimVerdict, ConditionAgainst, ConditionVerdict, GivenAnswer
 from ragrounds.evals.compare.claims import ClaimState, ConditionState
 from ragrounds.evals.compare.sequential_stop import StopRecord
 from ragrounds.evals.scorers import described

@@ -9,8 +9,8 @@ from typing import NamedTuple, get_args
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import Forest, ForestRow, Picture, Points, StackPart, StackRow, Stacks
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
-from ragrounds.evals.compare.conclusions import by_interval, conclusions, untested
 from ragrounds.evals.compare.figures import Figure, RunPair
+from ragrounds.evals.compare.findings import by_interval, conclusions, untested
 from ragrounds.evals.scorers import figure_word
 from ragrounds.records import OUTCOMES, AnswerStatus, Status
 from ragrounds.ui.comparison_tables import agent_names, numbered

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from ragrounds.evals.compare.class_figures import ClassFigure
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
-from ragrounds.evals.compare.conclusions import conclusions
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
+from ragrounds.evals.compare.findings import conclusions
 from ragrounds.evals.scorers import described
 from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.chart_text import draw

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragrounds.evals.compare.averages import FEW, is_average, reversals, small_datasets, smallest
-from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
-from ragrounds.evals.compare.limitations import Limitation
-from ragrounds.evals.compare.no_model import NoModel, kinds_of
+from ragrounds.evals.compare.abstract import FEW, Limitation, small_datasets, smallest
+from ragrounds.evals.compare.comparison import Comparison, NoModel, RunTotals, ScorerTable, kinds_of
+from ragrounds.evals.compare.findings import is_average, reversals
 from ragrounds.ui.comparison_words import listed
 from ragrounds.ui.text import in_scale, number_of, one_line, percent, safe
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack, ScorerFinding, finding
+from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
-from ragrounds.evals.compare.conclusions import Conclusion
+from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, finding
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described, figure_word
 from ragrounds.evals.stats import FEWEST_FOR_KAPPA, Agreement

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from ragrounds.evals.compare.abstract import Abstract, abstract, finding
+from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.findings import finding
 from ragrounds.records import Run
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.comparison_words import abstract_sentences, lack_lines, missing_commands

@@ -7,8 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from ragrounds.evals.compare.averages import reversals, small_datasets
+from ragrounds.evals.compare.abstract import small_datasets
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.compare.findings import reversals
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.comparison_tables import comparison_notes, print_comparison
 from ragrounds.ui.comparison_warnings import average_heading, average_lines, drawn_words

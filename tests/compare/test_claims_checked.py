@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims
-from ragrounds.evals.compare.claim_questions import questions_against
+from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims, questions_against
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
 from ragrounds.records import Score, Usage

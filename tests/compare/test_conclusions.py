@@ -5,9 +5,8 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from ragrounds.evals.compare.abstract import finding
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.conclusions import conclusions, untested
+from ragrounds.evals.compare.findings import conclusions, finding, untested
 from ragrounds.ui.comparison_pictures import difference_forest
 from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables, numbered
 from ragrounds.ui.comparison_words import conclusion_sentence

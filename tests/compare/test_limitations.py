@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
+from ragrounds.evals.compare.abstract import limitations
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.limitations import limitations
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.comparison_warnings import limitation_sentences
 from tests.compare.making import add_run, questions
@@ -68,7 +68,7 @@ def test_answers_without_a_score_and_too_few_of_them_are_said(store):
 def test_every_kind_has_its_words(store):
     from typing import get_args
 
-    from ragrounds.evals.compare.limitations import Limitation, LimitationKind
+    from ragrounds.evals.compare.abstract import Limitation, LimitationKind
 
     for kind in get_args(LimitationKind):
         one = Limitation(

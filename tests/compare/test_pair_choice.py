@@ -11,8 +11,8 @@ import ragrounds as rr
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import DOT
 from ragrounds.evals.compare import comparison as compared
+from ragrounds.evals.compare.figures import MOST_PAIRS, PairChoice
 from ragrounds.evals.compare.frontier import _undominated
-from ragrounds.evals.compare.pairs import MOST_PAIRS, PairChoice
 from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.chart_svg import svg

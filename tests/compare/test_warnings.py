@@ -8,10 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragrounds.evals.compare.abstract import abstract
-from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.limitations import limitations
-from ragrounds.evals.compare.no_model import no_model
+from ragrounds.evals.compare.abstract import abstract, limitations
+from ragrounds.evals.compare.comparison import compare, no_model
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
 from ragrounds.ui.comparison_warnings import limitation_sentences, warning_lines

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ragrounds.evals.compare.comparison import Comparison, compare
-from ragrounds.evals.compare.conclusions import conclusions
+from ragrounds.evals.compare.findings import conclusions
 from ragrounds.evals.store.store import Store
 from ragrounds.ui.comparison_tables import agent_names, comparison_tables, numbered, print_comparison
 from ragrounds.ui.comparison_words import verdict_lines

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Bar, Bars
 from ragrounds.evals.analyses.run_data import check_accuracy, scored_run
-from ragrounds.evals.compare.readings import CAREFUL, two_readings
+from ragrounds.evals.compare.question_values import CAREFUL, two_readings
 from ragrounds.evals.scorers import known_scorer, score_by
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run, Score

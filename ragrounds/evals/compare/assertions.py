@@ -2,6 +2,10 @@
 
 Every measure is the figure of the tables, unweighted over datasets, and so is its interval. A sum of means is the mean
 of each question's own sum; with a figure of the whole corpus in it (a micro-F1) it is a sum of ratios.
+
+Attempts that are still open bound it: a score counts an attempt that failed, is paused or was never made as 0; once it
+is made it may have the best score. A share of endings counts only those that are still to be made. Nothing bounds a
+cost, a score that is no share, or a ratio of sums.
 """
 
 from __future__ import annotations
@@ -14,7 +18,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.claim_bounds import OpenShare, at_end, open_share
 from ragrounds.evals.compare.claims import (
     Claim,
     ClaimedSum,
@@ -39,7 +42,7 @@ from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.stats import Estimate, combined_mean
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Question, Run, outcome
+from ragrounds.records import Attempt, Gold, Question, Run, outcome
 
 _COSTS: Mapping[str, CostMeasure] = {
     "cost": "cost_uncached",
@@ -399,3 +402,149 @@ def _undecided(condition: Condition, shown: ClaimedSum, reason: str) -> Conditio
     return ConditionVerdict(
         decision="cannot tell", measured=shown.measured, claimed=shown.claimed, level=condition.level, reason=reason
     )
+
+
+_UNMADE = frozenset({"paused", "not_run"})
+_UNSCORED = _UNMADE | {"failed"}
+"""The same attempts by which the first line of a comparison says that a difference could still turn round."""
+
+
+class OpenShare(Struct, frozen=True, kw_only=True):
+    """The attempts of a term of a claim that are still open."""
+
+    shares: Mapping[str, float]
+    """Question id → share of its attempts; those without an open one are not in it."""
+    count: int
+    """Attempts that are open."""
+    of: int
+
+
+def open_share(
+    attempts: Sequence[Attempt], asked: Sequence[Question], epochs: int, measure: str, scores: bool
+) -> OpenShare:
+    """Which attempts could still change a measure of a run.
+
+    Args:
+        attempts: of the run.
+        asked: the questions that the measure is over.
+        epochs: of each question.
+        measure: of the claim.
+        scores: whether it is a score; then a failed attempt is open, for it can be made again.
+    """
+    status = {(one.question_id, one.epoch): one.status for one in attempts}
+    still = (_UNSCORED if scores else _UNMADE) - {measure}
+    counts = {one.id: sum(status.get((one.id, epoch), "not_run") in still for epoch in range(epochs)) for one in asked}
+    return OpenShare(
+        shares={question: count / epochs for question, count in counts.items() if count},
+        count=sum(counts.values()),
+        of=len(asked) * epochs,
+    )
+
+
+def at_end(factor: float, values: Values, share: OpenShare, up: bool) -> Values:
+    """The values of a term that make the claimed sum largest (`up`) or smallest."""
+    if (factor > 0) != up:
+        return values
+    return {
+        question: None if value is None else min(1.0, value + share.shares.get(question, 0.0))
+        for question, value in values.items()
+    }
+
+
+class GivenAnswer(Struct, frozen=True, kw_only=True):
+    """What a run made of a question."""
+
+    run: str
+    """Its id."""
+    agent: str
+    outcome: str
+    """One of :data:`ragrounds.records.OUTCOMES`."""
+    prediction: str = ""
+    """What was read of the answer."""
+    right: bool | None = None
+    """Whether that scored in full; ``None``: no score."""
+    reason: str = ""
+    """Why it ended, where it was not completed."""
+
+
+class QuestionAgainst(Struct, frozen=True, kw_only=True):
+    """A question that breaks a condition by itself."""
+
+    question_id: str
+    gold: str
+    answers: tuple[GivenAnswer, ...]
+    """Of the runs that the condition names; of every epoch."""
+
+
+class ConditionAgainst(Struct, frozen=True, kw_only=True):
+    """The questions that break a condition by themselves."""
+
+    claim: str
+    measured: str
+    claimed: str
+    count: int
+    alike: int
+    """Of a claimed difference: questions beside these that have none."""
+    questions: tuple[QuestionAgainst, ...]
+
+
+def questions_against(
+    store: Store, runs: Sequence[Run], verdicts: Sequence[ClaimVerdict], most: int = 8
+) -> tuple[ConditionAgainst, ...]:
+    """The questions that speak against claims which do not hold, with what the runs answered there.
+
+    Args:
+        store: of the runs.
+        runs: that the claims were checked on.
+        verdicts: of these claims.
+        most: questions of a condition.
+    """
+    known, found = {run.id: run for run in runs}, []
+    golds: Mapping[str, Gold] = store.questions(runs[0])[1] if runs else {}
+    for verdict in verdicts:
+        conditions = resolved(parse_claim(verdict.claim), runs).conditions
+        for condition, judged in zip(conditions, verdict.conditions, strict=True):
+            if not judged.against and not judged.alike:
+                continue
+            named = list(dict.fromkeys(term.run for term in condition.terms))
+            given = [_answers(store, known[run], verdict.scorer, judged.against[:most]) for run in named]
+            questions = tuple(
+                QuestionAgainst(
+                    question_id=question,
+                    gold=golds[question].answer if question in golds else "",
+                    answers=tuple(answer for each in given for answer in each.get(question, ())),
+                )
+                for question in judged.against[:most]
+            )
+            found.append(
+                ConditionAgainst(
+                    claim=verdict.claim,
+                    measured=judged.measured,
+                    claimed=judged.claimed,
+                    count=judged.against_count,
+                    alike=judged.alike,
+                    questions=questions,
+                )
+            )
+    return tuple(found)
+
+
+def _answers(store: Store, run: Run, scorer: str, questions: Sequence[str]) -> dict[str, list[GivenAnswer]]:
+    """Question id → what the run made of it, an epoch each."""
+    wanted, found = set(questions), dict[str, list[GivenAnswer]]()
+    scores = {(one.question_id, one.epoch): one for one in store.scores(run, scorer) if one.question_id in wanted}
+    for attempt in store.summaries(run):
+        if attempt.question_id not in wanted:
+            continue
+        score = scores.get((attempt.question_id, attempt.epoch))
+        found.setdefault(attempt.question_id, []).append(
+            GivenAnswer(
+                run=run.id,
+                agent=run.agent,
+                outcome=outcome(attempt.status, score.answer_status if score else None),
+                prediction=score.prediction if score else "",
+                right=None if score is None or score.value is None else score.value >= 1,
+                reason=attempt.reason,
+            )
+        )
+    return found

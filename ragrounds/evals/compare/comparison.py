@@ -6,9 +6,11 @@ be compared on is decided in `ragrounds.evals.compare.comparability`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,8 +18,11 @@ from msgspec.structs import replace
 from ragrounds.evals.compare.class_figures import ClassCounts, ClassFigure
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import (
+    EVERY_PAIR,
     Figure,
     GroupTable,
+    Pair,
+    PairChoice,
     RunPair,
     figure,
     group_table,
@@ -25,10 +30,7 @@ from ragrounds.evals.compare.figures import (
     paired,
 )
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
-from ragrounds.evals.compare.no_model import NoModel, no_model
-from ragrounds.evals.compare.pairs import EVERY_PAIR, Pair, PairChoice
-from ragrounds.evals.compare.question_values import QuestionValues
-from ragrounds.evals.compare.readings import reading_notes
+from ragrounds.evals.compare.question_values import QuestionValues, reading_notes
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
 from ragrounds.evals.judges.rescoring import stale_scores
@@ -41,6 +43,12 @@ from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorde
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, OUTCOMES, Question, Run, Usage, outcome
+
+NoModel = Literal["", "extractive", "stand-in"]
+"""What answered in place of a language model; empty: none of these is known to have."""
+_STAND_IN = "stand-in"
+_EXTRACTIVE = "baseline:"
+_ALIAS = re.compile(r"[\[,]alias=stand-in[,\]]")
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):
@@ -293,6 +301,24 @@ def _retry_notes(run: Run, replaced: Sequence[EarlierAttempt]) -> Iterator[str]:
             "were not asked again: its figures are those of a system that tries again, not of one attempt a question, "
             "and are not to be set beside a run without it."
         )
+
+
+def no_model(run: Run) -> NoModel:
+    """What answered in a run in place of a language model: by the names of its models and their servers' words."""
+    models = run.identity.get("models")
+    texts = [str(text) for text in models.values()] if isinstance(models, Mapping) else []
+    if any(text.startswith(_EXTRACTIVE) for text in texts):
+        return "extractive"
+    named = any(text.partition("[")[0].rpartition(":")[2] == _STAND_IN or _ALIAS.search(text) for text in texts)
+    told = any(facts.get("id") == _STAND_IN for facts in run.servers.values())
+    return "stand-in" if named or told else ""
+
+
+def kinds_of(found: Sequence[tuple[str, NoModel]]) -> dict[NoModel, tuple[str, ...]]:
+    """What answered in place of a language model → the runs; empty where nothing did."""
+    kinds: tuple[NoModel, ...] = ("extractive", "stand-in")
+    every = {kind: tuple(run for run, one in found if one == kind) for kind in kinds}
+    return {kind: runs for kind, runs in every.items() if runs}
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

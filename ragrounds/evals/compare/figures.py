@@ -1,7 +1,10 @@
-"""The figures of a comparison: a run's mean with its interval, two runs paired, and both by groups of questions.
+"""The figures of a comparison: a run's mean with its interval, two runs paired, and both by groups of questions; and
+which runs are set against which: all with all, all with a baseline, or the best with each other.
 
 Everything is computed from values: question id → score, the mean over its epochs. How they become a figure the scorer
-says: by their mean, or by a ratio of sums over all questions (a micro-F1), which the same functions make.
+says: by their mean, or by a ratio of sums over all questions (a micro-F1), which the same functions make. A run that is
+being made has the same figure, over the questions answered so far. The number of pairs grows with the square of the
+number of runs: beyond :data:`MOST_PAIRS` they are not all tested.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values, is_ratio
+from ragrounds.evals.engine.live_score import LiveScore
+from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats import (
     Estimate,
@@ -136,6 +141,40 @@ def figure(
         pooled=_mean(numbers),
         best=_mean([_mean([known[i] for i in found]) for found in places.values()]) if known else None,
     )
+
+
+def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
+    """The figure with its 95 % interval, as the run's table would have it if these questions were all.
+
+    Where questions have been asked in different numbers of epochs, a mean is known with less precision than its epochs
+    would say: its interval is then made from the questions alone.
+
+    Args:
+        score: the score so far.
+        epochs: of the run.
+        seed: of a bootstrap.
+    """
+    made = score.made()
+    known = described(score.scorer) if score.scorer else None
+    if known is None or not made:
+        return Figure(n=0, missing=0)
+    counts = {len(parts) for _, parts in made}
+    whole = counts == {epochs}
+    values: dict[str, float | None] = {}
+    parts: dict[str, Parts] = {}
+    for question, each in made:
+        found = [part for part in each if part is not None]
+        if len(found) < len(each):
+            values[question.id] = None
+            continue
+        values[question.id] = sum(above for above, _ in found) / len(found)
+        parts[question.id] = tuple(found)
+    questions = [question for question, _ in made]
+    if not score.is_ratio:
+        return figure(questions, values, {}, seed, known, epochs if whole else 1)
+    if len(counts) > 1:
+        return Figure(value=score.average, n=len(parts), missing=len(values) - len(parts), pooled=score.pooled)
+    return figure(questions, QuestionValues(values, parts, parts), {}, seed, known, epochs)
 
 
 def outcomes_in(scorer: ScorerRecord | None, epochs: int) -> int:
@@ -422,3 +461,86 @@ def holm_corrected(tests: Mapping[KeyT, PairedFigure], among: int | None = None)
     these are."""
     known = {key: test.p_mcnemar for key, test in tests.items() if test.p_mcnemar is not None}
     return dict(zip(known, holm(list(known.values()), among), strict=True)) if known else {}
+
+
+MOST_PAIRS = 300
+"""Pairs of runs that are tested at most, under each scorer."""
+_MOST_RUNS = 25
+"""Runs that make so many pairs: 25 · 24 / 2."""
+
+Pair = tuple[str, str]
+"""Two run ids; what is shown is the second minus the first."""
+
+
+class PairChoice(Struct, frozen=True, kw_only=True):
+    """Which pairs of runs are tested."""
+
+    baseline: str = ""
+    """Each other run against this one (an id)."""
+    top: int | None = None
+    """The so many best runs under a scorer, each against each."""
+    ask: bool = False
+    """Where neither is chosen and all pairs are too many: say so as an error. Else no pair is tested, and a note says
+    it."""
+
+    def check(self, runs: Sequence[str]) -> str:
+        """The note on which pairs of these runs (ids) are tested; empty: all are.
+
+        Raises:
+            UserError: a choice that makes no sense for these runs, or none where there are too many pairs and `ask` is
+                set.
+        """
+        every = _pairs_of(len(runs))
+        if self.baseline and self.top is not None:
+            raise UserError("--baseline and --top were both given; choose one of them.")
+        if self.baseline:
+            if self.baseline not in runs:
+                raise UserError(f"The baseline {self.baseline} is none of the runs that are compared.")
+            place = runs.index(self.baseline) + 1
+            return f"Differences are those to the baseline #{place}; Holm's correction is over these." * (len(runs) > 2)
+        if self.top is not None:
+            if not 2 <= self.top <= _MOST_RUNS:
+                raise UserError(f"--top {self.top}: expected 2 to {_MOST_RUNS} runs, each of which meets each.")
+            if self.top >= len(runs):
+                return ""
+            return (
+                f"Differences are those between the {self.top} best runs of each table. Which these are was read from "
+                f"the same scores, so Holm's correction is over all {every:,} pairs."
+            )
+        if every <= MOST_PAIRS:
+            return ""
+        said = f"{len(runs):,} runs make {every:,} pairs, and at most {MOST_PAIRS:,} are tested"
+        way = f"against one of them (--baseline RUN) or the best against each other (--top K, K up to {_MOST_RUNS})"
+        if self.ask:
+            raise UserError(f"{said}. Compare all of them {way}.")
+        return f"{said}, so there are no paired differences here: `ragrounds compare` sets runs {way}."
+
+    def of(self, figures: Mapping[str, Figure], direction: str) -> list[Pair]:
+        """The pairs of one table.
+
+        Args:
+            figures: run id → its overall figure.
+            direction: which figures are better: ``higher`` or ``lower``.
+        """
+        runs = list(figures)
+        if self.baseline:
+            return [(self.baseline, run) for run in runs if run != self.baseline]
+        if self.top is not None and self.top < len(runs):
+            values = {run: figure.value for run, figure in figures.items() if figure.value is not None}
+            sign = 1 if direction == "lower" else -1
+            best = sorted(values, key=lambda run: (sign * values[run], runs.index(run)))[: self.top]
+            runs = [run for run in runs if run in best]
+        elif _pairs_of(len(runs)) > MOST_PAIRS:
+            return []
+        return list(itertools.combinations(runs, 2))
+
+    def among(self, runs: int, groups: int = 1) -> int | None:
+        """Of how many tests those of `runs` runs in `groups` groups are some; ``None``: they are all there are."""
+        return _pairs_of(runs) * groups if self.top is not None and not self.baseline else None
+
+
+EVERY_PAIR = PairChoice()
+
+
+def _pairs_of(runs: int) -> int:
+    return runs * (runs - 1) // 2

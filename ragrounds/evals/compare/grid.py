@@ -18,7 +18,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.evals.compare.pairs import MOST_PAIRS
+from ragrounds.evals.compare.figures import MOST_PAIRS
 from ragrounds.evals.stats.paired import holm, mcnemar_of_counts
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ragrounds.evals.compare.figures import MOST_PAIRS
 from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell, GridGroup, GridSort, TwoByTwo
-from ragrounds.evals.compare.pairs import MOST_PAIRS
 
 
 class GridAgent(Struct, frozen=True, kw_only=True):

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.licences import TextLicence, text_licence
-from ragrounds.evals.compare.abstract import Abstract, ScorerFinding, abstract
+from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
-from ragrounds.evals.compare.conclusions import conclusions, untested
-from ragrounds.evals.compare.pairs import EVERY_PAIR, MOST_PAIRS, PairChoice
+from ragrounds.evals.compare.figures import EVERY_PAIR, MOST_PAIRS, PairChoice
+from ragrounds.evals.compare.findings import ScorerFinding, conclusions, untested
 from ragrounds.evals.compare.sequential_stop import early_stops
 from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store import schema

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ragrounds.evals.compare.figure_so_far import figure_so_far
-from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.compare.figures import Figure, figure_so_far
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.engine.interrupts import times_asked
 from ragrounds.evals.engine.progress import FaultCounts, ReplayProgress, RunProgress

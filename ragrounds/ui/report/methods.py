@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from ragrounds.evals.compare.abstract import score_judges
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
+from ragrounds.evals.compare.findings import score_judges
 from ragrounds.evals.compare.rendered_prompts import RenderedPrompts
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ragrounds.evals.analyses.cause_counts import cause_counts
 from ragrounds.evals.analyses.hop_profile import hop_profile
-from ragrounds.evals.compare.abstract import Abstract, abstract
+from ragrounds.evals.compare.abstract import Abstract, abstract, limitations
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.compare.limitations import limitations
 from ragrounds.evals.compare.rendered_prompts import rendered_prompts
 from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store

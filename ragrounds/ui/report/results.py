@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
-from ragrounds.evals.compare.conclusions import untested
+from ragrounds.evals.compare.findings import untested
 from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.chart_svg import page_picture

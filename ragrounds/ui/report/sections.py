@@ -12,9 +12,8 @@ from ragrounds.agents.agent import names as shipped
 from ragrounds.agents.agent import open_agent
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.cause_counts import CauseCount
-from ragrounds.evals.compare.abstract import Abstract
+from ragrounds.evals.compare.abstract import Abstract, Limitation
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.compare.limitations import Limitation
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.causes import CAUSES
 from ragrounds.evals.store.store import Store

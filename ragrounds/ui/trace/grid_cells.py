@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.color import Color
 
+from ragrounds.evals.compare.figures import MOST_PAIRS
 from ragrounds.evals.compare.grid import AgentGridCell, TwoByTwo, Untested
-from ragrounds.evals.compare.pairs import MOST_PAIRS
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, p_value, percent, points, safe
 from ragrounds.ui.trace.attempt_list import outcome_sign
