@@ -31,6 +31,7 @@ from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
 from ragrounds.prompts.layout import layout_parts
 from ragrounds.specs import Listed, Spec, Value, parse
 from ragrounds.text import parse_toml
+from ragrounds.tools.retriever import code_in
 
 ROLES = ("model", "reader", "judge", "embedder")
 """`model` answers; `reader` reads documents, where an agent has such a node. Unset roles use `model`."""
@@ -172,7 +173,6 @@ def _graph_card(graph: str) -> Card:
 
 def code_named(card: Card) -> list[str]:
     """The import paths that an agent's file names: its graph, and what its retriever is made of."""
-    from ragrounds.tools.retriever import code_in
 
     app = place.app_of(card.graph) if place.is_place(card.graph) else None
     named = [app.target if app else card.graph] if place.is_place(card.graph) else []

@@ -8,6 +8,7 @@ import msgspec
 
 from ragrounds.train.encoders import save_pair
 from ragrounds.train.evaluation import MEASURE, PairTable
+from ragrounds.train.libraries import sentence_transformers, torch
 from ragrounds.train.loop import StageCost
 from ragrounds.train.pipeline import EncoderPair, TrainingRun
 from ragrounds.train.spec import TEACHER, Pairs, Stage, Texts
@@ -29,8 +30,6 @@ def read_table(out: Path) -> PairTable | None:
 
 def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table: PairTable | None) -> str:
     """The card's text."""
-    import sentence_transformers
-    import torch
 
     training, counts = run.training, run.material.counts
     kind = (

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ragrounds.errors import UserError
+from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.tools.corpora import CorpusSource, corpus_source, passages
 from ragrounds.tools.embedders import Vectors, joined
 from ragrounds.tools.jsonlines import read_rows
@@ -125,7 +126,6 @@ def _of_file(entry: Pairs) -> Iterator[Example]:
 
 
 def _of_judgements(entry: Pairs) -> Iterator[Example]:
-    from ragrounds.evals.retrieval.query_sets import query_set
 
     asked = query_set(entry.benchmark, split=entry.split)
     wanted = {document for judged in asked.judgements.values() for document, grade in judged.items() if grade > 0}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from ragrounds.tools.collection import id_hash, sync
 from ragrounds.tools.embedders import Vectors
 from ragrounds.tools.weights import weights_missing
 from ragrounds.train.data import fingerprint
+from ragrounds.train.libraries import sentence_transformers, torch
 from ragrounds.train.spec import Encoder, Lora
 
 if TYPE_CHECKING:
@@ -72,11 +74,10 @@ def open_folder(model: str, length: int, device: str) -> SentenceTransformer:
     Raises:
         UserError: it is neither here nor to be had.
     """
-    from sentence_transformers import SentenceTransformer
 
     folder = Path(model).expanduser()
     try:
-        opened = SentenceTransformer(str(folder) if folder.exists() else model, device=device)
+        opened = sentence_transformers.SentenceTransformer(str(folder) if folder.exists() else model, device=device)
     except Exception as problem:  # the hub, the network and the file formats each have errors of their own
         raise weights_missing(model, f"{type(problem).__name__}: {problem}") from None
     set_length(opened, length)
@@ -98,14 +99,13 @@ def open_encoder(encoder: Encoder, device: str) -> SentenceTransformer:
     Raises:
         UserError: it cannot be loaded, or has no such layer.
     """
-    from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Normalize
 
     opened = open_folder(encoder.model, encoder.length, device)
     if encoder.layers:
         _keep_layers(opened, encoder)
     if encoder.static:
-        opened = SentenceTransformer(modules=[_static(opened)], device=device)
+        opened = sentence_transformers.SentenceTransformer(modules=[_static(opened)], device=device)
     if not isinstance(opened[-1], Normalize):
         opened.append(Normalize())
     return opened
@@ -118,7 +118,6 @@ def fit(opened: SentenceTransformer, dimensions: int) -> SentenceTransformer:
     Raises:
         UserError: it has fewer dimensions.
     """
-    import torch
     from sentence_transformers.base.modules import Dense, Normalize
 
     have = opened.get_embedding_dimension()
@@ -136,7 +135,6 @@ def fit(opened: SentenceTransformer, dimensions: int) -> SentenceTransformer:
 
 def freeze_cuts(opened: SentenceTransformer) -> None:
     """Keep the maps that :func:`fit` put on from being trained, also after they were read from a folder."""
-    import torch
     from sentence_transformers.base.modules import Dense
 
     modules: Any = opened
@@ -180,7 +178,6 @@ def without_lora(opened: SentenceTransformer) -> None:
 
 def save_encoder(opened: SentenceTransformer, folder: Path) -> None:
     """Write an encoder, under its name once all of it is there."""
-    import shutil
 
     beside = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
@@ -200,7 +197,6 @@ def save_pair(
         folder: Replaced where there is one.
         prefixes: What ``encode_query`` and ``encode_document`` put before their texts.
     """
-    import sentence_transformers
 
     folder.mkdir(parents=True, exist_ok=True)
     structure: dict[str, list[str]] = {}
@@ -240,7 +236,6 @@ def _is_static(opened: SentenceTransformer) -> bool:
 
 
 def _keep_layers(opened: SentenceTransformer, encoder: Encoder) -> None:
-    import torch
 
     transformer: Any = opened[0]
     model = transformer.model

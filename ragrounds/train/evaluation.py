@@ -25,6 +25,7 @@ from ragrounds.specs import Spec, Value
 from ragrounds.tools.corpora import corpus_source
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.train.data import corpus_texts, sentences
+from ragrounds.train.libraries import torch
 from ragrounds.train.loop import autocast
 from ragrounds.train.pipeline import EncoderPair, TrainingRun
 from ragrounds.train.spec import TEACHER, Evaluation
@@ -117,7 +118,6 @@ def evaluate(
     Raises:
         UserError: a benchmark cannot be read, or a retriever not be opened.
     """
-    import torch
 
     training = run.training
     if not training.evaluate:

@@ -27,6 +27,12 @@ from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.judges.verdict import ask
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.models.options import with_defaults
+from ragrounds.models.prices import read_prices
+from ragrounds.models.providers import open_model
+from ragrounds.prompts.loader import PromptFolder
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.embedders import Vectors
 from ragrounds.tools.retrievers.rerank import PairScorer, scorer_of
@@ -223,12 +229,6 @@ class ModelVerifier:
         return asyncio.run(self._all(asked))
 
     async def _all(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        from ragrounds.evals.store.journal import StoreJournal
-        from ragrounds.evals.store.store import Store
-        from ragrounds.models.options import with_defaults
-        from ragrounds.models.prices import read_prices
-        from ragrounds.models.providers import open_model
-        from ragrounds.prompts.loader import PromptFolder
 
         named = with_defaults(self._name, {"base_url": self._base_url or None})
         model = open_model(named, read_prices(self._home / "prices.toml"))

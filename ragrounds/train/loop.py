@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.tools.collection_builder import disk_error
+from ragrounds.train.libraries import torch
 from ragrounds.train.spec import Stage
 
 if TYPE_CHECKING:
@@ -89,7 +90,6 @@ def train(
         precision: ``bf16``: forward passes under autocast.
         progress: Called after every step.
     """
-    import torch
 
     used = min(stage.limit or len(lengths), len(lengths))
     batch = min(stage.batch, used)
@@ -185,7 +185,6 @@ def _schedule(step: int, steps: int, warmup: float) -> float:
 
 def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
     """What forward passes of this precision run under."""
-    import torch
 
     if precision == "fp32":
         return nullcontext()
@@ -194,7 +193,6 @@ def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
 
 
 def _seed(seed: int) -> None:
-    import torch
 
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -210,8 +208,6 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     Raises:
         StopRun: the disk is full.
     """
-    import numpy as np
-    import torch
 
     beside = folder / f".{CHECKPOINT}.part"
     generator = np.random.get_state(legacy=False)
@@ -239,8 +235,6 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     Raises:
         UserError: it cannot be read.
     """
-    import numpy as np
-    import torch
 
     path = folder / CHECKPOINT
     if not path.is_file():

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from ragrounds.errors import UserError
 from ragrounds.tools.embedders import Vectors
 from ragrounds.train.data import Example
+from ragrounds.train.libraries import torch
 from ragrounds.train.loop import Loss
 from ragrounds.train.spec import Stage, Training
 
@@ -87,7 +88,6 @@ class ScoreKl:
         self, queries: Tensor, documents: Sequence[Tensor], theirs: Tensor, scored: Sequence[Tensor]
     ) -> Tensor:
         """Of the student's vectors, and the teacher's of the same queries and documents."""
-        import torch
 
         size = len(queries)
         columns, labels = [], []
@@ -149,7 +149,6 @@ def alignment_loss(
         queries: What it encodes.
         targets: The frozen document encoder's vectors, one row for each of `queries`.
     """
-    import torch
 
     encode = GradientEncoder(query, training.query.prefix)
     contrastive = Contrastive(query, stage.temperature, stage.dimensions)
@@ -179,7 +178,6 @@ def ranking_loss(
 ) -> Loss:
     """Queries against relevant texts, the batch's others, and hard negatives (Equation 4): Stage II, and, with one
     encoder in both places, independent initialisation."""
-    import torch
 
     contrastive = Contrastive(encoder, stage.temperature, stage.dimensions)
 
@@ -200,7 +198,6 @@ def distillation_loss(
 ) -> Loss:
     """The student, as both encoders, learns the teacher's scores of the batch's documents (KL), beside InfoNCE
     (Appendix C.2; Ren et al. 2021)."""
-    import torch
 
     encode = GradientEncoder(student, training.query.prefix)
     plain = GradientEncoder(student, "")

@@ -29,7 +29,10 @@ from ragrounds.train.encoders import (
     open_folder,
     save_encoder,
     set_length,
+    with_lora,
+    without_lora,
 )
+from ragrounds.train.libraries import torch
 from ragrounds.train.loop import Loss, StageCost, TrainingStep, drop_checkpoint, train
 from ragrounds.train.losses import (
     GradientEncoder,
@@ -79,7 +82,6 @@ class TrainingRun:
 
     def __init__(self, training: Training, out: Path, home: Path, listeners: TrainingListeners | None = None) -> None:
         needed()
-        import torch
 
         self.training = training
         self.out = out
@@ -268,7 +270,6 @@ class TrainingRun:
         return ranking_loss(stage, encode[0], encode[1], reads, examples), lengths
 
     def _adapt(self, document: SentenceTransformer) -> None:
-        from ragrounds.train.encoders import with_lora
 
         if self.training.gradient_checkpointing:
             transformer: Any = document[0]
@@ -277,7 +278,6 @@ class TrainingRun:
             with_lora(document, self.training.document.lora)
 
     def _unadapt(self, document: SentenceTransformer) -> None:
-        from ragrounds.train.encoders import without_lora
 
         if self.training.document.lora:
             without_lora(document)

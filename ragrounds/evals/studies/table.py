@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ragrounds.evals.analyses.analysis import AnalysisResult
 from ragrounds.evals.stats import Estimate
 from ragrounds.evals.studies.figures import CellFigure, cohort_of, column_weights, mean_of
+from ragrounds.evals.studies.stand_in.retrieval import encoders
 from ragrounds.evals.studies.study import (
     PublishedFigure,
     Study,
@@ -221,7 +222,6 @@ _FEWEST = 3
 
 def _stand_in_notes(study: Study) -> tuple[str, ...]:
     """That nothing is a result; and what searches, where something is searched."""
-    from ragrounds.evals.studies.stand_in.retrieval import encoders
 
     searched = any("retriever" in cell.settings for cell in study.cells())
     return (STAND_IN, encoders()) if searched else (STAND_IN,)
