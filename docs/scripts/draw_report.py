@@ -27,13 +27,7 @@ A4 = (794, 1123)
 ROWS = {"search_o1": "hops>2 and gold found", "imported": "differ", "kqa": "partly", "interrupted": "hops>1"}
 """What the list is filtered by, so that its first attempt is worth a look."""
 AGENTS = ("vanilla_rag[top_k=8]", "search_o1[reading=false]", "search_o1")
-KEPT = (
-    "search_o1-top-1400-light", "search_o1-attempts-1400-light", "search_o1-attempts-1400-dark",
-    "search_o1-attempt-420-light", "search_o1-print",
-    "imported-top-1400-dark", "imported-attempts-1400-light", "imported-attempts-420-dark",
-    "kqa-top-1400-light", "kqa-attempts-1400-dark", "kqa-attempt-420-light", "kqa-print",
-    "interrupted-top-1400-light", "interrupted-top-420-dark", "interrupted-attempts-1400-light",
-)  # fmt: skip
+KEPT = ("search_o1-attempts-1400-light",)
 
 
 def drawn(browser: ReportBrowser, kind: str, page: Path) -> dict[str, bytes]:

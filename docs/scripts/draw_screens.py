@@ -1,9 +1,9 @@
 """Pictures of every screen: of the viewer, of `run` at work, and of the main tables.
 
-    python docs/scripts/draw_screens.py [NAME ...] [--size 80x24] [--into FOLDER]
+    python docs/scripts/draw_screens.py [NAME ...] [--size 80x24] [--theme light] [--into FOLDER]
 
-Each is drawn at 80 × 24, 120 × 40 and 200 × 60, dark and light, as SVG into docs/pictures/screens. The viewer shows the
-store of docs/scripts/hunt.py; `run` asks a slow server of its own on loopback and is seen through tmux, as are the
+Each is drawn at 120 × 40, dark, as SVG into docs/pictures/screens, where no other size or theme is said. The viewer
+shows the store of docs/scripts/hunt.py; `run` asks a slow server of its own on loopback and is seen through tmux, as are the
 tables: what is drawn is what a terminal was sent. Nothing comes from the web. Times differ from run to run, so the
 pictures of `run` do too.
 """
@@ -89,39 +89,32 @@ NAMES = (*VIEWER, *LIVE, *TABLES)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(NAMES)}")
-    parser.add_argument("--size", action="append", choices=[f"{wide}x{high}" for wide, high in SIZES])
+    parser.add_argument("--size", choices=[f"{wide}x{high}" for wide, high in SIZES], default="120x40")
+    parser.add_argument("--theme", choices=["dark", "light"], default="dark")
     parser.add_argument("--into", type=Path, default=INTO)
     given = parser.parse_args()
     if unknown := set(given.names) - set(NAMES):
         parser.error(f"no such screen: {', '.join(sorted(unknown))}")
-    sizes = [size for size in SIZES if not given.size or f"{size[0]}x{size[1]}" in given.size]
+    wide, high = map(int, given.size.split("x"))
     given.into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "hunt"
         hunt = [sys.executable, str(Path(__file__).with_name("hunt.py")), str(home)]
         subprocess.run(hunt, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 (our own words)
         for name in given.names or NAMES:
-            for size in sizes:
-                for kind, lines in drawn(name, size, home, Path(folder)):
-                    theme = DARK if kind == "dark" else LIGHT
-                    picture = terminal_svg(lines, size[0], theme, f"{name} at {size[0]} × {size[1]}, {kind}")
-                    (given.into / f"{name}-{size[0]}-{kind}.svg").write_text(picture, encoding="utf-8")
+            lines = drawn(name, (wide, high), given.theme, home, Path(folder))
+            theme = DARK if given.theme == "dark" else LIGHT
+            picture = terminal_svg(lines, wide, theme, f"{name} at {wide} × {high}, {given.theme}")
+            (given.into / f"{name}-{wide}-{given.theme}.svg").write_text(picture, encoding="utf-8")
             sys.stderr.write(f"{name}\n")
 
 
-def drawn(
-    name: str, size: tuple[int, int], home: Path, folder: Path
-) -> Iterator[tuple[str, Sequence[Sequence[Segment]]]]:
-    """A screen in both themes: ``dark`` or ``light``, and its lines."""
+def drawn(name: str, size: tuple[int, int], theme: str, home: Path, folder: Path) -> Sequence[Sequence[Segment]]:
+    """The lines of a screen. A terminal's own colours are what its theme makes of them."""
     if name in VIEWER:
-        for kind, theme in (("dark", themes.DARK), ("light", themes.LIGHT)):
-            with Store(home) as store:
-                yield kind, asyncio.run(viewed(store, VIEWER[name], size, theme))
-        return
-    # A terminal's own colours are what its theme makes of them: one capture serves both.
-    lines = at_work(LIVE[name], size, folder) if name in LIVE else captured(TABLES[name], size, home)
-    for kind in ("dark", "light"):
-        yield kind, lines
+        with Store(home) as store:
+            return asyncio.run(viewed(store, VIEWER[name], size, themes.DARK if theme == "dark" else themes.LIGHT))
+    return at_work(LIVE[name], size, folder) if name in LIVE else captured(TABLES[name], size, home)
 
 
 async def viewed(store: Store, screen: ViewerScreen, size: tuple[int, int], theme: str) -> list[list[Segment]]:
