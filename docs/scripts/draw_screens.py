@@ -3,9 +3,9 @@
     python docs/scripts/draw_screens.py [NAME ...] [--size 80x24] [--theme light] [--into FOLDER]
 
 Each is drawn at 120 × 40, dark, as SVG into docs/pictures/screens, where no other size or theme is said. The viewer
-shows the store of docs/scripts/hunt.py; `run` asks a slow server of its own on loopback and is seen through tmux, as are the
-tables: what is drawn is what a terminal was sent. Nothing comes from the web. Times differ from run to run, so the
-pictures of `run` do too.
+shows the store of docs/scripts/hunt.py; `run` asks a slow server of its own on loopback and is seen through tmux,
+as are the tables: what is drawn is what a terminal was sent. Nothing comes from the web. Times differ from run to run,
+so the pictures of `run` do too.
 """
 
 from __future__ import annotations
