@@ -9,7 +9,6 @@ from ragrounds.ui.label_places import PointName, name_places
 from ragrounds.ui.svg_shapes import (
     BOLD,
     DASHES,
-    NARROW,
     SIZE,
     Box,
     level,
@@ -38,7 +37,7 @@ _APART = 5.0
 def points_parts(points: Points, width: float) -> tuple[list[str], float]:
     """The shapes of a picture of points under its title, and the height that they take."""
     parts, y = title_parts(points.title, width)
-    height = 300.0 if width > NARROW else 280.0
+    height = 300.0
     panel = _Panel(points, Box(0.0, y, width, y + height), width)
     parts += panel.drawn()
     legend, bottom = _legend(points.lines, y + height + 6, width, points)
@@ -47,18 +46,15 @@ def points_parts(points: Points, width: float) -> tuple[list[str], float]:
 
 
 def profile_parts(profile: HopProfile, width: float) -> tuple[list[str], float]:
-    """The panels beside each other, or below each other where it is narrow, and one legend."""
+    """The panels beside each other, and one legend."""
     parts, y = title_parts(profile.title, width)
-    beside = len(profile.panels) if width > NARROW else 1
-    gap, height, bottom = 16.0, 230.0, y
-    each = (width - gap * (beside - 1)) / beside
+    gap, height, count = 16.0, 230.0, len(profile.panels)
+    each = (width - gap * (count - 1)) / max(count, 1)
     for index, points in enumerate(profile.panels):
-        left = (index % beside) * (each + gap)
-        top = y + (index // beside) * (height + 24)
-        parts += [text(left, top + 2, one, "strong") for one in [shortened(points.title, each / BOLD)]]
-        parts += _Panel(points, Box(left, top + 10, left + each, top + height), width).drawn()
-        bottom = top + height
-    legend, bottom = _legend(profile.panels[0].lines if profile.panels else (), bottom + 6, width)
+        left = index * (each + gap)
+        parts.append(text(left, y + 2, shortened(points.title, each / BOLD), "strong"))
+        parts += _Panel(points, Box(left, y + 10, left + each, y + height), width).drawn()
+    legend, bottom = _legend(profile.panels[0].lines if profile.panels else (), y + height + 6, width)
     return [*parts, *legend], bottom
 
 

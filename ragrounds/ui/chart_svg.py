@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragrounds.evals.analyses.pictures import Bars, Forest, Picture, Points, Stacks
 from ragrounds.ui.chart_points import points_parts, profile_parts
 from ragrounds.ui.chart_rows import bars_parts, forest_figure, forest_parts, stacks_parts
-from ragrounds.ui.svg_shapes import NARROW, WIDE, document, style
+from ragrounds.ui.svg_shapes import WIDE, document, style
 from ragrounds.ui.text import percent, safe
 from ragrounds.ui.theme import Theme
 
@@ -23,7 +23,7 @@ def svg(picture: Picture, *, standalone: bool = True, theme: Theme = "light", wi
         standalone: a whole document with its colours; else a part of an HTML page that has
             :func:`ragrounds.ui.theme.theme_style` and :func:`picture_style`.
         theme: the colours of a document.
-        width: of it; narrow ones have names above their rows.
+        width: of it.
 
     Raises:
         UserError: nothing in the picture has a value.
@@ -37,17 +37,13 @@ def svg(picture: Picture, *, standalone: bool = True, theme: Theme = "light", wi
 
 
 def page_picture(picture: Picture) -> str:
-    """The picture as a part of a page that has :func:`ragrounds.ui.theme.theme_style` and :func:`picture_style`: drawn
-    twice, for screens and paper, and for telephones, of which a page shows one.
+    """The picture as a part of a page that has :func:`ragrounds.ui.theme.theme_style` and :func:`picture_style`; a
+    screen that is too narrow for it scrolls it.
 
     Raises:
         UserError: nothing in the picture has a value.
     """
-    drawn = []
-    for width, kind in ((WIDE, "wide"), (NARROW, "narrow")):
-        parts, height = _parts(picture, width)
-        drawn.append(document(parts, width, round(height + 4), description(picture), None, kind))
-    return "".join(drawn)
+    return f'<div class="scroll">{svg(picture, standalone=False)}</div>'
 
 
 def picture_style() -> str:

@@ -19,8 +19,10 @@ from ragrounds.ui.theme import SERIES, Theme, palette
 
 SIZE = 12.0
 """Of text."""
-WIDE, NARROW = 720.0, 400.0
-"""Widths of pictures: of a page, and of a telephone's."""
+WIDE = 720.0
+"""Of pictures."""
+_LEAST = 560
+"""Width below which a picture on a page is not shrunk: there the page scrolls it."""
 _WIDTHS = {
     "'ijl": 0.222,
     ' !,./:;I[\\]ft|()-r`{}"*': 0.333,
@@ -228,9 +230,7 @@ def _inside(ends: Sequence[tuple[float, float]], left: float, right: float) -> l
     return [(x + share * (to_x - x), y + share * (to_y - y)) for share in (low, high)]
 
 
-def document(
-    parts: Sequence[str], width: float, height: float, description: str, theme: Theme | None, kind: str = ""
-) -> str:
+def document(parts: Sequence[str], width: float, height: float, description: str, theme: Theme | None) -> str:
     """A picture around its parts.
 
     Args:
@@ -239,12 +239,11 @@ def document(
         height: of it.
         description: what it shows, for those who do not see it.
         theme: of a document of its own; ``None``: a part of a page that has :func:`style`.
-        kind: a further class of the part.
     """
     said = escape(safe(description))
     size = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{said}"'
     if theme is None:
-        return f'<svg {size} class="picture{f" {kind}" if kind else ""}">{"".join(parts)}</svg>'
+        return f'<svg {size} class="picture">{"".join(parts)}</svg>'
     ground = '<rect class="ground" width="100%" height="100%"/>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" {size}><title>{said}</title>'
@@ -257,10 +256,6 @@ def style(theme: Theme | None = None) -> str:
     what stands in a picture alone."""
     if theme is None:
         scoped = "".join(f".picture {rule}}}" for rule in _STYLE.split("}") if rule)
-        return (
-            f"{scoped}.picture{{display:block;width:100%;height:auto}}.picture.wide{{max-width:{WIDE:g}px}}"
-            f".picture.narrow{{display:none;max-width:{NARROW:g}px}}@media screen and (max-width:560px)"
-            "{.picture.wide{display:none}.picture.narrow{display:block}}"
-        )
+        return f"{scoped}.picture{{display:block;width:100%;height:auto;max-width:{WIDE:g}px;min-width:{_LEAST}px}}"
     colours = palette(theme == "dark")
     return re.sub(r"var\(--([a-z0-9-]+)\)", lambda found: colours[found[1]], _STYLE + ".ground{fill:var(--back)}")

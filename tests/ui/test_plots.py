@@ -31,7 +31,7 @@ from ragrounds.ui.chart_svg import page_picture, svg
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.label_places import PointName, name_places
 from ragrounds.ui.plot import Plot, check_plot_file
-from ragrounds.ui.svg_shapes import NARROW, WIDE, Box, short_names, shortened, text_width
+from ragrounds.ui.svg_shapes import WIDE, Box, short_names, shortened, text_width
 from ragrounds.ui.theme import palette
 from tests.conftest import Cli
 
@@ -68,7 +68,7 @@ def every_kind(name: str = "run") -> dict[str, Picture]:
 @pytest.mark.parametrize("kind", list(every_kind()))
 def test_hostile_names_are_text_in_every_kind_and_width(kind: str) -> None:
     picture = every_kind(HOSTILE)[kind]
-    for drawn in (svg(picture), svg(picture, theme="dark", width=NARROW)):
+    for drawn in (svg(picture), svg(picture, theme="dark", width=400.0)):
         root = ET.fromstring(drawn)
         assert {element.tag.removeprefix(SVG) for element in root.iter()} <= set(
             "svg title style rect g path text polyline".split()
@@ -91,7 +91,7 @@ def test_a_picture_by_itself_has_the_colours_of_its_theme_and_one_on_a_page_thos
 
 
 @pytest.mark.parametrize("kind", list(every_kind()))
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("width", [WIDE, 560.0])
 def test_nothing_is_drawn_outside_the_picture(kind: str, width: float) -> None:
     """Even in a font that is a fifth wider than ours, also where names, figures and notes are long."""
     picture = every_kind("vanilla_rag[top_k=8,retriever=medcpt,corpus=textbooks,model=openai:gpt-5-mini]" * 2)[kind]
@@ -133,7 +133,7 @@ def test_names_of_points_cover_no_mark_and_no_other_name() -> None:
 
 
 def test_who_has_no_place_is_named_below() -> None:
-    drawn = svg(frontier(60), width=NARROW)
+    drawn = svg(frontier(60), width=400.0)
     said = " ".join(ET.fromstring(drawn).itertext())
     assert "not named in the picture: strategy number" in said
     assert "strategy number 0[top_k=8]" in said
@@ -265,19 +265,3 @@ def test_a_frontier_of_many_is_drawn_at_once() -> None:
 
 def test_the_document_is_small() -> None:
     assert len(io.BytesIO(svg(frontier(30)).encode()).getvalue()) < 30_000
-
-
-def test_in_a_narrow_forest_no_line_runs_through_a_name() -> None:
-    row = ForestRow(name="a name of some length", value=0.1, low=-0.2, high=0.3)
-    wide, narrow = (
-        ET.fromstring(svg(Forest(title="t", x="points", rows=(row, row), reference=0.0, signed=True), width=width))
-        for width in (WIDE, NARROW)
-    )
-    spans = []
-    for drawn in (wide, narrow):
-        paths = [one.get("d") for one in drawn.iter(f"{SVG}path") if one.get("class") == "reference"]
-        spans.append([tuple(map(float, re.findall(r" ([\d.]+)", path))) for path in paths])
-    names = [float(one.get("y")) for one in narrow.iter(f"{SVG}text") if "".join(one.itertext()) == row.name]
-    assert len(spans[0]) == 1
-    assert len(names) == 2
-    assert all(low > y + 3 or high < y - 10 for low, high in spans[1] for y in names)
