@@ -117,7 +117,6 @@ def test_without_attempts_there_is_no_data_and_a_script_for_tables_alone(written
 
 def test_methods_say_what_was_recorded(store):
     identity = {
-        "ragrounds": "9.9",
         "graph": "vanilla_rag",
         "models": {"model": "openai:m", "reader": "openai:r"},
         "retriever": "bm25",
@@ -131,6 +130,7 @@ def test_methods_say_what_was_recorded(store):
         add_run(store, "two", asked, [0] * 8, identity=identity),
         add_run(store, "three", asked, [0] * 8, origin="imported", identity={"model": "gpt", "setting": "cot"}),
     ]
+    runs = [structs.replace(run, version="9.9") for run in runs]
     comparison = compare(store, runs)
     text = "\n".join(methods(comparison, runs, ["strict"]))
     for said in (
