@@ -10,7 +10,6 @@ from ragrounds.evals.exchange.otel import otlp_json, send
 from tests.exchange.conftest import SECRET
 
 REASON = "needs OpenTelemetry: pip install 'ragrounds[export]'"
-pytest.importorskip("openinference.semconv.trace", reason=REASON)
 collector = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason=REASON)
 
 
@@ -131,7 +130,7 @@ def test_a_collector_that_refuses_all_is_one_clear_line(store, run, listening):
 
 
 def test_what_broke_off_goes_on_with_the_same_command(store, run, listening, monkeypatch):
-    monkeypatch.setattr("ragrounds.evals.exchange.otel.MOST", 3)
+    monkeypatch.setattr("ragrounds.evals.exchange.otlp.MOST", 3)
     answers = iter([(200, {})])
     listening.answer = lambda path, body: next(answers, (503, {"message": "gone"}))
     listening.headers = {"Retry-After": "0"}

@@ -32,7 +32,7 @@ from ragrounds.records import Score
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import passage, traced_events
 
-pytest.importorskip("openinference.semconv.trace", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
+pytest.importorskip("opentelemetry.proto", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
 
 
 def pushed(store, runs, server, key="", **options):

@@ -7,13 +7,13 @@ import pytest
 
 from ragrounds.evals.exchange.langfuse import span_attributes
 from ragrounds.evals.exchange.langsmith import trace_fields
-from ragrounds.evals.exchange.openinference import OpenInferenceAttributes
+from ragrounds.evals.exchange.openinference import openinference
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner, trace_nodes
 from ragrounds.records import Usage
 from tests.compare.making import add_run, questions
 from tests.exchange.conftest import SEARCH, WISH
 
-pytest.importorskip("openinference.semconv.trace", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
+pytest.importorskip("opentelemetry.proto", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def trace(store, tool_run):
 
 
 def test_openinference_has_messages_tools_and_calls(trace):
-    attributes = OpenInferenceAttributes()
+    attributes = openinference
     nodes = list(trace_nodes(trace))
     assert [node.kind for node in nodes] == ["attempt", "step", "embedding", "model", "tool", "model"]
     _, step, embedding, model, tool, failed = (attributes(trace, node) for node in nodes)

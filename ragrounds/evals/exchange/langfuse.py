@@ -20,14 +20,13 @@ from ragrounds.errors import UserError
 from ragrounds.evals.exchange.delivery import Delivery, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat
 from ragrounds.evals.exchange.openinference import as_function, passage_facts
-from ragrounds.evals.exchange.otlp import HEADERS, LARGEST, MOST, OtlpEncoder, OtlpSpan, each_size, span_id, trace_id
+from ragrounds.evals.exchange.otlp import OtlpExporter, span_id, trace_id
 from ragrounds.evals.exchange.trace_nodes import (
     TraceCleaner,
     TraceNode,
     score_facts,
     score_words,
     trace_digest,
-    trace_nodes,
 )
 from ragrounds.evals.store.traces import Trace
 from ragrounds.records import Score
@@ -112,34 +111,24 @@ def push(export: Export[LangfuseOptions], public: str, secret: str) -> Iterator[
     Raises:
         UserError: the server cannot be reached, or takes none of them.
     """
-    place, encoder, cleaner = export.options.endpoint.rstrip("/"), OtlpEncoder(), TraceCleaner()
+    place, cleaner = export.options.endpoint.rstrip("/"), TraceCleaner()
     login = base64.b64encode(f"{public}:{secret}".encode()).decode()
     own = {"Authorization": f"Basic {login}"}
     scores, missing = list[dict[str, object]](), 0
 
-    def _spans() -> Iterator[OtlpSpan]:
+    def _traces() -> Iterator[Trace]:
         nonlocal missing
         for trace in cleaner.traces(export.store, export.runs):
             known = [score for score in trace.scores if score.value is not None]
             missing += len(trace.scores) - len(known)
             scores.extend(score_request(trace, score) for score in known)
-            for node in trace_nodes(trace):
-                yield encoder.span(trace, node, span_attributes(trace, node), "")
+            yield trace
 
     def _body(items: Sequence[dict[str, object]]) -> bytes:
         return msgspec.json.encode(items[0])
 
-    spans = Delivery(
-        f"{place}/api/public/otel/v1/traces",
-        "spans",
-        encoder.request,
-        headers={**own, **_VERSION, **HEADERS},
-        secrets=[secret, login],
-        progress=export.progress,
-        read=encoder.refusals,
-    )
-    spans.deliver(in_batches(_spans(), MOST, each_size, LARGEST))
-    yield spans.words()
+    where, headers = f"{place}/api/public/otel/v1/traces", {**own, **_VERSION}
+    yield OtlpExporter(span_attributes).send(where, _traces(), headers, [secret, login], export.progress)
     sent = Delivery(
         f"{place}/api/public/scores",
         "scores",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from ragrounds.contracts import Tool
-from ragrounds.evals.exchange.formats import optional_module
 from ragrounds.evals.exchange.trace_nodes import TraceNode, replied
 from ragrounds.evals.store.traces import Trace
 from ragrounds.records import Message, Passage, Usage
 
 Attributes = dict[str, object]
 """Attributes of a span: texts, numbers, truth values or lists of texts; ``None`` is left out."""
+PROJECT = "openinference.project.name"
+"""The resource attribute by which Phoenix knows a project."""
 _KINDS = {
     "attempt": "AGENT",
     "step": "CHAIN",
@@ -24,114 +23,98 @@ _KINDS = {
 }
 
 
-class OpenInferenceAttributes:
-    """Makes the attributes of nodes. Needs the extra ``export``.
+def openinference(trace: Trace, node: TraceNode, *, documents_as_output: bool = True) -> Attributes:
+    """The attributes of one node of a clean trace.
 
     Args:
+        trace: which holds the node.
+        node: of it.
         documents_as_output: Whether what a search found is its output, too: for servers that do not know documents.
     """
+    made: Attributes = {
+        "openinference.span.kind": _KINDS[node.kind],
+        "session.id": trace.run.id,
+        **_value("input", node.input),
+        **_value("output", node.output),
+        **_usage(node.usage),
+        "llm.cost.total": node.cost,
+    }
+    facts, asked = node.facts, node.call.asked if node.call else None
+    match node.kind:
+        case "attempt":
+            made["agent.name"] = trace.run.agent
+            facts = {**facts, "identity": trace.run.identity}
+        case "step":
+            made["graph.node.id"] = made["graph.node.name"] = node.name
+        case "model":
+            made |= _model(node)
+        case "embedding":
+            made["embedding.model_name"] = node.model
+            for number, message in enumerate(asked.messages if asked else ()):
+                made[f"embedding.embeddings.{number}.embedding.text"] = message.content
+        case "tool":
+            made["tool.name"] = node.name
+        case "search":
+            facts = {**facts, **node.parameters}
+    if node.call is not None and node.call.passages:
+        if documents_as_output:
+            made |= _value("output", [retrieved(passage) for passage in node.call.passages])
+        for number, passage in enumerate(node.call.passages):
+            at = f"retrieval.documents.{number}.document."
+            made |= {
+                f"{at}id": passage.id,
+                f"{at}score": float(passage.score),
+                f"{at}content": passage.text,
+                f"{at}metadata": _json(passage_facts(passage)),
+            }
+    return made | {"metadata": _json(facts)}
 
-    def __init__(self, *, documents_as_output: bool = False) -> None:
-        self._as_output = documents_as_output
-        conventions = optional_module("openinference.semconv.trace", "OpenTelemetry")
-        self._names = conventions.SpanAttributes
-        self._message = conventions.MessageAttributes
-        self._call = conventions.ToolCallAttributes
-        self._tool = conventions.ToolAttributes
-        self._document = conventions.DocumentAttributes
-        self._embedding = conventions.EmbeddingAttributes
 
-    def __call__(self, trace: Trace, node: TraceNode) -> Attributes:
-        """The attributes of one node of a clean trace."""
-        names = self._names
-        made: Attributes = {
-            names.OPENINFERENCE_SPAN_KIND: _KINDS[node.kind],
-            names.SESSION_ID: trace.run.id,
-            **self._value(names.INPUT_VALUE, names.INPUT_MIME_TYPE, node.input),
-            **self._value(names.OUTPUT_VALUE, names.OUTPUT_MIME_TYPE, node.output),
-            **self._usage(node.usage),
-            names.LLM_COST_TOTAL: node.cost,
-        }
-        facts = node.facts
-        match node.kind:
-            case "attempt":
-                made[names.AGENT_NAME] = trace.run.agent
-                facts = {**facts, "identity": trace.run.identity}
-            case "step":
-                made[names.GRAPH_NODE_ID] = made[names.GRAPH_NODE_NAME] = node.name
-            case "model":
-                made |= self._model(node)
-            case "embedding":
-                made[names.EMBEDDING_MODEL_NAME] = node.model
-                texts = (
-                    [message.content for message in node.call.asked.messages] if node.call and node.call.asked else []
-                )
-                for number, text in enumerate(texts):
-                    made[f"{names.EMBEDDING_EMBEDDINGS}.{number}.{self._embedding.EMBEDDING_TEXT}"] = text
-            case "tool":
-                made[names.TOOL_NAME] = node.name
-            case "search":
-                facts = {**facts, **node.parameters}
-        if node.call is not None and node.call.passages:
-            if self._as_output:
-                found = [retrieved(passage) for passage in node.call.passages]
-                made |= self._value(names.OUTPUT_VALUE, names.OUTPUT_MIME_TYPE, found)
-            for number, passage in enumerate(node.call.passages):
-                made |= self._passage(f"{names.RETRIEVAL_DOCUMENTS}.{number}.", passage)
-        return made | {names.METADATA: _json(facts)}
+def _value(name: str, value: object) -> Attributes:
+    if value is None or isinstance(value, str):
+        return {f"{name}.value": value, f"{name}.mime_type": None if value is None else "text/plain"}
+    return {f"{name}.value": _json(value), f"{name}.mime_type": "application/json"}
 
-    def _value(self, name: str, kind: str, value: object) -> Attributes:
-        if value is None or isinstance(value, str):
-            return {name: value, kind: None if value is None else "text/plain"}
-        return {name: _json(value), kind: "application/json"}
 
-    def _model(self, node: TraceNode) -> Attributes:
-        names, traced = self._names, node.call
-        made: Attributes = {
-            names.LLM_MODEL_NAME: node.model,
-            names.LLM_PROVIDER: node.provider or None,
-            names.LLM_INVOCATION_PARAMETERS: _json(node.parameters),
-            names.LLM_FINISH_REASON: node.facts.get("finish"),
-        }
-        if traced is not None and traced.asked is not None:
-            for number, message in enumerate(traced.asked.messages):
-                made |= self._said(f"{names.LLM_INPUT_MESSAGES}.{number}.", message)
-            for number, tool in enumerate(traced.asked.tools):
-                made[f"{names.LLM_TOOLS}.{number}.{self._tool.TOOL_JSON_SCHEMA}"] = _json(as_function(tool))
-        if traced is not None and traced.reply is not None:
-            made |= self._said(f"{names.LLM_OUTPUT_MESSAGES}.0.", replied(traced.reply))
-        return made
+def _model(node: TraceNode) -> Attributes:
+    made: Attributes = {
+        "llm.model_name": node.model,
+        "llm.provider": node.provider or None,
+        "llm.invocation_parameters": _json(node.parameters),
+        "llm.finish_reason": node.facts.get("finish"),
+    }
+    if node.call is not None and node.call.asked is not None:
+        for number, message in enumerate(node.call.asked.messages):
+            made |= _said(f"llm.input_messages.{number}.message.", message)
+        for number, tool in enumerate(node.call.asked.tools):
+            made[f"llm.tools.{number}.tool.json_schema"] = _json(as_function(tool))
+    if node.call is not None and node.call.reply is not None:
+        made |= _said("llm.output_messages.0.message.", replied(node.call.reply))
+    return made
 
-    def _said(self, at: str, message: Message) -> Attributes:
-        made: Attributes = {
-            at + self._message.MESSAGE_ROLE: message.role,
-            at + self._message.MESSAGE_CONTENT: message.content,
-            at + self._message.MESSAGE_TOOL_CALL_ID: message.answers or None,
-        }
-        for number, call in enumerate(message.calls):
-            inside = f"{at}{self._message.MESSAGE_TOOL_CALLS}.{number}."
-            made[inside + self._call.TOOL_CALL_ID] = call.id or None
-            made[inside + self._call.TOOL_CALL_FUNCTION_NAME] = call.name
-            made[inside + self._call.TOOL_CALL_FUNCTION_ARGUMENTS_JSON] = call.arguments
-        return made
 
-    def _passage(self, at: str, passage: Passage) -> Attributes:
-        return {
-            at + self._document.DOCUMENT_ID: passage.id,
-            at + self._document.DOCUMENT_SCORE: float(passage.score),
-            at + self._document.DOCUMENT_CONTENT: passage.text,
-            at + self._document.DOCUMENT_METADATA: _json(passage_facts(passage)),
-        }
+def _said(at: str, message: Message) -> Attributes:
+    made: Attributes = {
+        f"{at}role": message.role,
+        f"{at}content": message.content,
+        f"{at}tool_call_id": message.answers or None,
+    }
+    for number, call in enumerate(message.calls):
+        inside = f"{at}tool_calls.{number}.tool_call."
+        made[f"{inside}id"] = call.id or None
+        made[f"{inside}function.name"] = call.name
+        made[f"{inside}function.arguments"] = call.arguments
+    return made
 
-    def _usage(self, usage: Usage | None) -> Mapping[str, object]:
-        names = self._names
-        return {} if usage is None else {
-            names.LLM_TOKEN_COUNT_PROMPT: usage.input,
-            names.LLM_TOKEN_COUNT_COMPLETION: usage.output,
-            names.LLM_TOKEN_COUNT_TOTAL: usage.input + usage.output,
-            names.LLM_TOKEN_COUNT_PROMPT_DETAILS_CACHE_READ: usage.cached,
-            names.LLM_TOKEN_COUNT_COMPLETION_DETAILS_REASONING: usage.reasoning,
-        }  # fmt: skip
+
+def _usage(usage: Usage | None) -> Attributes:
+    return {} if usage is None else {
+        "llm.token_count.prompt": usage.input,
+        "llm.token_count.completion": usage.output,
+        "llm.token_count.total": usage.input + usage.output,
+        "llm.token_count.prompt_details.cache_read": usage.cached,
+        "llm.token_count.completion_details.reasoning": usage.reasoning,
+    }  # fmt: skip
 
 
 def as_function(tool: Tool) -> dict[str, object]:

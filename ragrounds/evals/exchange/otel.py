@@ -15,48 +15,22 @@ from msgspec import Meta, Struct
 
 from ragrounds.addresses import check_address
 from ragrounds.errors import UserError
-from ragrounds.evals.exchange.delivery import Delivery, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat, ExportPart, Progress, lines_file
-from ragrounds.evals.exchange.openinference import OpenInferenceAttributes
-from ragrounds.evals.exchange.otlp import HEADERS, LARGEST, MOST, OtlpEncoder, OtlpSpan, each_size
-from ragrounds.evals.exchange.trace_nodes import TraceCleaner, trace_nodes
+from ragrounds.evals.exchange.openinference import PROJECT, openinference
+from ragrounds.evals.exchange.otlp import OtlpExporter
+from ragrounds.evals.exchange.trace_nodes import TraceCleaner
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.traces import Trace
 from ragrounds.records import Run
 from ragrounds.text import safe
 
 _SECRET = re.compile("auth|key|token|secret|password|cookie", re.IGNORECASE)
 """Names of headers whose values are keys."""
-PROJECT = "openinference.project.name"
-"""The resource attribute by which Phoenix knows a project."""
-
-
-class SpanBuilder:
-    """Makes the spans of traces. Needs the extra ``export``.
-
-    Args:
-        project: The project they belong to; empty: each run is one, by its id.
-        documents_as_output: Whether what a search found is its output, too: for servers that do not know documents.
-    """
-
-    def __init__(self, project: str = "", *, documents_as_output: bool = True) -> None:
-        self.encoder = OtlpEncoder(PROJECT, space=project)
-        self._attributes = OpenInferenceAttributes(documents_as_output=documents_as_output)
-        self._project = project
-
-    def spans(self, trace: Trace) -> Iterator[OtlpSpan]:
-        """The spans of one clean attempt, the attempt itself first."""
-        project = self._project or trace.run.id
-        for node in trace_nodes(trace):
-            yield self.encoder.span(trace, node, self._attributes(trace, node), project)
 
 
 def otlp_json(store: Store, runs: Sequence[Run]) -> Iterator[bytes]:
     """The spans as lines of OTLP/JSON, as the OpenTelemetry collector's file receiver reads them."""
-    builder = SpanBuilder()
-    spans = (span for trace in TraceCleaner().traces(store, runs) for span in builder.spans(trace))
-    for batch in in_batches(spans, MOST, each_size, LARGEST):
-        yield builder.encoder.json(batch)
+    exporter = OtlpExporter(openinference, project_name=PROJECT)
+    yield from map(exporter.json, exporter.batches(TraceCleaner().traces(store, runs)))
 
 
 def send(
@@ -71,19 +45,8 @@ def send(
     Raises:
         UserError: it cannot be reached, or takes none of them.
     """
-    builder = SpanBuilder()
-    spans = (span for trace in TraceCleaner().traces(store, runs) for span in builder.spans(trace))
-    delivery = Delivery(
-        endpoint,
-        "spans",
-        builder.encoder.request,
-        headers={**headers, **HEADERS},
-        secrets=headers.values(),
-        progress=progress,
-        read=builder.encoder.refusals,
-    )
-    delivery.deliver(in_batches(spans, MOST, each_size, LARGEST))
-    return delivery.words()
+    exporter = OtlpExporter(openinference, project_name=PROJECT)
+    return exporter.send(endpoint, TraceCleaner().traces(store, runs), headers, headers.values(), progress)
 
 
 class OtelOptions(Struct, frozen=True):

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
-from ragrounds.evals.exchange.delivery import Refusal
-from ragrounds.evals.exchange.formats import optional_module
-from ragrounds.evals.exchange.trace_nodes import TraceNode, node_digest, trace_digest
+from ragrounds.evals.exchange.delivery import Delivery, Refusal, in_batches
+from ragrounds.evals.exchange.formats import Progress, optional_module
+from ragrounds.evals.exchange.trace_nodes import TraceNode, node_digest, trace_digest, trace_nodes
 from ragrounds.evals.store.traces import Trace
 from ragrounds.http import HttpAnswer
 from ragrounds.version import __version__
@@ -35,30 +35,68 @@ class OtlpSpan(Struct, frozen=True):
     """One span, encoded, with what its request says of its resource."""
 
     resource: str
-    """The project that it belongs to."""
+    """The project that it belongs to, where servers are told one."""
     span: _Message
     size: int
     """Bytes."""
 
 
-class OtlpEncoder:
-    """Makes spans of nodes and requests of spans. Needs the extra ``export``.
+class OtlpExporter:
+    """Makes spans of traces and requests of spans, and sends them. Needs the extra ``export``. What a server calls
+    what is known of a node is all that servers differ in.
 
     Args:
-        project: The name of the resource attribute that says the project.
-        space: What the ids are made in: in another, the same attempts are other traces.
+        attributes: Makes the attributes of a node's span; ``None`` is left out.
+        project: The project the spans belong to; empty: each run is one, by its id. In another project the same
+            attempts are other traces.
+        project_name: The name of the resource attribute that says the project; empty: none does.
     """
 
-    def __init__(self, project: str = "", space: str = "") -> None:
-        self._space = space
+    def __init__(
+        self, attributes: Callable[[Trace, TraceNode], dict[str, object]], project: str = "", project_name: str = ""
+    ) -> None:
+        self._attributes, self._space, self._project = attributes, project, project_name
         self._trace = optional_module("opentelemetry.proto.trace.v1.trace_pb2", "OpenTelemetry")
         self._common = optional_module("opentelemetry.proto.common.v1.common_pb2", "OpenTelemetry")
         self._collector = optional_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2", "OpenTelemetry")
         self._dict = optional_module("google.protobuf.json_format", "OpenTelemetry").MessageToDict
-        self._project = project
 
-    def span(self, trace: Trace, node: TraceNode, attributes: dict[str, object], project: str) -> OtlpSpan:
-        """The span of a node of a clean trace."""
+    def spans(self, trace: Trace) -> Iterator[OtlpSpan]:
+        """The spans of one clean attempt, the attempt itself first."""
+        for node in trace_nodes(trace):
+            yield self._span(trace, node, self._attributes(trace, node))
+
+    def send(
+        self,
+        url: str,
+        traces: Iterable[Trace],
+        headers: Mapping[str, str],
+        secrets: Iterable[str] = (),
+        progress: Progress = lambda what, done: None,
+    ) -> str:
+        """Send the spans of clean traces; returns what became of them.
+
+        Raises:
+            UserError: the server cannot be reached, or takes none of them.
+        """
+        delivery = Delivery(
+            url,
+            "spans",
+            self.request,
+            headers={**headers, **HEADERS},
+            secrets=secrets,
+            progress=progress,
+            read=self.refusals,
+        )
+        delivery.deliver(self.batches(traces))
+        return delivery.words()
+
+    def batches(self, traces: Iterable[Trace]) -> Iterator[list[OtlpSpan]]:
+        """The spans of clean traces, as many as a request may hold."""
+        spans = (span for trace in traces for span in self.spans(trace))
+        return in_batches(spans, MOST, lambda span: span.size, LARGEST)
+
+    def _span(self, trace: Trace, node: TraceNode, attributes: dict[str, object]) -> OtlpSpan:
         status = self._trace.Status
         parent = node.parent
         span = self._trace.Span(
@@ -74,7 +112,7 @@ class OtlpEncoder:
             if node.error
             else status(code=status.STATUS_CODE_OK),
         )
-        return OtlpSpan(project, span, span.ByteSize())
+        return OtlpSpan((self._space or trace.run.id) if self._project else "", span, span.ByteSize())
 
     def request(self, spans: Sequence[OtlpSpan]) -> bytes:
         """The body of a request, packed."""
@@ -144,8 +182,3 @@ def span_id(trace: Trace, place: tuple[int, ...], space: str = "") -> bytes:
 def _nano(seconds: float) -> int:
     # Microseconds first: nanoseconds of today have more digits than a float.
     return max(0, round(seconds * 1e6)) * 1000
-
-
-def each_size(span: OtlpSpan) -> int:
-    """Bytes of a span."""
-    return span.size

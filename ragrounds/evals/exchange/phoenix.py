@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -17,8 +18,8 @@ from ragrounds.addresses import check_address
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.delivery import Delivery, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat
-from ragrounds.evals.exchange.otel import SpanBuilder
-from ragrounds.evals.exchange.otlp import HEADERS, LARGEST, MOST, OtlpSpan, each_size, span_id
+from ragrounds.evals.exchange.openinference import PROJECT, openinference
+from ragrounds.evals.exchange.otlp import OtlpExporter, span_id
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner, by_judge, score_facts, score_words, trace_nodes
 from ragrounds.evals.store.traces import Trace
 
@@ -74,15 +75,16 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
     Raises:
         UserError: the server cannot be reached, or takes none of them.
     """
-    options, builder = export.options, SpanBuilder(export.options.project, documents_as_output=False)
+    options = export.options
+    exporter = OtlpExporter(partial(openinference, documents_as_output=False), options.project, PROJECT)
     place = options.endpoint.rstrip("/")
     own = {"Authorization": f"Bearer {key}"} if key else {}
     cleaner, scores = TraceCleaner(), list[SpanAnnotation]()
 
-    def _spans() -> Iterator[OtlpSpan]:
+    def _traces() -> Iterator[Trace]:
         for trace in cleaner.traces(export.store, export.runs):
             scores.extend(score_annotations(trace, options.project))
-            yield from builder.spans(trace)
+            yield trace
 
     def _marks() -> Iterator[SpanAnnotation]:
         # Those of all runs are too many to be held, and most runs have none.
@@ -104,17 +106,7 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
             patience=PATIENCE,
         )
 
-    spans = Delivery(
-        f"{place}/v1/traces",
-        "spans",
-        builder.encoder.request,
-        headers={**own, **HEADERS},
-        secrets=[key],
-        progress=export.progress,
-        read=builder.encoder.refusals,
-    )
-    spans.deliver(in_batches(_spans(), MOST, each_size, LARGEST))
-    yield spans.words()
+    yield exporter.send(f"{place}/v1/traces", _traces(), own, [key], export.progress)
     annotations = _annotations("span_annotations", "scores")
     annotations.deliver(in_batches(scores, _ANNOTATIONS))
     yield annotations.words()
