@@ -18,12 +18,14 @@ from ragrounds.evals.arena.ratings import rate, shuffled_elo
 from ragrounds.evals.arena.schedules import all_pairs
 from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Axis, Contestant, JudgementDetail
+from ragrounds.evals.store.database import insert_new
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.writer import group
 
 MATCHES, SYSTEMS = 100_000, 12
 
 
-def stored(keeper: ArenaStore, arena: Arena, questions: int) -> int:
+def stored(store: Store, keeper: ArenaStore, arena: Arena, questions: int) -> int:
     """Write the judgements of both orders of every match."""
     draw = np.random.default_rng(0)
     strengths = draw.normal(0, 0.6, SYSTEMS)
@@ -48,7 +50,10 @@ def stored(keeper: ArenaStore, arena: Arena, questions: int) -> int:
                 calls=1,
             )
             rows.append((judged, JudgementDetail({}, ())))
-    keeper.add_judgements(number, rows)
+    written = group((row for one, detail in rows for row in keeper.rows(number, one, detail)), {})
+    with store.engine.begin() as connection:
+        for table, keyed in written.values():
+            connection.execute(insert_new(store.engine, table), list(keyed.values()))
     return number
 
 
@@ -64,7 +69,7 @@ def main(questions: int) -> None:
     )
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder)) as store:
         keeper = ArenaStore(store)
-        number = stored(keeper, arena, questions)
+        number = stored(store, keeper, arena, questions)
         start = time.process_time()
         matches = matches_of(arena, combine_judgements(arena, keeper.judgements(number)), 0)
         read = time.process_time()

@@ -106,12 +106,6 @@ async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: S
     assert judging.cost_paid == judging.cost_uncached == pytest.approx(graded.cost_paid)
     assert judging.usage == graded.usage
     assert after.total.cost_uncached == pytest.approx((before.cost_uncached or 0) + (graded.cost_uncached or 0))
-    # As an earlier version graded: the tokens are known, the price is not.
-    with store.engine.begin() as connection:
-        connection.execute(sa.update(schema.gradings).values(body=None))
-    older = ledger(store, [run], ["role"])
-    (judging,) = (line for line in older.lines if line.role == "judging")
-    assert (judging.calls, judging.cost_uncached, judging.usage) == (5, None, graded.usage)
 
 
 async def test_arenas_stand_beside_runs(store: Store) -> None:
@@ -130,7 +124,8 @@ async def test_arenas_stand_beside_runs(store: Store) -> None:
         ),
         ArenaJudgement(**made, question_id="t/2", number=2, how="identical"),
     ]
-    keeper.add_judgements(number, [(one, JudgementDetail({}, ())) for one in judged])
+    for one in judged:
+        await keeper.write(number, one, JudgementDetail({}, ()))
     assert all(line.role != "judging" for line in ledger(store, runs, ["role"]).lines)
     found = ledger(store, runs, ["run", "role"], arenas=True)
     (line,) = (line for line in found.lines if line.run == arena.id)

@@ -16,7 +16,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted, single_conditions
-from ragrounds.evals.store.attempt_notes import notes_of, remove_note, write_note
+from ragrounds.evals.store.attempt_notes import notes_of, write_note
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
 from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.store import Store
@@ -377,8 +377,7 @@ def test_marks_and_notes_are_written_changed_and_removed(tmp_path: Path) -> None
         write_note(store, run, "quiz/000", 0, author="ada", mark="")
         assert [one.mark for one in notes_of(store, [run])[place]] == ["", ""]
         assert write_note(store, run, "quiz/000", 0, author="ada", text="") is None
-        assert remove_note(store, run, "quiz/000", 0, "bob")
-        assert not remove_note(store, run, "quiz/000", 0, "bob")
+        assert write_note(store, run, "quiz/000", 0, author="bob", mark="", text="") is None
         assert notes_of(store, [run]) == {}
         with pytest.raises(UserError, match="not one word"):
             write_note(store, run, "quiz/000", 0, author="ada", mark="two words")

@@ -19,7 +19,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, compress, decode_without_texts, decompress, pack, unpack
-from ragrounds.evals.store.database import insert_new, stream, upsert, writing_failed
+from ragrounds.evals.store.database import stream, upsert, writing
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.records import Call, Usage
@@ -181,15 +181,12 @@ class ArenaStore:
             "created": now(),
             "body": compress(msgspec.msgpack.encode(arena)),
         }
-        try:
-            with self._store.engine.begin() as connection:
-                known = sa.select(schema.arenas.c.number).where(schema.arenas.c.fingerprint == arena.fingerprint)
-                number = connection.execute(known).scalar()
-                if number is None:
-                    connection.execute(sa.insert(schema.arenas), row)
-                    number = connection.execute(known).scalar_one()
-        except sa.exc.SQLAlchemyError as error:
-            raise writing_failed(self._store.engine, error) from error
+        with writing(self._store.engine) as connection:
+            known = sa.select(schema.arenas.c.number).where(schema.arenas.c.fingerprint == arena.fingerprint)
+            number = connection.execute(known).scalar()
+            if number is None:
+                connection.execute(sa.insert(schema.arenas), row)
+                number = connection.execute(known).scalar_one()
         return int(number)
 
     def arenas(self) -> list[Arena]:
@@ -227,12 +224,6 @@ class ArenaStore:
     async def write(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> None:
         """Write a judgement; returns when it is on the disk."""
         await self._store.writer.write(lambda: self.rows(number, judged, detail))
-
-    def add_judgements(self, number: int, judged: Sequence[tuple[ArenaJudgement, JudgementDetail]]) -> None:
-        """Write many judgements at once."""
-        rows = [row for one, detail in judged for row in self.rows(number, one, detail)]
-        self._write([row for table, row in rows if table is schema.blobs], schema.blobs, replace=False)
-        self._write([row for table, row in rows if table is schema.judgements], schema.judgements)
 
     def judgements(self, number: int) -> list[ArenaJudgement]:
         """All judgements of an arena in the order of play, without their details."""
@@ -305,15 +296,12 @@ class ArenaStore:
                 connection.execute(sa.delete(table).where(table.c.arena == number))
             connection.execute(sa.delete(schema.arenas).where(schema.arenas.c.number == number))
 
-    def _write(self, rows: Sequence[Mapping[str, object]], table: sa.Table, replace: bool = True) -> None:
+    def _write(self, rows: Sequence[Mapping[str, object]], table: sa.Table) -> None:
         if not rows:
             return
-        statement = (upsert if replace else insert_new)(self._store.engine, table)
-        try:
-            with self._store.engine.begin() as connection:
-                connection.execute(statement, list(rows))
-        except sa.exc.SQLAlchemyError as error:
-            raise writing_failed(self._store.engine, error) from error
+        statement = upsert(self._store.engine, table)
+        with writing(self._store.engine) as connection:
+            connection.execute(statement, list(rows))
 
 
 def _judgement(row: Sequence[Any]) -> ArenaJudgement:

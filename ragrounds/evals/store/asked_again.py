@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import attempt_of
-from ragrounds.evals.store.database import autocommit, insert_new, snapshot, stream, writing_failed
+from ragrounds.evals.store.database import autocommit, insert_new, snapshot, stream, writing
 from ragrounds.evals.store.store import Store
 from ragrounds.records import FINAL, Attempt, Run
 
@@ -52,16 +52,13 @@ def begin_retry(store: Store, run: Run, chosen: Mapping[AttemptKey, AskedAgain])
     """
     number = store.number(run)
     shared = [column.name for column in _A.c if column.name in _E.c]
-    try:
-        with store.engine.begin() as connection:
-            for (question_id, epoch), again in chosen.items():
-                wanted = sa.select(_A).where(_A.c.run == number, _A.c.question_id == question_id, _A.c.epoch == epoch)
-                row = connection.execute(wanted).one()
-                copied = {name: getattr(row, name) for name in shared}
-                more = {"retry": row.retry, "chosen": again.chosen, "asked_again": _packed(again.keys)}
-                connection.execute(insert_new(store.engine, _E), [copied | more])
-    except sa.exc.SQLAlchemyError as error:
-        raise writing_failed(store.engine, error) from error
+    with writing(store.engine) as connection:
+        for (question_id, epoch), again in chosen.items():
+            wanted = sa.select(_A).where(_A.c.run == number, _A.c.question_id == question_id, _A.c.epoch == epoch)
+            row = connection.execute(wanted).one()
+            copied = {name: getattr(row, name) for name in shared}
+            more = {"retry": row.retry, "chosen": again.chosen, "asked_again": _packed(again.keys)}
+            connection.execute(insert_new(store.engine, _E), [copied | more])
 
 
 def retry_numbers(store: Store, run: Run) -> dict[AttemptKey, int]:

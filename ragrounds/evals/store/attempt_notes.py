@@ -113,14 +113,6 @@ def write_note(
         raise writing_failed(store.engine, error) from error
 
 
-def remove_note(store: Store, run: Run, question_id: str, epoch: int, author: str) -> bool:
-    """Take away what an author has left beside an attempt; returns whether there was anything."""
-    there = (run.id, question_id, epoch)
-    had = any(note.author == author for note in notes_of(store, [run]).get(there, ()))
-    write_note(store, run, question_id, epoch, author=author, mark="", text="")
-    return had
-
-
 def notes_of(store: Store, runs: Iterable[Run]) -> NotesByPlace:
     """(run id, question id, epoch) → what readers have left there, by author."""
     found: NotesByPlace = {}

@@ -178,6 +178,20 @@ def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
     )
 
 
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction whose failure stops the run.
+
+    Raises:
+        StopRun: the store cannot be written.
+    """
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except sa.exc.SQLAlchemyError as error:
+        raise writing_failed(engine, error) from error
+
+
 def said(error: sa.exc.DBAPIError) -> str:
     """What a database says of an error, in one line."""
     return " ".join(str(error.orig).split())

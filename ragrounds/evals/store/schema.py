@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,11 +23,42 @@ VERSION = 1 + len(MIGRATIONS)
 
 metadata = sa.MetaData()
 
-meta = sa.Table(
+
+def _table(name: str, *columns: sa.Column[Any], comment: str | None = None, rowid: bool = False) -> sa.Table:
+    return sa.Table(name, metadata, *columns, comment=comment, sqlite_with_rowid=rowid)
+
+
+def _column(
+    kind: type[sa.types.TypeEngine[Any]],
+    name: str,
+    about: str | None = None,
+    *,
+    key: bool = False,
+    null: bool = False,
+    **options: Any,
+) -> sa.Column[Any]:
+    return sa.Column(name, kind, primary_key=key, nullable=null, comment=about, **options)
+
+
+_text, _whole = partial(_column, sa.Text), partial(_column, sa.Integer)
+_real, _bytes = partial(_column, sa.Float), partial(_column, sa.LargeBinary)
+
+
+def _owner(name: str, table: str) -> sa.Column[Any]:
+    """The number of the run or arena that a row belongs to, and goes with."""
+    return sa.Column(name, sa.Integer, sa.ForeignKey(f"{table}.number", ondelete="CASCADE"), primary_key=True)
+
+
+def _place() -> list[sa.Column[Any]]:
+    """The key of an attempt."""
+    return [_owner("run", "runs"), _text("question_id", key=True), _whole("epoch", key=True)]
+
+
+meta = _table(
     "meta",
-    metadata,
-    sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
+    _text("key", key=True),
+    _text("value"),
+    rowid=True,
 )
 
 RUN_NAME = "name:"
@@ -34,162 +66,134 @@ RUN_NAME = "name:"
 TEXTS_REMOVED = "swept"
 """Key in `meta`: its value changes whenever texts are removed."""
 
-blobs = sa.Table(
+blobs = _table(
     "blobs",
-    metadata,
-    sa.Column("hash", sa.LargeBinary, primary_key=True),
-    sa.Column("data", sa.LargeBinary, nullable=False),
+    _bytes("hash", key=True),
+    _bytes("data"),
     comment="Long texts, each once, by content hash: passages, prompts, replies.",
-    sqlite_with_rowid=False,
 )
 
-calls = sa.Table(
+calls = _table(
     "calls",
-    metadata,
-    sa.Column("key", sa.LargeBinary, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("actor", sa.Text, nullable=False),
-    sa.Column("at", sa.Float, nullable=False),
-    sa.Column("seconds", sa.Float, nullable=False),
-    sa.Column("request", sa.LargeBinary, nullable=False),
-    sa.Column("response", sa.LargeBinary, nullable=False),
-    sa.Column("payer", sa.LargeBinary, comment="who paid for it first; null: nobody"),
+    _bytes("key", key=True),
+    _text("kind"),
+    _text("actor"),
+    _real("at"),
+    _real("seconds"),
+    _bytes("request"),
+    _bytes("response"),
+    _bytes("payer", "who paid for it first; null: nobody", null=True),
     comment="The journal. It only adds.",
-    sqlite_with_rowid=False,
 )
 
-recalls = sa.Table(
+recalls = _table(
     "recalls",
-    metadata,
-    sa.Column("payer", sa.LargeBinary, primary_key=True),
-    sa.Column("key", sa.LargeBinary, primary_key=True),
-    sa.Column("response", sa.LargeBinary, nullable=False),
+    _bytes("payer", key=True),
+    _bytes("key", key=True),
+    _bytes("response"),
     comment="What --journal fresh was answered, for who paid: taken again only where its work was broken off.",
-    sqlite_with_rowid=False,
 )
 
-questions = sa.Table(
+questions = _table(
     "questions",
-    metadata,
-    sa.Column("set", sa.Text, primary_key=True),
-    sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("question_id", sa.Text, nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False),
+    _text("set", key=True),
+    _whole("position", key=True),
+    _text("question_id"),
+    _bytes("body"),
     comment="Questions and golds as they were when a run answered them.",
+    rowid=True,
 )
 
-runs = sa.Table(
+runs = _table(
     "runs",
-    metadata,
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("id", sa.Text, nullable=False, unique=True),
-    sa.Column("fingerprint", sa.Text, nullable=False, index=True),
-    sa.Column("created", sa.Float, nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False),
+    _whole("number", key=True),
+    _text("id", unique=True),
+    _text("fingerprint", index=True),
+    _real("created"),
+    _bytes("body"),
+    rowid=True,
 )
 
 
 def _attempt_columns() -> list[sa.Column[Any]]:
     """What is kept of an attempt beside its key, in both tables of attempts."""
     return [
-        sa.Column("status", sa.Text, nullable=False),
-        sa.Column("reason", sa.Text, nullable=False),
-        *(sa.Column(name, sa.Integer) for name in Usage.__struct_fields__),
-        sa.Column("cost_paid", sa.Float),
-        sa.Column("cost_uncached", sa.Float),
-        sa.Column("seconds", sa.Float, nullable=False),
-        sa.Column("at", sa.Float, nullable=False),
-        sa.Column("calls", sa.Integer, nullable=False),
-        sa.Column("body", sa.LargeBinary, nullable=False, comment="final text, events and choice"),
-        sa.Column("models", sa.Text, comment="JSON, [asked, named in the reply, calls] …; null: none"),
-        *(sa.Column(name, sa.Integer, nullable=False, comment=about) for name, about in COUNTED.items()),
+        _text("status"),
+        _text("reason"),
+        *(_whole(name, null=True) for name in Usage.__struct_fields__),
+        _real("cost_paid", null=True),
+        _real("cost_uncached", null=True),
+        _real("seconds"),
+        _real("at"),
+        _whole("calls"),
+        _bytes("body", "final text, events and choice"),
+        _text("models", "JSON, [asked, named in the reply, calls] …; null: none", null=True),
+        *(_whole(name, about) for name, about in COUNTED.items()),
     ]
 
 
-attempts = sa.Table(
+attempts = _table(
     "attempts",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("question_id", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Integer, primary_key=True),
+    *_place(),
     *_attempt_columns(),
-    sa.Column("retry", sa.Integer, nullable=False, comment="which time it was made again; 0: its first attempt"),
-    sqlite_with_rowid=False,
+    _whole("retry", "which time it was made again; 0: its first attempt"),
 )
 
-earlier_attempts = sa.Table(
+earlier_attempts = _table(
     "earlier_attempts",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("question_id", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Integer, primary_key=True),
-    sa.Column("retry", sa.Integer, primary_key=True, comment="0: the first attempt"),
+    *_place(),
+    _whole("retry", "0: the first attempt", key=True),
     *_attempt_columns(),
-    sa.Column("chosen", sa.Text, nullable=False, comment="what it was chosen by to be made again"),
-    sa.Column("asked_again", sa.LargeBinary, nullable=False, comment="keys of calls whose replies are not taken again"),
+    _text("chosen", "what it was chosen by to be made again"),
+    _bytes("asked_again", "keys of calls whose replies are not taken again"),
     comment="Attempts as they were before they were made again; the one that stands in `attempts` too is to be.",
-    sqlite_with_rowid=False,
 )
 
-facts = sa.Table(
+facts = _table(
     "facts",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("question_id", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Integer, primary_key=True),
-    sa.Column("steps", sa.Integer, nullable=False),
-    sa.Column("searches", sa.Integer, nullable=False, comment="that gave a result"),
-    sa.Column("repeated", sa.Integer, nullable=False, comment="searches for what was searched before"),
-    sa.Column("model_calls", sa.Integer, nullable=False),
-    sa.Column("failed_calls", sa.Integer, nullable=False),
-    sa.Column("failed_searches", sa.Integer, nullable=False),
-    sa.Column("faults", sa.Integer, nullable=False, comment="tries that gave no reply"),
-    sa.Column("gold", sa.Integer, comment="gold documents of the question; null: none are known"),
-    sa.Column("gold_found", sa.Integer, comment="of these, in some search's result"),
-    sa.Column("gold_seen", sa.Integer, comment="of these, whole or cut in some prompt"),
-    sa.Column("gold_cut", sa.Integer, comment="of these, no more than their beginning in any prompt"),
-    sa.Column("gold_rank", sa.Integer, comment="best rank of one, from 1; null: none was found"),
-    sa.Column("gold_hop", sa.Integer, comment="first search that found one, from 1"),
-    sa.Column("notes", sa.Text, nullable=False, comment="kinds of notes, with a space before and after each"),
+    *_place(),
+    _whole("steps"),
+    _whole("searches", "that gave a result"),
+    _whole("repeated", "searches for what was searched before"),
+    _whole("model_calls"),
+    _whole("failed_calls"),
+    _whole("failed_searches"),
+    _whole("faults", "tries that gave no reply"),
+    _whole("gold", "gold documents of the question; null: none are known", null=True),
+    _whole("gold_found", "of these, in some search's result", null=True),
+    _whole("gold_seen", "of these, whole or cut in some prompt", null=True),
+    _whole("gold_cut", "of these, no more than their beginning in any prompt", null=True),
+    _whole("gold_rank", "best rank of one, from 1; null: none was found", null=True),
+    _whole("gold_hop", "first search that found one, from 1", null=True),
+    _text("notes", "kinds of notes, with a space before and after each"),
     comment="What can be asked of an attempt without reading its steps. Derived: made again where it is missing.",
-    sqlite_with_rowid=False,
 )
 
-notes = sa.Table(
+notes = _table(
     "notes",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("question_id", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Integer, primary_key=True),
-    sa.Column("author", sa.Text, primary_key=True),
-    sa.Column("mark", sa.Text, nullable=False, comment="one word of the reader's own; empty: none"),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("at", sa.Float, nullable=False),
+    *_place(),
+    _text("author", key=True),
+    _text("mark", "one word of the reader's own; empty: none"),
+    _text("text"),
+    _real("at"),
     comment="What readers have written beside attempts.",
-    sqlite_with_rowid=False,
 )
 
-text_attempts = sa.Table(
+text_attempts = _table(
     "text_attempts",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("question_id", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Integer, primary_key=True),
-    sa.Column("at", sa.Float, nullable=False, comment="of the attempt; one made since is to be indexed again"),
-    sa.Column("doc", sa.Integer, nullable=False, index=True, comment="the document of its own texts"),
-    sa.Column("question", sa.Integer, comment="the document of its question"),
-    sa.Column("passages", sa.LargeBinary, nullable=False, comment="documents of its passages, 4 bytes each, ascending"),
+    *_place(),
+    _real("at", "of the attempt; one made since is to be indexed again"),
+    _whole("doc", index=True, about="the document of its own texts"),
+    _whole("question", "the document of its question", null=True),
+    _bytes("passages", "documents of its passages, 4 bytes each, ascending"),
     comment="Attempts whose texts are in the full-text index. Derived: made again where it is missing.",
-    sqlite_with_rowid=False,
 )
 
-text_shared = sa.Table(
+text_shared = _table(
     "text_shared",
-    metadata,
-    sa.Column("hash", sa.LargeBinary, primary_key=True),
-    sa.Column("doc", sa.Integer, nullable=False),
+    _bytes("hash", key=True),
+    _whole("doc"),
     comment="Texts that many attempts share (passages, questions) and that are indexed once. Derived.",
-    sqlite_with_rowid=False,
 )
 
 TEXT_FIELDS = ("question", "query", "passage", "reply", "tool", "prompt", "answer", "reason", "note")
@@ -203,122 +207,106 @@ DERIVED = (facts, text_attempts, text_shared)
 """Tables that are made from the journal: never copied to another store."""
 
 
-scores = sa.Table(
+scores = _table(
     "scores",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("scorer", sa.Text, primary_key=True),
-    sa.Column("question_id", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Integer, primary_key=True),
-    sa.Column("value", sa.Float),
-    sa.Column("answer_status", sa.Text, nullable=False),
-    sa.Column("prediction", sa.Text, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("code", sa.Text, comment="digest of scorer, prompts and parser; null: not known"),
-    sa.Column("checksum", sa.LargeBinary, comment="of the other columns but run and code, so that no bit flips unseen"),
-    sqlite_with_rowid=False,
+    _owner("run", "runs"),
+    _text("scorer", key=True),
+    _text("question_id", key=True),
+    _whole("epoch", key=True),
+    _real("value", null=True),
+    _text("answer_status"),
+    _text("prediction"),
+    _text("reason"),
+    _text("code", "digest of scorer, prompts and parser; null: not known", null=True),
+    _bytes("checksum", "of the other columns but run and code, so that no bit flips unseen", null=True),
 )
 
-gradings = sa.Table(
+gradings = _table(
     "gradings",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("key", sa.LargeBinary, primary_key=True),
-    sa.Column("body", sa.LargeBinary, nullable=False, comment="the call, with its price"),
+    _owner("run", "runs"),
+    _bytes("key", key=True),
+    _bytes("body", "the call, with its price"),
     comment="Calls that judges of a run's answers made or reused: its scores rest on them, no attempt names them.",
-    sqlite_with_rowid=False,
 )
 
-regradings = sa.Table(
+regradings = _table(
     "regradings",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("key", sa.LargeBinary, primary_key=True),
-    sa.Column("at", sa.Float, primary_key=True),
-    sa.Column("body", sa.LargeBinary, nullable=False, comment="the call, with its price"),
+    _owner("run", "runs"),
+    _bytes("key", key=True),
+    _real("at", key=True),
+    _bytes("body", "the call, with its price"),
     comment="Calls of `gradings` that judges made, and somebody paid for, once more: --journal fresh.",
-    sqlite_with_rowid=False,
 )
 
-stoppings = sa.Table(
+stoppings = _table(
     "stoppings",
-    metadata,
-    sa.Column("run", sa.Integer, sa.ForeignKey("runs.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("claim", sa.Text, primary_key=True),
-    sa.Column("seed", sa.Text, primary_key=True, comment="of the order of its questions, which has any size"),
-    sa.Column("body", sa.LargeBinary, nullable=False),
+    _owner("run", "runs"),
+    _text("claim", key=True),
+    _text("seed", "of the order of its questions, which has any size", key=True),
+    _bytes("body"),
     comment="Claims that a run was watched for, and how they stood: how long it went on depended on its own results.",
-    sqlite_with_rowid=False,
 )
 
-leases = sa.Table(
+leases = _table(
     "leases",
-    metadata,
-    sa.Column("run", sa.Text, primary_key=True, comment="its id"),
-    sa.Column("owner", sa.Text, nullable=False),
-    sa.Column("host", sa.Text, nullable=False),
-    sa.Column("machine", sa.Text, nullable=False),
-    sa.Column("pid", sa.Integer, nullable=False),
-    sa.Column("started", sa.Text, nullable=False),
-    sa.Column("beat", sa.Integer, nullable=False, comment="counted up while the owner lives"),
+    _text("run", "its id", key=True),
+    _text("owner"),
+    _text("host"),
+    _text("machine"),
+    _whole("pid"),
+    _text("started"),
+    _whole("beat", "counted up while the owner lives"),
     comment="Who is working at a run.",
-    sqlite_with_rowid=False,
 )
 
-arenas = sa.Table(
+arenas = _table(
     "arenas",
-    metadata,
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("id", sa.Text, nullable=False),
-    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
-    sa.Column("created", sa.Float, nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False),
+    _whole("number", key=True),
+    _text("id"),
+    _text("fingerprint", unique=True),
+    _real("created"),
+    _bytes("body"),
+    rowid=True,
 )
 
-judgements = sa.Table(
+judgements = _table(
     "judgements",
-    metadata,
-    sa.Column("arena", sa.Integer, sa.ForeignKey("arenas.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("judge", sa.Integer, primary_key=True, comment="place among the arena's judges"),
-    sa.Column("question_id", sa.Text, primary_key=True),
-    sa.Column("first", sa.Integer, primary_key=True, comment="system shown first: place among the arena's systems"),
-    sa.Column("second", sa.Integer, primary_key=True),
-    sa.Column("part", sa.Integer, primary_key=True, comment="which of the arena's calls for a pair"),
-    sa.Column("number", sa.Integer, nullable=False, comment="the match's place in the order of play"),
-    sa.Column("outcomes", sa.Text, nullable=False, comment="a letter an axis: 1 2 = ? (unparsable) ! (call failed)"),
-    sa.Column("how", sa.Text, nullable=False, comment="asked, cut, empty or identical"),
-    sa.Column("calls", sa.Integer, nullable=False),
-    sa.Column("input", sa.Integer),
-    sa.Column("output", sa.Integer),
-    sa.Column("cost_paid", sa.Float),
-    sa.Column("cost_uncached", sa.Float),
-    sa.Column("body", sa.LargeBinary, nullable=False, comment="reasons and calls"),
-    sqlite_with_rowid=False,
+    _owner("arena", "arenas"),
+    _whole("judge", "place among the arena's judges", key=True),
+    _text("question_id", key=True),
+    _whole("first", "system shown first: place among the arena's systems", key=True),
+    _whole("second", key=True),
+    _whole("part", "which of the arena's calls for a pair", key=True),
+    _whole("number", "the match's place in the order of play"),
+    _text("outcomes", "a letter an axis: 1 2 = ? (unparsable) ! (call failed)"),
+    _text("how", "asked, cut, empty or identical"),
+    _whole("calls"),
+    _whole("input", null=True),
+    _whole("output", null=True),
+    _real("cost_paid", null=True),
+    _real("cost_uncached", null=True),
+    _bytes("body", "reasons and calls"),
 )
 
-votes = sa.Table(
+votes = _table(
     "votes",
-    metadata,
-    sa.Column("arena", sa.Integer, sa.ForeignKey("arenas.number", ondelete="CASCADE"), primary_key=True),
-    sa.Column("voter", sa.Text, primary_key=True),
-    sa.Column("question_id", sa.Text, primary_key=True),
-    sa.Column("first", sa.Integer, primary_key=True, comment="the smaller place among the arena's systems"),
-    sa.Column("second", sa.Integer, primary_key=True),
-    sa.Column("axis", sa.Text, primary_key=True),
-    sa.Column("outcome", sa.Text, nullable=False, comment="first, second, tie or skip"),
-    sa.Column("at", sa.Float, nullable=False),
+    _owner("arena", "arenas"),
+    _text("voter", key=True),
+    _text("question_id", key=True),
+    _whole("first", "the smaller place among the arena's systems", key=True),
+    _whole("second", key=True),
+    _text("axis", key=True),
+    _text("outcome", "first, second, tie or skip"),
+    _real("at"),
     comment="Human votes, cast in the terminal or read from a file.",
-    sqlite_with_rowid=False,
 )
 
-servers = sa.Table(
+servers = _table(
     "servers",
-    metadata,
-    sa.Column("server", sa.Text, primary_key=True, comment="the model and its server's address or alias"),
-    sa.Column("fingerprint", sa.Text, primary_key=True, comment="as in the model's identity; empty: the first seen"),
-    sa.Column("facts", sa.Text, nullable=False, comment="what it said of the model, as JSON"),
-    sa.Column("first", sa.Float, nullable=False),
-    sa.Column("last", sa.Float, nullable=False),
+    _text("server", "the model and its server's address or alias", key=True),
+    _text("fingerprint", "as in the model's identity; empty: the first seen", key=True),
+    _text("facts", "what it said of the model, as JSON"),
+    _real("first"),
+    _real("last"),
     comment="What servers said of themselves: another server behind one address is told from the first by it.",
-    sqlite_with_rowid=False,
 )

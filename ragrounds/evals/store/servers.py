@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import shown, upsert, writing_failed
+from ragrounds.evals.store.database import shown, upsert, writing
 from ragrounds.evals.store.store import now
 from ragrounds.models.options import server_of
 from ragrounds.records import Run
@@ -63,11 +63,8 @@ def keep_server(engine: sa.Engine, server: str, fingerprint: str, facts: Mapping
         "first": at if before is None else before,
         "last": at,
     }
-    try:
-        with engine.begin() as connection:
-            connection.execute(upsert(engine, schema.servers), [row])
-    except sa.exc.SQLAlchemyError as error:
-        raise writing_failed(engine, error) from error
+    with writing(engine) as connection:
+        connection.execute(upsert(engine, schema.servers), [row])
 
 
 def fingerprint_in(run: Run, server: str) -> str:

@@ -32,7 +32,7 @@ from ragrounds.evals.store.codec import (
     run_of,
     unpack,
 )
-from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing_failed
+from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress
 from ragrounds.evals.store.run_names import find_run
 from ragrounds.evals.store.servers import adopt_servers
@@ -454,11 +454,8 @@ class _Writer:
             done += len(batch)
             fresh = self._new(table, batch)
             if fresh:
-                try:
-                    with self._target.begin() as connection:
-                        connection.execute(insert_new(self._target, table), fresh)
-                except sa.exc.SQLAlchemyError as error:
-                    raise writing_failed(self._target, error) from error
+                with writing(self._target) as connection:
+                    connection.execute(insert_new(self._target, table), fresh)
             new += len(fresh)
             self._report(f"writing {table.name}", done)
         return new
@@ -525,17 +522,14 @@ class _Writer:
         what: str,
     ) -> None:
         done = 0
-        try:
-            with self._target.begin() as connection:
-                connection.execute(sa.insert(table), row)
-                number = connection.execute(sa.select(table.c.number).where(same)).scalar_one()
-                for other, rows in own.items():
-                    for batch in _batches(rows):
-                        connection.execute(sa.insert(other), [{**one, column: number} for one in batch])
-                        done += len(batch)
-                        self._report(what, done)
-        except sa.exc.SQLAlchemyError as error:
-            raise writing_failed(self._target, error) from error
+        with writing(self._target) as connection:
+            connection.execute(sa.insert(table), row)
+            number = connection.execute(sa.select(table.c.number).where(same)).scalar_one()
+            for other, rows in own.items():
+                for batch in _batches(rows):
+                    connection.execute(sa.insert(other), [{**one, column: number} for one in batch])
+                    done += len(batch)
+                    self._report(what, done)
 
 
 def _texts(connection: sa.Connection) -> Fetch:
