@@ -33,7 +33,7 @@ from tests.servers.process import openai_server
 
 AGENTS = ("direct", "direct_cot")
 FAULTS = ("--faults", "0.04", "--mix", "429-retry-after=2,500=1,cut=1")
-SILENCE = "3"
+WORKER_TIMEOUT = "3"
 """Seconds after which a silent worker is ended here; 20 by default."""
 
 
@@ -64,7 +64,7 @@ class Command:
         words += ["--model", f"openai:plain[alias=server,tries=12,{PRICE}]", "--concurrency", str(options.concurrency)]
         self.command = [sys.executable, "-m", "ragrounds", *words, *more.get("words", ())]
         self.environment = {**os.environ, "RAGROUNDS_HOME": str(self.home), "PYTHONPATH": str(ROOT)}
-        self.environment |= {"RAGROUNDS_WORKER_SILENCE": SILENCE, "XDG_RUNTIME_DIR": str(folder)}
+        self.environment |= {"RAGROUNDS_WORKER_TIMEOUT": WORKER_TIMEOUT}
         if self.url:
             self.environment["RAGROUNDS_STORE"] = self.url
         self.held: list[tuple[set[str], int]] = []

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import platform
-import signal
 import subprocess
 import uuid
 from pathlib import Path
@@ -24,11 +23,6 @@ class Process(Struct, frozen=True):
     def alive(self) -> bool:
         """Whether it runs still, and is the same process."""
         return _started(self.pid) == self.started
-
-    def end_group(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to the process group that this process leads; nothing, where it is gone already."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, how)
 
 
 def process(pid: int) -> Process | None:

@@ -70,9 +70,9 @@ class Settings(BaseSettings):
     """A name for that server, or for the group where `base_url` has several addresses."""
     concurrency: int = Field(default=16, ge=1, le=4096)
     """Attempts in flight."""
-    worker_silence: float = Field(default=20.0, ge=1)
+    worker_timeout: float = Field(default=20.0, ge=1)
     """Seconds after which a worker that neither answers nor computes is ended, and others take up its questions."""
-    store_patience: float = Field(default=120.0, ge=0)
+    store_timeout: float = Field(default=120.0, ge=0)
     """Seconds for which a PostgreSQL store that does not answer any more is waited for."""
     author: str | None = Field(default=None, max_length=100)
     """Who marks attempts and writes notes beside them; by default the name of the login."""

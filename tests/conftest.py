@@ -41,8 +41,6 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # pytest that a test starts is none of this session's
     monkeypatch.setenv("RAGROUNDS_CONFIG", str(tmp_path_factory.getbasetemp() / "no-settings.toml"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp()))  # the default home is under it
-    # What processes share of a server's busy time.
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture

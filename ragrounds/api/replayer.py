@@ -52,8 +52,8 @@ def replayer(
         home=settings.home,
         url=settings.store,
         say=message,
-        silence=settings.worker_silence,
-        patience=settings.store_patience,
+        worker_timeout=settings.worker_timeout,
+        store_timeout=settings.store_timeout,
     )
     if engine == "local":
         from ragrounds.evals.engine.distributed.worker import open_pipes

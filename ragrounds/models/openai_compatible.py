@@ -10,12 +10,12 @@ from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.http import PROBABILITIES, REPLY
 from ragrounds.models.base import ProviderModel
-from ragrounds.models.busy_time import BusyCharge, BusyMeter, meter_here, meter_of
 from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.reply_parts import with_logprobs, without_keys
 from ragrounds.models.retries import with_retries
+from ragrounds.models.server_time import ServerTime, clock_of
 from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import BalancedServer, ServerPool, Transport
 from ragrounds.records import Fault, Reply
@@ -36,7 +36,7 @@ class OpenAICompatible(ProviderModel):
         self._key = key_of(options)
         self._servers = ServerPool(
             [
-                BalancedServer(Transport(url, self._key, options.serving.timeout), self._meter(url) if urls else None)
+                BalancedServer(Transport(url, self._key, options.serving.timeout), clock_of(url) if urls else None)
                 for url in urls or (OPENAI,)
             ]
         )
@@ -46,13 +46,8 @@ class OpenAICompatible(ProviderModel):
         """How the model continues a text of its own."""
         return self._options.continues
 
-    def _meter(self, url: str) -> BusyMeter:
-        # What other processes ask of the server matters where time is money; to share it costs system calls.
-        priced = self._price is not None and self._price.gpu_hour is not None
-        return meter_of(url) if priced else meter_here(url)
-
     async def complete(self, request: Request, faults: list[Fault]) -> Reply:
-        """Ask a server, with retries; the reply of a server of one's own says how much busy time it is charged with.
+        """Ask a server, with retries; the reply of a server of one's own says how much of its time it is charged with.
 
         Raises:
             CallFailed: no reply after all tries, or the request is wrong.
@@ -61,7 +56,7 @@ class OpenAICompatible(ProviderModel):
         alias = self._options.serving.alias
         if alias and not self._own:
             raise StopRun(f"alias={alias} names a server of yours, and nothing says where it is: add --base-url.")
-        charge = BusyCharge()
+        charge = ServerTime()
         reply = await with_retries(lambda: self._try(request, charge), self._options.serving.retries, faults)
         reply = with_logprobs(reply, request.logprobs)
         return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._own else reply
@@ -70,7 +65,7 @@ class OpenAICompatible(ProviderModel):
         """Close the connections."""
         await self._servers.close()
 
-    async def _try(self, request: Request, charge: BusyCharge) -> Reply:
+    async def _try(self, request: Request, charge: ServerTime) -> Reply:
         path, body = body_of(self._options, request)
         limits = REPLY if request.logprobs is None else PROBABILITIES
         with self._servers.least_busy() as server:

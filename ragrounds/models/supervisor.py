@@ -1,8 +1,8 @@
 """Runs one command for as long as its standard input is open: ``python supervisor.py COMMAND…``.
 
 The process that starts it holds the other end. When that process ends, whatever ends it (``kill -9``, too), the
-system closes that end, and the command is stopped with all that it started. It writes the command's process id to its
-standard output and what the command says to its standard error, and ends with the command's exit code.
+system closes that end, and the command is stopped with all that it started. It writes what the command says to its
+standard error, and ends with the command's exit code.
 
 It stands alone and uses the standard library only, because it is run as a file: it starts in a few milliseconds.
 """
@@ -37,7 +37,6 @@ def main(command: list[str]) -> int:
     except OSError as error:
         print(f"cannot run {command[0]}: {error.strerror}", file=sys.stderr)  # noqa: T201
         return 127
-    print(child.pid, flush=True)  # noqa: T201
     threading.Thread(target=_watch, args=(child,), daemon=True).start()
     code = child.wait()
     _signal(child.pid, signal.SIGKILL)  # what it left behind

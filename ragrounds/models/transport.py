@@ -20,8 +20,8 @@ import msgspec
 
 from ragrounds.errors import StopRun
 from ragrounds.http import REPLY, BadReply, HttpAnswer, HttpClient, ReplyLimits, Sink, root_cause
-from ragrounds.models.busy_time import BusyCharge, BusyMeter
 from ragrounds.models.faults import CallFailed, Transient
+from ragrounds.models.server_time import ServerClock, ServerTime
 from ragrounds.redaction import Redactor
 
 
@@ -112,7 +112,7 @@ FIRST, LONGEST = 1.0, 60.0
 class BalancedServer:
     """One of the servers of a model, with its calls in flight and its failures."""
 
-    def __init__(self, transport: Transport, meter: BusyMeter | None = None) -> None:
+    def __init__(self, transport: Transport, clock: ServerClock | None = None) -> None:
         self.transport = transport
         self.in_flight = 0
         self.picked = 0
@@ -121,18 +121,16 @@ class BalancedServer:
         """Failed connections in a row."""
         self.back = 0.0
         """When it may be tried again, while it is left out."""
-        self._meter = meter
+        self._clock = clock
 
     @property
     def place(self) -> str:
         """Its address."""
         return self.transport.place
 
-    @contextlib.contextmanager
-    def metered(self, charge: BusyCharge) -> Iterator[None]:
-        """Measure a request: the busy time that it costs the server is added to `charge`."""
-        with self._meter.call(charge) if self._meter else contextlib.nullcontext():
-            yield
+    def metered(self, charge: ServerTime) -> contextlib.AbstractContextManager[None]:
+        """Measure a request: the server's time that it takes is added to `charge`."""
+        return self._clock.call(charge) if self._clock else contextlib.nullcontext()
 
 
 class ServerPool:

@@ -1,8 +1,7 @@
 """A vLLM server that this process starts, waits for, and stops.
 
 ``vllm serve`` runs under `ragrounds.models.supervisor`, which stops it when this process ends in any way. Its log is in
-``RAGROUNDS_HOME/logs``. A record of it is in ``RAGROUNDS_HOME/servers``, so that a server whose supervisor was killed
-too is found and stopped when the next one starts.
+``RAGROUNDS_HOME/logs``.
 """
 
 from __future__ import annotations
@@ -22,41 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from ragrounds.errors import StopRun, UserError
 from ragrounds.http import REPLY
 from ragrounds.models import supervisor
-from ragrounds.models.busy_time import forget
-from ragrounds.processes import Process, process
 from ragrounds.redaction import redacted
-
-
-class ServerRecord(Struct, frozen=True):
-    """A running server, as recorded in a file."""
-
-    model: str
-    owner: Process
-    supervisor: Process
-    server: Process
-
-
-def stop_orphans(home: Path) -> int:
-    """Stop servers whose owner has ended, known by process id and start time; returns how many."""
-    stopped = 0
-    for path in sorted((home / "servers").glob("*.json")):
-        try:
-            record = msgspec.json.decode(path.read_bytes(), type=ServerRecord)
-        except (OSError, msgspec.DecodeError, RecursionError):
-            continue
-        if record.owner.alive:
-            continue
-        if record.server.alive:
-            record.server.end_group()
-            stopped += 1
-        path.unlink(missing_ok=True)
-    return stopped
 
 
 def executable() -> str:
@@ -137,12 +107,10 @@ class VllmServer:
 
     def __init__(self, command: ServeCommand, home: Path, tell: Tell) -> None:
         self.command = command
-        self._home = home
         self._tell = tell
         self._starting = threading.Lock()
         self._closing = threading.Event()
         self._running: subprocess.Popen[bytes] | None = None
-        self._record: Path | None = None
         self._listeners: list[Callable[[], None]] = []
         self._log = home / "logs" / f"vllm-{_plain(command.model)}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
         self._port = 0
@@ -171,7 +139,6 @@ class VllmServer:
             if self._ready:
                 return self.url
             program = executable()
-            stop_orphans(self._home)
             for left in reversed(range(_PORTS)):
                 self._spawn(program)
                 try:
@@ -215,23 +182,11 @@ class VllmServer:
             self._running = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-I", str(Path(supervisor.__file__)), *line],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=log,
                 stderr=log,
                 env=dict(environment()),
                 start_new_session=True,  # Ctrl-C in the terminal is for us: what is in flight needs its server
             )
-        self._write_down(self._running)
-
-    def _write_down(self, running: subprocess.Popen[bytes]) -> None:
-        assert running.stdout is not None
-        line = running.stdout.readline().strip()
-        owner, kept = process(os.getpid()), process(running.pid)
-        server = process(int(line)) if line else None
-        if owner and kept and server:
-            folder = self._home / "servers"
-            folder.mkdir(parents=True, exist_ok=True)
-            self._record = folder / f"{server.pid}.json"
-            self._record.write_bytes(msgspec.json.encode(ServerRecord(self.command.model, owner, kept, server)))
 
     def _wait(self) -> None:
         begun = told = time.monotonic()
@@ -288,11 +243,6 @@ class VllmServer:
             except subprocess.TimeoutExpired:
                 running.kill()
                 running.wait()
-            running.stdout.close()  # type: ignore[union-attr]
-            forget(self.url)
-        if self._record is not None:
-            self._record.unlink(missing_ok=True)
-            self._record = None
 
     def _tail(self) -> str:
         try:

@@ -79,7 +79,7 @@ def questions(tmp_path: Path) -> Path:
 def begun(questions: Path, server: Running, agent: str, *more: str) -> subprocess.Popen[str]:
     words = ["run", "--benchmark", f"jsonl:{questions}", "--agent", agent, "--model", "openai:plain[alias=server]"]
     words += ["--base-url", server.url, "--display", "none", "--concurrency", "6", *more]
-    home = {"RAGROUNDS_HOME": str(questions.parent / "home"), "RAGROUNDS_WORKER_SILENCE": "1"}
+    home = {"RAGROUNDS_HOME": str(questions.parent / "home"), "RAGROUNDS_WORKER_TIMEOUT": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "ragrounds", *words],
         env={**os.environ, **home},

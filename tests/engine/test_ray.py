@@ -51,7 +51,7 @@ def test_a_stopped_actor_is_ended_and_all_questions_are_answered_once(
     url: str, cluster: RunningCluster, tmp_path: Path
 ) -> None:
     environment = {**os.environ, **cluster.environment, "RAGROUNDS_HOME": str(tmp_path), "RAGROUNDS_STORE": url}
-    environment |= {"RAGROUNDS_WORKER_SILENCE": "3"}
+    environment |= {"RAGROUNDS_WORKER_TIMEOUT": "3"}
     with openai_server("--latency", "0.3", "--jitter", "0.2") as server:
         process = subprocess.Popen(
             [sys.executable, "-m", "ragrounds", *command(server)],
@@ -90,7 +90,7 @@ def test_an_actor_whose_graph_computes_for_long_is_left_alone(
         "--base-url",
         server.url,
         RAGROUNDS_STORE=url,
-        RAGROUNDS_WORKER_SILENCE="1.5",
+        RAGROUNDS_WORKER_TIMEOUT="1.5",
         **cluster.environment,
     )
     assert told.returncode == 0, told.stderr

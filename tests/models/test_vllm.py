@@ -21,8 +21,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
 from ragrounds.models.vllm import served
-from ragrounds.models.vllm_server import stop_orphans
-from ragrounds.processes import Process, process
+from ragrounds.processes import process
 from ragrounds.records import Message
 from tests.conftest import Cli
 from tests.servers.process import ROOT, openai_server
@@ -109,12 +108,10 @@ async def test_the_first_call_starts_the_server_and_the_last_model_stops_it(vllm
         ("--host", "127.0.0.1"),
     ):
         assert pair in list(zip(seen["arguments"], seen["arguments"][1:], strict=False))
-    assert len(list((home / "servers").iterdir())) == 1
     await first.close()
     assert alive(seen["pid"])
     await second.close()
     assert gone(seen["pid"], seen["engine"])
-    assert list((home / "servers").iterdir()) == []
     (log,) = (home / "logs").iterdir()
     assert "loading lab/tiny-7b" in log.read_text()
     assert "starting lab/tiny-7b" in told[0]
@@ -307,35 +304,6 @@ def test_a_run_joins_a_server_that_is_there(vllm: Seen, cli: Cli) -> None:
         assert server.stats()["asked"] == 12
     assert vllm.all() == []
     assert server.url not in done.stderr.partition("calls made")[0]
-
-
-def test_a_stale_server_is_swept_away_and_nobody_else(home: Path, tmp_path: Path) -> None:
-    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
-    stale, other = (subprocess.Popen(sleeper, start_new_session=True) for _ in range(2))
-    try:
-        folder = home / "servers"
-        folder.mkdir(parents=True)
-        dead, me = Process(999_999_999, "1"), process(os.getpid())
-        known, reused = process(stale.pid), Process(other.pid, "0")
-        assert known
-        assert me
-        for number, (owner, server) in enumerate([(dead, known), (dead, reused), (me, process(other.pid))]):
-            record = {"model": "m", "owner": told(owner), "supervisor": told(dead), "server": told(server)}
-            (folder / f"{number}.json").write_text(json.dumps(record))
-        (folder / "broken.json").write_text("{")
-        assert stop_orphans(home) == 1
-        assert stale.wait(5) == -signal.SIGKILL
-        assert other.poll() is None
-        assert sorted(path.name for path in folder.iterdir()) == ["2.json", "broken.json"]
-    finally:
-        for sleeping in (stale, other):
-            sleeping.kill()
-            sleeping.wait()
-
-
-def told(known: Process | None) -> dict[str, Any]:
-    assert known is not None
-    return {"pid": known.pid, "started": known.started}
 
 
 @pytest.mark.slow

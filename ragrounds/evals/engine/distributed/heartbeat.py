@@ -20,7 +20,7 @@ import msgspec
 from ragrounds.evals.engine.distributed.protocol import WorkerLink
 from ragrounds.processes import Activity
 
-SILENCE = 20.0
+WORKER_TIMEOUT = 20.0
 """Seconds without an answer after which a worker is ended, where the settings do not say."""
 _BEATS = 10
 """Questions to a worker in that time."""
@@ -76,12 +76,12 @@ def _works(before: Activity | None, now: Activity | None, seconds: float) -> boo
     return now.running or now.seconds - before.seconds >= _COMPUTES * seconds
 
 
-async def until_hung(link: WorkerLink, silence: float, say: Callable[[str], None]) -> str:
+async def until_hung(link: WorkerLink, limit: float, say: Callable[[str], None]) -> str:
     """Ask a worker again and again whether it works, and return when it does not: how it stands, in words.
 
     Args:
         link: the link to it.
-        silence: seconds without an answer after which it does not.
+        limit: seconds without an answer after which it does not.
         say: called with a line, once, where it computes for long and hears nothing meanwhile.
     """
     told = False
@@ -97,24 +97,24 @@ async def until_hung(link: WorkerLink, silence: float, say: Callable[[str], None
             )
 
     while True:
-        await asyncio.sleep(silence / _BEATS)
+        await asyncio.sleep(limit / _BEATS)
         beat = asyncio.ensure_future(link.beat())
         try:
             silent = 0.0
             before: Activity | None = None
             while True:
-                await asyncio.wait({beat}, timeout=silence / 2)
+                await asyncio.wait({beat}, timeout=limit / 2)
                 if not beat.done():
                     before = await link.activity()
-                    await asyncio.wait({beat}, timeout=silence / 2)
+                    await asyncio.wait({beat}, timeout=limit / 2)
                 if not beat.done():
                     # This process may have been suspended itself: then the answer is there and has not been read.
-                    await asyncio.wait({beat}, timeout=silence / _BEATS)
+                    await asyncio.wait({beat}, timeout=limit / _BEATS)
                 if beat.done():
                     tell(beat.result())
                     break
-                silent += silence
-                if not _works(before, await link.activity(), silence / 2):
+                silent += limit
+                if not _works(before, await link.activity(), limit / 2):
                     return f"did not answer for {silent:g} s{link.place} and was ended"
                 tell(silent)
         finally:

@@ -16,7 +16,7 @@ from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt import Scorers, WorkItem, stored_attempt
 from ragrounds.evals.engine.budget import Budget, BudgetStop
-from ragrounds.evals.engine.distributed.heartbeat import SILENCE, until_hung
+from ragrounds.evals.engine.distributed.heartbeat import WORKER_TIMEOUT, until_hung
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
     AttemptReport,
@@ -71,15 +71,16 @@ async def replay_distributed(
     wanted: Container[AttemptKey] | None = None,
     say: Say = lambda text: None,
     serve: StartServers | None = None,
-    silence: float = SILENCE,
-    patience: float = RECONNECT_SECONDS,
+    worker_timeout: float = WORKER_TIMEOUT,
+    store_timeout: float = RECONNECT_SECONDS,
 ) -> str:
     """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, by several workers.
 
     The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`), for
-    which they wait `patience` seconds where it does not answer any more.
+    which they wait `store_timeout` seconds where it does not answer any more.
     `concurrency` is for all of them together. Where a worker is lost, the others do what it had begun and not written,
-    and `say` is called with that. One that neither answers for `silence` seconds nor computes is ended, and so lost.
+    and `say` is called with that. One that neither answers for `worker_timeout` seconds nor computes is ended, and so
+    lost.
     Calls that workers made are counted in `journal`. `serve` starts the servers of the recipe's models, if anything is
     left to ask; where one ends by itself, the run stops.
 
@@ -91,8 +92,8 @@ async def replay_distributed(
     """
     every = [BudgetStop(budget or Budget()), *stops]
     source = WorkQueue(store, planned_runs, questions, golds, every, listener, wanted)
-    leader = _Leader(store, planned_runs, scorers, source, concurrency, say, silence)
-    setup = replace(_setup(recipe, planned_runs, home, url, journal.mode), patience=patience)
+    leader = _Leader(store, planned_runs, scorers, source, concurrency, say, worker_timeout)
+    setup = replace(_setup(recipe, planned_runs, home, url, journal.mode), store_timeout=store_timeout)
     try:
         await leader.lead(open_links, setup, None if journal.mode == "replay" else serve)
     finally:
@@ -154,13 +155,13 @@ class _Leader:
         source: WorkQueue,
         concurrency: int,
         say: Say,
-        silence: float,
+        worker_timeout: float,
     ) -> None:
         self.workers: list[_Worker] = []
         self._store, self._planned_runs, self._scorers, self._source = store, planned_runs, scorers, source
         self._places = {planned.run.id: place for place, planned in enumerate(planned_runs)}
         self._concurrency = concurrency
-        self._say, self._silence = say, silence
+        self._say, self._timeout = say, worker_timeout
         self._ends: list[BaseException] = []
         self._leading = False
         self._asking: deque[_Worker] = deque()
@@ -216,7 +217,7 @@ class _Leader:
 
     async def _supervise(self, worker: _Worker) -> None:
         """End a worker that hangs; reading its messages then finds that it is lost."""
-        worker.hung = await until_hung(worker.link, self._silence, self._say)
+        worker.hung = await until_hung(worker.link, self._timeout, self._say)
         await worker.link.kill()
 
     async def _read_messages(self, worker: _Worker) -> None:

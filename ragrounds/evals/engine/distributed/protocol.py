@@ -31,7 +31,7 @@ class WorkerSetup(Struct, frozen=True, tag=True):
     folder: str
     path: tuple[str, ...]
     """The leader's working folder and import path: an agent's file or a user's own graph may be named by them."""
-    patience: float = 0.0
+    store_timeout: float = 0.0
     """Seconds for which a store that does not answer any more is waited for."""
 
 

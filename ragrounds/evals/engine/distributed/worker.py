@@ -123,7 +123,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
     set_share(setup.share)
     _follow_leader(setup)
     ends: list[BaseException] = []
-    with Store(Path(setup.home), setup.store, patience=setup.patience) as store:
+    with Store(Path(setup.home), setup.store, patience=setup.store_timeout) as store:
         with opening_recorded(store, setup.mode, setup.recipe.prices, lambda words: None):
             planned_runs = _planned_runs(setup)
         journal, semaphore = StoreJournal(store, setup.mode), AttemptSemaphore(setup.concurrency)
@@ -208,7 +208,7 @@ def _plain(value: object) -> bytes:
 
 _HEADER_BYTES = 4
 """Bytes of a frame's length."""
-_PATIENCE = 10.0
+_GRACE = 10.0
 """Seconds in which a worker ends by itself."""
 
 
@@ -276,7 +276,7 @@ class PipeLink:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            code = await asyncio.wait_for(self._process.wait(), _PATIENCE)
+            code = await asyncio.wait_for(self._process.wait(), _GRACE)
         except TimeoutError:
             self._process.kill()
             code = await self._process.wait()
@@ -351,7 +351,7 @@ def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, post: Se
                 continue
             loop.call_soon_threadsafe(inbox.put_nowait, frame)
         loop.call_soon_threadsafe(inbox.put_nowait, None)
-    time.sleep(_PATIENCE)
+    time.sleep(_GRACE)
     os._exit(1)
 
 
