@@ -95,6 +95,9 @@ LISTED = Retriever(
 )
 
 
+MEDRAG_CONSTANT = 100
+
+
 def _merged(case: Case, joined: str) -> bool:
     """MedRAG's merging: the retriever that a user types, over corpora joined by a plus. Where the program's own order
     depends on its unstable sort, what it gives with a stable one is wanted."""
@@ -108,7 +111,11 @@ def _merged(case: Case, joined: str) -> bool:
         spec = Spec("joined", {"of": members[0]}) if joined == "whole" else members[0]
     else:
         named = dict(zip(case["retrievers"], members, strict=True))
-        spec = Spec("rrf", {**named, "constant": case["rrf_k"], "double": True, "joined": joined})
+        if joined == "whole":  # the presets that the profile medrag names; their constant is the published one
+            constant = {} if case["rrf_k"] == MEDRAG_CONSTANT else {"constant": case["rrf_k"]}
+            spec = Spec(f"rrf{len(members)}", {**named, **constant})
+        else:
+            spec = Spec("rrf", {**named, "constant": case["rrf_k"], "double": True, "joined": joined})
     searcher = open_searcher(spec, "+".join(f"c{number}" for number in range(case["n_corpora"])), Path())
     found = asyncio.run(searcher.search(case["id"], case["k"]))
     sign = -1.0 if case["ascending"] == [True] else 1.0
@@ -232,7 +239,7 @@ COMPARISONS = (
         lambda case: _anserini(case, "bm25"),
         "the formula's own lengths, not their one byte; empty passages count; equal scores in the corpus' order",
     ),
-    Comparison("medrag_merge", "rrf4, rrf[…,joined=whole], joined[of=…]", True, lambda case: _merged(case, "whole")),
+    Comparison("medrag_merge", "rrf2, rrf4, joined[of=…]", True, lambda case: _merged(case, "whole")),
     Comparison(
         "medrag_merge",
         "rrf[…], RETRIEVER",

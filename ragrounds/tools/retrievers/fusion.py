@@ -46,16 +46,17 @@ MEDRAG = {
         "rrf",
         {
             "bm25": "bm25",
-            "medcpt": "medcpt",
             "contriever": "contriever",
             "specter": "specter",
+            "medcpt": "medcpt",
             "constant": 100,
             "double": True,
             "joined": "whole",
         },
     ),
 }
-"""MedRAG's presets: `double` asks each retriever for ``max(2k, depth)``."""
+"""MedRAG's presets: `double` asks each retriever for ``max(2k, depth)``. The order of the retrievers is the authors':
+equal scores go to the one named first."""
 
 Key = tuple[str, str]
 """What makes a passage the same for two retrievers: its corpus and its id."""
