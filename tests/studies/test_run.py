@@ -212,3 +212,15 @@ def test_listed(file: Path, server: Scripted, tmp_path: Path) -> None:
     assert found["two"].cells == 12
     assert found["two"].kept == 1
     assert not found["mirage-table6"].file
+
+
+def test_each_cell_has_the_figure_of_its_own_agent(file: Path, server: Scripted, tmp_path: Path) -> None:
+    names = {"A, none": "direct", "A, 8": "vanilla_rag[top_k=8]"}  # one call makes both
+    made = carried_out(file, server, tmp_path, rows=tuple(names), columns="first")
+    shown = {row: cell(made, row, "first") for row in names}
+    lines = {
+        row: rr.compare(one.runs[0], home=tmp_path).comparison.shown()[0][0].lines[0] for row, one in shown.items()
+    }
+    assert {row: line.agent for row, line in lines.items()} == names
+    assert {row: one.value for row, one in shown.items()} == {r: 100 * one.overall.value for r, one in lines.items()}
+    assert len({one.value for one in shown.values()}) == 2
