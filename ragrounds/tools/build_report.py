@@ -32,7 +32,7 @@ _MOST_LISTED = 10_000
 """Entries that are kept one by one; of more only the number is known."""
 _MOST_REASONS = 6
 _FEW = 3
-"""Files of a reason that are all named, each with what is true of it alone, over several lines where need be."""
+"""Files of a reason that are all named."""
 _INDENT = " " * 19
 
 
@@ -201,44 +201,14 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
 
 
 def _group_lines(outcome: Outcome, reason: str, found: list[BuildEntry], width: int) -> list[str]:
-    """A reason with the files that have it: in one line where they fit, else below it."""
-    head = f"{outcome:<11} {len(found):>5,}  {_flat(reason, 160)}"
-    few = len(found) <= _FEW
-    names = _names(found, width - len(head) - 2, whole=few)
-    if names:
-        return [f"{head}: {names}"]
-    room = max(width - len(_INDENT), 20)
-    names = _names(found, room, whole=few) or _names(found, room, whole=few, shorten=True)
-    return [*fold(head, max(width, 40), _INDENT), *(f"{_INDENT}{line}" for line in fold(names, room))]
-
-
-def _names(found: list[BuildEntry], room: int, *, whole: bool, shorten: bool = False) -> str:
-    """As many as there is room for, each with what is true of it alone; then how many more there are.
-
-    Args:
-        found: files.
-        room: columns.
-        whole: all of them, or none.
-        shorten: take the first in any case, all with `whole`: paths are made short enough, more lines are needed.
-
-    Returns:
-        "" where there is not enough room.
-    """
-    told: list[str] = []
-    for one in found:
-        left = len(found) - len(told)
-        more = f" and {left - 1:,} more" if left > 1 and not whole else ""
-        name = _name(one, room if shorten else 10**6)
-        if len(", ".join([*told, name])) + len(more) > room and not (shorten and (whole or not told)):
-            return "" if whole or not told else f"{', '.join(told)} and {left:,} more"
-        told.append(name)
-    return ", ".join(told)
-
-
-def _name(entry: BuildEntry, room: int) -> str:
-    """A file's name, no longer than the room, with what is true of it alone."""
-    place = f"line {entry.row:,} of {_flat(entry.path, 80)}" if entry.row else _flat(entry.path, 80)
-    return f"{_flat(place, room)}{f' ({_flat(entry.detail, 80)})' if entry.detail else ''}"
+    """A reason with the files that have it: a few by name, each with what is true of it alone, else the first."""
+    names = []
+    for one in found if len(found) <= _FEW else found[:1]:
+        place = f"line {one.row:,} of {_flat(one.path, 80)}" if one.row else _flat(one.path, 80)
+        names.append(f"{place}{f' ({_flat(one.detail, 80)})' if one.detail else ''}")
+    more = f" and {len(found) - 1:,} more" if len(found) > _FEW else ""
+    line = f"{outcome:<11} {len(found):>5,}  {_flat(reason, 160)}: {', '.join(names)}{more}"
+    return fold(line, max(width, 40), _INDENT)
 
 
 def _flat(text: str, longest: int) -> str:

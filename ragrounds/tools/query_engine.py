@@ -42,7 +42,6 @@ class QueryParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unkn
     index: str = ""
     id: str = OWN_ID
     searched: str = ""
-    fusion: str = "ours"
     candidates: int = 0
     ca: str = ""
 
@@ -50,7 +49,6 @@ class QueryParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unkn
 QUERY_WORDS: Mapping[str, str] = {
     "index": "the index, or an alias",
     "searched": 'fields whose words are searched, with weights: "title^2,text"; by default the text\'s',
-    "fusion": "of mode=hybrid: ours (reciprocal rank, under any licence), or engine (its own reciprocal rank fusion)",
     "candidates": "vectors looked at in each shard; 0: as many as hits, 100 at least",
     "ca": "file with the certificates that the server's is signed by",
     "filter": 'a query as JSON, or in the syntax of query_string: "year:>2015"',
@@ -70,8 +68,6 @@ class QueryEngine(ExternalEngine):
 
     def __init__(self, given: ExternalParameters, name: str, *, filling: bool = False) -> None:
         super().__init__(given, name, filling=filling)
-        if self.given.fusion not in ("ours", "engine"):
-            raise UserError(f"Cannot use fusion={self.given.fusion!r} in {name}: expected ours or engine.")
         text = given.filter.strip()
         self.filters: list[Body] = [{"query_string": {"query": text}}] if text else []
         if text.startswith("{"):
@@ -80,10 +76,6 @@ class QueryEngine(ExternalEngine):
     @abstractmethod
     def vector_body(self, vector: Sequence[float], k: int) -> Body:
         """A search by a vector."""
-
-    @abstractmethod
-    def fused_body(self, text: str, vector: Sequence[float], k: int) -> Body:
-        """A search by words and a vector that the engine fuses."""
 
     @abstractmethod
     def index_body(self, fields: Body) -> Body:
@@ -155,15 +147,12 @@ class QueryEngine(ExternalEngine):
         return self._found([{"query": self.words_query(query)} for query in queries], k)
 
     def by_both(self, queries: Sequence[str], vectors: Vectors, k: int) -> list[list[EngineHit]]:
-        """For each query the `k` best of both rankings, in one request: fused by us, or by the engine where the spec
-        says so."""
-        pairs = [(query, row.tolist()) for query, row in zip(queries, vectors, strict=True)]
+        """For each query the `k` best of both rankings, asked for in one request and fused by reciprocal rank: the
+        engines' own fusion is a part of paid licences, or of late versions."""
         depth = max(k, FUSED_DEPTH)
-        if self.given.fusion == "engine":
-            return self._found([self.fused_body(query, vector, depth) for query, vector in pairs], k)
         bodies: list[Body] = []
-        for query, vector in pairs:
-            bodies += [{"query": self.words_query(query)}, self.vector_body(vector, depth)]
+        for query, row in zip(queries, vectors, strict=True):
+            bodies += [{"query": self.words_query(query)}, self.vector_body(row.tolist(), depth)]
         rankings = self._found(bodies, depth)
         return [fused_hits(rankings[place : place + 2], k) for place in range(0, len(rankings), 2)]
 

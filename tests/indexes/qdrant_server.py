@@ -3,82 +3,35 @@ form that lives in this process."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from stub_server import Stub
 
-class QdrantStub:
+
+class QdrantStub(Stub):
     """The server. `key` is the value of the header ``api-key`` that it wants."""
 
     def __init__(self, key=""):
         from qdrant_client import QdrantClient
 
         self.held = QdrantClient(":memory:", force_disable_check_same_thread=True)
-        self.key, self.port = key, 0
-        self.asked, self.faults = [], []
-        self.lock = threading.Lock()
-        self.connections = set()
-        self.start()
+        self.key = key
+        super().__init__()
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self):
-        """Listen; after a stop at the same port."""
-        stub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def setup(self):
-                super().setup()
-                stub.connections.add(self.connection)
-
-            def answer(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                stub.asked.append((self.command, self.path, dict(self.headers), body))
-                status = stub.faults.pop(0) if stub.faults else 200
-                if stub.key and self.headers.get("api-key") != stub.key:
-                    status = 401
-                if status == 200:
-                    with stub.lock:
-                        result = stub.answer(self.command, urlsplit(self.path).path, json.loads(body or b"null"))
-                    told = {"result": result, "status": "ok", "time": 0.0}
-                else:
-                    told = {"status": {"error": f"refused: {self.headers.get('api-key')}"}, "time": 0.0}
-                data = json.dumps(told).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                if status == 429:
-                    self.send_header("Retry-After", "0")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                with contextlib.suppress(OSError):
-                    self.wfile.write(data)
-
-            do_GET = do_POST = do_PUT = answer  # noqa: N815
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self._server.daemon_threads = True
-        self._server.handle_error = lambda request, address: None
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def stop(self):
-        """Close the port and all connections, as a killed server does."""
-        self._server.shutdown()
-        self._server.server_close()
-        while self.connections:
-            with contextlib.suppress(OSError):
-                self.connections.pop().shutdown(socket.SHUT_RDWR)
+    def reply(self, handler, body):
+        """Status, body and headers of an answer."""
+        status = self.faults.pop(0) if self.faults else 200
+        given = handler.headers.get("api-key")
+        if self.key and given != self.key:
+            status = 401
+        told = {"status": {"error": f"refused: {given}"}, "time": 0.0}
+        if status == 200:
+            with self.lock:
+                result = self.answer(handler.command, urlsplit(handler.path).path, json.loads(body or b"null"))
+            told = {"result": result, "status": "ok", "time": 0.0}
+        headers = {"Content-Type": "application/json", **({"Retry-After": "0"} if status == 429 else {})}
+        return status, json.dumps(told).encode(), headers
 
     def answer(self, method, path, body):
         from qdrant_client import models

@@ -8,16 +8,14 @@ login, 404 for an absent index. A test orders faults: the next answers are 429 o
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import math
 import re
-import socket
-import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from stub_server import Stub
 
 WORD = re.compile(r"\w+")
 
@@ -34,84 +32,37 @@ class Refused(Exception):
         }
 
 
-class SearchStub:
+class SearchStub(Stub):
     """The server. `brand` is ``elasticsearch`` or ``opensearch``; `login` is the value of Authorization it wants."""
 
     def __init__(self, brand, login=""):
         self.brand, self.login = brand, login
         self.indices = {}
-        self.asked = []
-        self.faults = []
         self.slow = 0.0
-        self.lock = threading.RLock()
-        self.port = 0
-        self.connections = set()
-        self.start()
+        super().__init__()
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self):
-        """Listen; after a stop at the same port."""
-        stub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def setup(self):
-                super().setup()
-                stub.connections.add(self.connection)
-
-            def answer(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-                stub.asked.append((self.command, self.path, dict(self.headers), body))
-                fault = stub.faults.pop(0) if stub.faults else None
-                if fault == "cut":
-                    self.close_connection = True
-                    self.connection.shutdown(socket.SHUT_RDWR)
-                    return
-                if fault == "late":
-                    time.sleep(stub.slow)
-                try:
-                    if isinstance(fault, int):
-                        raise Refused(fault, "es_rejected_execution_exception", "the queue is full")
-                    if stub.login and self.headers.get("Authorization") != stub.login:
-                        said = f"unable to authenticate {self.headers.get('Authorization')}"
-                        raise Refused(401, "security_exception", said)
-                    with stub.lock:
-                        status, answer = stub.answer(self.command, self.path, body)
-                except Refused as refused:
-                    status, answer = refused.status, refused.body
-                data = b"" if self.command == "HEAD" else json.dumps(answer).encode()
-                self.send_response(status)
-                kind = "application/vnd.elasticsearch+json;compatible-with=9"
-                self.send_header("Content-Type", kind if stub.brand == "elasticsearch" else "application/json")
-                if stub.brand == "elasticsearch":
-                    self.send_header("X-Elastic-Product", "Elasticsearch")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                with contextlib.suppress(OSError):
-                    self.wfile.write(data)
-
-            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = answer  # noqa: N815
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        self._server.daemon_threads = True
-        self._server.handle_error = lambda request, address: None
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def stop(self):
-        """Close the port and all connections, as a killed server does."""
-        self._server.shutdown()
-        self._server.server_close()
-        while self.connections:
-            with contextlib.suppress(OSError):
-                self.connections.pop().shutdown(socket.SHUT_RDWR)
+    def reply(self, handler, body):
+        """Status, body and headers of an answer; ``None``: the connection is cut."""
+        fault = self.faults.pop(0) if self.faults else None
+        if fault == "cut":
+            return None
+        if fault == "late":
+            time.sleep(self.slow)
+        try:
+            if isinstance(fault, int):
+                raise Refused(fault, "es_rejected_execution_exception", "the queue is full")
+            if self.login and handler.headers.get("Authorization") != self.login:
+                said = f"unable to authenticate {handler.headers.get('Authorization')}"
+                raise Refused(401, "security_exception", said)
+            with self.lock:
+                status, answer = self.answer(handler.command, handler.path, body.decode())
+        except Refused as refused:
+            status, answer = refused.status, refused.body
+        data = b"" if handler.command == "HEAD" else json.dumps(answer).encode()
+        if self.brand == "opensearch":
+            return status, data, {"Content-Type": "application/json"}
+        kind = "application/vnd.elasticsearch+json;compatible-with=9"
+        return status, data, {"Content-Type": kind, "X-Elastic-Product": "Elasticsearch"}
 
     def answer(self, method, path, body):
         parts = [part for part in urlsplit(path).path.split("/") if part]
@@ -175,7 +126,7 @@ class SearchStub:
         return {"took": 1, "responses": responses}
 
     def search(self, index, asked):
-        known = {"query", "knn", "size", "_source", "track_total_hits", "retriever", "search_pipeline"}
+        known = {"query", "knn", "size", "_source", "track_total_hits"}
         if unknown := set(asked) - known:
             raise Refused(400, "parsing_exception", f"unknown key [{unknown.pop()}]")
         held = self.indices.get(index)
@@ -184,23 +135,7 @@ class SearchStub:
         size = asked.get("size", 10)
         if size > 10_000:
             raise Refused(400, "illegal_argument_exception", "Result window is too large")
-        if "retriever" in asked:
-            rrf = asked["retriever"]["rrf"]
-            rankings = [
-                self.near(held, one["knn"]) if "knn" in one else self.matching(held, one["standard"]["query"])
-                for one in rrf["retrievers"]
-            ]
-            scores = self.fused(rankings, rrf["rank_constant"], rrf["rank_window_size"])
-        elif "hybrid" in (asked.get("query") or {}):
-            [processor] = asked["search_pipeline"]["phase_results_processors"]
-            combination = processor["score-ranker-processor"]["combination"]
-            assert combination["technique"] == "rrf"
-            rankings = [self.matching(held, one) for one in asked["query"]["hybrid"]["queries"]]
-            scores = self.fused(rankings, combination["rank_constant"], 10_000)
-        elif "knn" in asked:
-            scores = self.near(held, asked["knn"])
-        else:
-            scores = self.matching(held, asked["query"])
+        scores = self.near(held, asked["knn"]) if "knn" in asked else self.matching(held, asked["query"])
         ordered = sorted(scores.items(), key=lambda pair: -pair[1])[:size]
         wanted = asked.get("_source")
         hits = [
@@ -209,14 +144,6 @@ class SearchStub:
         ]
         shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
         return {"took": 1, "timed_out": False, "_shards": shards, "hits": {"max_score": None, "hits": hits}}
-
-    def fused(self, rankings, constant, window):
-        scores = Counter()
-        for ranking in rankings:
-            ordered = sorted(ranking.items(), key=lambda pair: -pair[1])[:window]
-            for rank, (id, _) in enumerate(ordered, 1):
-                scores[id] += 1 / (constant + rank)
-        return dict(scores)
 
     def matching(self, held, query):
         """Id → score of what a query finds."""

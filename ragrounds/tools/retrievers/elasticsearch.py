@@ -1,9 +1,9 @@
 """An index of Elasticsearch as a corpus: ``elasticsearch[url="https://HOST:9200",index=NAME,key_env=ES_KEY]``.
 
 ``mode=text`` searches words (BM25; ``searched="title^2,text"`` names the fields and their weights), ``mode=vector`` a
-field of the type ``dense_vector`` by approximate search, ``mode=hybrid`` both, fused by us: Elasticsearch's own
-reciprocal rank fusion, ``fusion=engine``, is a part of its paid licences. ``filter`` is a query as JSON, or in the
-syntax of ``query_string``. Scores are Elasticsearch's; of the cosine that is (1 + cosine) / 2.
+field of the type ``dense_vector`` by approximate search, ``mode=hybrid`` both, fused by reciprocal rank.
+``filter`` is a query as JSON, or in the syntax of ``query_string``. Scores are Elasticsearch's; of the cosine that is
+(1 + cosine) / 2.
 
 ``key_env`` names the variable with an API key, or with ``user:password``.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragrounds.tools.embedders import Metric
-from ragrounds.tools.external_engine import FUSED, Vendor
+from ragrounds.tools.external_engine import Vendor
 from ragrounds.tools.external_index import external_retriever
 from ragrounds.tools.query_engine import QUERY_WORDS, Body, QueryEngine
 
@@ -44,12 +44,6 @@ class ElasticEngine(QueryEngine):
         looked_at = max(self.given.candidates or 100, k)
         asked: Body = {"field": self.map.vector, "query_vector": list(vector), "k": k, "num_candidates": looked_at}
         return {"knn": {**asked, "filter": self.filters} if self.filters else asked}
-
-    def fused_body(self, text: str, vector: Sequence[float], k: int) -> Body:
-        """A search by words and a vector, fused on the server."""
-        words: Body = {"standard": {"query": self.words_query(text)}}
-        rankings = [words, self.vector_body(vector, k)]
-        return {"retriever": {"rrf": {"retrievers": rankings, "rank_constant": FUSED, "rank_window_size": k}}}
 
     def index_body(self, fields: Body) -> Body:
         """The mapping."""

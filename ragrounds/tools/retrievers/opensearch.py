@@ -1,9 +1,8 @@
 """An index of OpenSearch as a corpus: ``opensearch[url="https://HOST:9200",index=NAME,key_env=OS_LOGIN]``.
 
 ``mode=text`` searches words (BM25; ``searched="title^2,text"`` names the fields and their weights), ``mode=vector`` a
-field of the type ``knn_vector``, ``mode=hybrid`` both, fused by us, or by OpenSearch (``fusion=engine``: the query
-``hybrid`` with the processor ``score-ranker-processor``, from 2.19 on). ``filter`` is a query as JSON, or in the syntax
-of ``query_string``. Scores are OpenSearch's; of the cosine that is (1 + cosine) / 2.
+field of the type ``knn_vector``, ``mode=hybrid`` both, fused by reciprocal rank. ``filter`` is a query as JSON, or in
+the syntax of ``query_string``. Scores are OpenSearch's; of the cosine that is (1 + cosine) / 2.
 
 ``key_env`` names the variable with ``user:password``, or with a token.
 
@@ -15,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragrounds.tools.embedders import Metric
-from ragrounds.tools.external_engine import FUSED, Vendor
+from ragrounds.tools.external_engine import Vendor
 from ragrounds.tools.external_index import external_retriever
 from ragrounds.tools.query_engine import QUERY_WORDS, Body, QueryEngine
 
@@ -42,22 +41,12 @@ class OpenSearchEngine(QueryEngine):
 
     def vector_body(self, vector: Sequence[float], k: int) -> Body:
         """A search by a vector."""
-        return {"query": self._knn(vector, k)}
-
-    def fused_body(self, text: str, vector: Sequence[float], k: int) -> Body:
-        """A search by words and a vector, fused on the server."""
-        queries = [self.words_query(text), self._knn(vector, k)]
-        ranked: Body = {"combination": {"technique": "rrf", "rank_constant": FUSED}}
-        pipeline: Body = {"phase_results_processors": [{"score-ranker-processor": ranked}]}
-        return {"query": {"hybrid": {"queries": queries}}, "search_pipeline": pipeline, "size": k}
-
-    def _knn(self, vector: Sequence[float], k: int) -> Body:
         asked: Body = {"vector": list(vector), "k": k}
         if self.filters:
             asked["filter"] = self.filters[0]
         if self.given.candidates:
             asked["method_parameters"] = {"ef_search": max(self.given.candidates, k)}
-        return {"knn": {self.map.vector: asked}}
+        return {"query": {"knn": {self.map.vector: asked}}}
 
     def index_body(self, fields: Body) -> Body:
         """The mapping, and that there are vectors."""
