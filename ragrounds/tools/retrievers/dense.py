@@ -27,7 +27,7 @@ from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
 from ragrounds.tools.chroma_client import chroma_client, graph
-from ragrounds.tools.collection import Collection, map_array, sync, write_whole
+from ragrounds.tools.collection import Collection, CollectionSearcher, map_array, sync, write_whole
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
 from ragrounds.tools.engine_files import unreadable
@@ -169,7 +169,6 @@ def open_dense(
         collection,
         made.folder,
         str(Spec(spec.name, placed)),
-        encoding,
         made.embedder,
         _store(store, form, collection, made, progress),
     )
@@ -274,35 +273,18 @@ def _embedded(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
     return vectors
 
 
-class DenseSearcher:
-    """Searches one collection by vectors; see :class:`ragrounds.contracts.Searcher`."""
+class DenseSearcher(CollectionSearcher):
+    """Searches one collection by vectors."""
 
-    def __init__(
-        self,
-        collection: Collection,
-        folder: Path,
-        spec: str,
-        encoding: Encoding,
-        embedder: Embedder,
-        store: VectorStore,
-    ) -> None:
-        self._collection = collection
-        self._folder = folder
-        self.spec = spec
-        self.corpus = collection.corpus
-        self._encoding = encoding
-        self._embedder = embedder
-        self._store = store
+    def __init__(self, collection: Collection, folder: Path, spec: str, embedder: Embedder, store: VectorStore) -> None:
+        super().__init__(collection, spec)
+        self._folder, self._embedder, self._store = folder, embedder, store
         self._encoding_now = threading.Lock()  # encoders use all the cores they are given: one query at a time
 
     @property
     def size(self) -> int:
         """Bytes of the vectors and of an embedded store, the passages apart."""
         return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
-
-    def document(self, id: str) -> list[Passage]:
-        """The passages of a document, in its own order."""
-        return self._collection.document(id)
 
     async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
         """The passages nearest to the mean of the vectors of several texts (HyDE, Gao et al. 2023); each is embedded as
@@ -311,37 +293,9 @@ class DenseSearcher:
             return []
         return await asyncio.to_thread(lambda: self.near(self.vectors(list(texts)).mean(axis=0), k))
 
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` nearest passages, best first. An empty query finds nothing."""
-        return await asyncio.to_thread(self.find, query, k)
-
-    def find(self, query: str, k: int) -> list[Passage]:
-        """:meth:`search`, in this thread.
-
-        Raises:
-            UserError: `k` is below 1.
-        """
-        if k < 1:
-            raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
-        if not query.strip():
-            return []
-        return self.near(self.vectors([query])[0], k)
-
-    async def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """:meth:`search` for several queries: one call of the model, one of the index."""
-        return await asyncio.to_thread(self.find_many, queries, k)
-
-    def find_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """:meth:`search_many`, in this thread."""
-        if k < 1:
-            raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
-        asked = [number for number, query in enumerate(queries) if query.strip()]
-        found: list[list[Passage]] = [[] for _ in queries]
-        if asked:
-            near = self._store.nearest_many(self.vectors([queries[number] for number in asked]), k)
-            for number, hits in zip(asked, near, strict=True):
-                found[number] = self._collection.passages(hits, self.spec)
-        return found
+    def hits(self, queries: list[str], k: int) -> list[list[tuple[int, float]]]:
+        """The nearest passages: one call of the model, one of the index."""
+        return self._store.nearest_many(self.vectors(queries), k)
 
     def near(self, vector: Vectors, k: int) -> list[Passage]:
         """The passages nearest to a vector of the same encoding."""

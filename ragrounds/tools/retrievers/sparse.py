@@ -6,7 +6,6 @@ is the inner product of the two vectors, over all passages: exact. The weights l
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import threading
 from collections.abc import Sequence
@@ -21,10 +20,9 @@ import numpy.typing as npt
 from ragrounds.contracts import Searcher
 from ragrounds.digests import code_digest
 from ragrounds.errors import UserError
-from ragrounds.records import Passage
 from ragrounds.specs import Spec
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
-from ragrounds.tools.collection import Collection, map_array, write_whole
+from ragrounds.tools.collection import Collection, CollectionSearcher, map_array, write_whole
 from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
 from ragrounds.tools.embedders import Encoding, check_embedder, joined
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
@@ -153,50 +151,26 @@ def _by_word(folder: Path, passages: int, words: int) -> None:
         (folder / name).unlink()
 
 
-class SparseSearcher:
-    """Searches one collection by weighted words; see :class:`ragrounds.contracts.Searcher`."""
+class SparseSearcher(CollectionSearcher):
+    """Searches one collection by weighted words: those that share none are not found."""
 
     def __init__(self, collection: Collection, folder: Path, spec: str, model: SparseModel) -> None:
-        self._collection, self._model = collection, model
-        self.spec = spec
-        self.corpus = collection.corpus
+        super().__init__(collection, spec)
+        self._model = model
         self._starts = map_array(folder / "starts.u64", np.uint64).astype(np.int64)
         self._passages = map_array(folder / "passages.u32", np.uint32)
         self._impacts = map_array(folder / "impacts.f32", np.float32)
 
-    def document(self, id: str) -> list[Passage]:
-        """The passages of a document, in its own order."""
-        return self._collection.document(id)
+    def hits(self, queries: list[str], k: int) -> list[list[tuple[int, float]]]:
+        """The passages with the greatest inner products."""
+        return [self._best(row, k) for row in self._model.queries(queries)]
 
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` passages with the greatest inner product, best first; those that share no word are not found."""
-        return (await self.search_many([query], k))[0]
-
-    async def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """:meth:`search` for several queries, with one call of the model."""
-        return await asyncio.to_thread(self.find_many, queries, k)
-
-    def find_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """:meth:`search_many`, in this thread.
-
-        Raises:
-            UserError: `k` is below 1.
-        """
-        if k < 1:
-            raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
-        asked = [number for number, query in enumerate(queries) if query.strip()]
-        found: list[list[Passage]] = [[] for _ in queries]
-        rows = self._model.queries([queries[number] for number in asked]) if asked else []
-        for number, row in zip(asked, rows, strict=True):
-            found[number] = self._best(row, k)
-        return found
-
-    def _best(self, row: Row, k: int) -> list[Passage]:
+    def _best(self, row: Row, k: int) -> list[tuple[int, float]]:
         scores: Weights = np.zeros(len(self._collection.store), dtype=np.float32)
         for word, weight in zip(row["words.u32"].tolist(), row["weights.f32"].tolist(), strict=True):
             here = slice(self._starts[word], self._starts[word + 1])
             scores[self._passages[here]] += np.float32(weight) * self._impacts[here]
-        return self._collection.passages(best_positions(scores, k), self.spec)
+        return best_positions(scores, k)
 
 
 def best_positions(scores: Weights, k: int) -> list[tuple[int, float]]:
