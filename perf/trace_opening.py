@@ -43,7 +43,7 @@ from ragrounds.records import (
 )
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.layout import TextLayout
-from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState
 
 BAR = 3.0

@@ -214,8 +214,7 @@ def measure(folder: Path, repeat: int) -> dict[str, object]:
 
         def grid() -> None:
             one = AgentGrid(pages)
-            one.load_scores()
-            one.load_statuses()
+            one.load()
 
         looks: dict[str, Callable[[], object]] = {
             "next wrong": lambda: pages.seek("wrong", 0, 1),
@@ -230,7 +229,7 @@ def measure(folder: Path, repeat: int) -> dict[str, object]:
             "filter: wrong and hops>3 and gold not seen": lambda: pages.order("wrong and hops>3 and gold not seen"),
             "filter: failed": lambda: pages.order("failed"),
             "sort by cost": lambda: pages.order("", "cost"),
-            "grid: scores and statuses": grid,
+            "grid: read": grid,
             "attempts without full text, counted": lambda: pages.backlog(RARE),
         }
         for name, look in looks.items():

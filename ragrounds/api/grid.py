@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
+
+from msgspec.structs import replace
+from rich.console import Console
 
 from ragrounds.api.frames import GRID, Frame, Part, Row
 from ragrounds.api.results import Result
 from ragrounds.api.trace import AttemptQuery, listed_where, opened_pages
 from ragrounds.api.workspace import chosen_settings, one_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rich.console import Console
-
-    from ragrounds.evals.compare.grid import GridSort
-    from ragrounds.evals.compare.grid_table import GridTable
-    from ragrounds.settings import Settings
+from ragrounds.evals.compare.grid import TABLE_SORTS, AgentGrid, GridSort, GridTable, grid_table
+from ragrounds.evals.store.run_names import kept_names
+from ragrounds.settings import Settings
+from ragrounds.ui.tables import print_table
+from ragrounds.ui.trace.grid_text import column_names, grid_tables
 
 
 class QuestionGrid(Result, frozen=True, kw_only=True):
@@ -35,9 +35,6 @@ class QuestionGrid(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print the agents, every two of them, and the questions."""
-        from ragrounds.ui.tables import print_table
-        from ragrounds.ui.trace.grid_rows import grid_tables
-
         for table in grid_tables(self.table):
             print_table(table, console)
 
@@ -87,16 +84,9 @@ def grid(
     Raises:
         UserError: an unknown run or order, a filter that cannot be understood, or no run at all.
     """
-    from msgspec.structs import replace
-
-    from ragrounds.evals.compare.grid import AgentGrid
-    from ragrounds.evals.compare.grid_table import grid_table
-    from ragrounds.evals.store.run_names import kept_names
-    from ragrounds.ui.trace.grid_cells import column_names
-
     asked = query or AttemptQuery()
     asked = replace(asked, runs=runs or asked.runs, where=where or asked.where, scorers=scorers or asked.scorers)
-    chosen = cast("GridSort", one_of("--sort", sort, _SORTS))
+    chosen = cast("GridSort", one_of("--sort", sort, TABLE_SORTS))
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
         wanted = listed_where(asked, pages)
         listed = pages.order(wanted) if wanted else None
@@ -105,7 +95,3 @@ def grid(
         names = column_names(pages.runs, kept_names(pages.store.engine))
         table = grid_table(found, names, chosen, ascending=ascending, listed=listed, limit=limit)
         return QuestionGrid(table=table)
-
-
-_SORTS = ("disagreement", "group", "cost", "score", "question")
-"""The orders that need no cursor and no list."""

@@ -29,14 +29,14 @@ from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of, write_not
 from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import MARKS, PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
-from ragrounds.evals.store.traces import Trace, trace
+from ragrounds.evals.store.traces import Trace
+from ragrounds.evals.store.traces import trace as read_trace
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.settings import Settings
 from ragrounds.ui.trace import headless
 from ragrounds.ui.trace.attempt_list import differences
-from ragrounds.ui.trace.difference_rows import AnswerDifference, answer_differences
-from ragrounds.ui.trace.headless import listed
-from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 
 _AT_ONCE = 100
@@ -111,7 +111,7 @@ def list_attempts(
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
         where = complete_index(pages, listed_where(asked, pages), progress)
-        return listed(pages, where, listed_sort(asked), not asked.ascending, asked.limit)
+        return pages.read(_listed(pages, asked, where))
 
 
 def unknown_attempts(
@@ -149,10 +149,17 @@ def list_hops(
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
         where = complete_index(pages, listed_where(asked, pages), progress)
-        found = listed(pages, where, listed_sort(asked), not asked.ascending, asked.limit)
+        found = pages.read(_listed(pages, asked, where))
         reader = HopReader(pages)
         for start in range(0, len(found), _AT_ONCE):
             yield from reader.read(found[start : start + _AT_ONCE])
+
+
+def _listed(pages: Pages, query: AttemptQuery, where: str) -> Sequence[int]:
+    """The places of the rows that are wanted, in their order, at most `limit` of them."""
+    sort = listed_sort(query)
+    places = pages.order(where, sort, not query.ascending) if where or sort != "asked" else range(len(pages))
+    return places[: query.limit]
 
 
 def complete_index(pages: Pages, where: str, progress: Progress = unheard) -> str:
@@ -196,7 +203,7 @@ def annotate(
     chosen = chosen_settings(settings, home)
     with open_store(chosen) as store:
         run, question = _place(store, place)
-        found = trace(store, run, question, epoch)
+        found = read_trace(store, run, question, epoch)
         by = author or author_name(chosen)
         return write_note(store, run, found.question.id, epoch, author=by, mark=mark, text=text)
 
@@ -262,7 +269,7 @@ def find_attempt(
     with open_store(chosen_settings(settings, home)) as store:
         run, question = _place(store, place)
         refresh_scores(store, run)
-        return with_replies(store, trace(store, run, question, epoch))
+        return with_replies(store, read_trace(store, run, question, epoch))
 
 
 def attempt_markdown(
@@ -275,7 +282,7 @@ def attempt_markdown(
     """
     with opened_pages(AttemptQuery(), place, chosen_settings(settings, home)) as pages:
         run, question = _place(pages.store, place)
-        row = pages.row_of(pages.runs.index(run), trace(pages.store, run, question, epoch).question.id, epoch)
+        row = pages.row_of(pages.runs.index(run), read_trace(pages.store, run, question, epoch).question.id, epoch)
         assert row is not None, "the attempt was found above"
         return headless.attempt_markdown(LoadedAttempt(pages, pages.read([row])[0]))
 
@@ -298,13 +305,18 @@ def view(
         attempt: begin with this one, ``RUN/QUESTION``.
         epoch: of that attempt.
         light: light colours; else those that were chosen last.
-        start: the view that opens: ``attempts``, ``hops``, ``grid``, ``compare``, or ``differing``: two runs side
-            by side, with the questions on which they differ.
+        start: the view that opens, by its name: ``attempts``, ``hops``, ``grid``, ``compare``, ``differing`` (two runs
+            side by side, with the questions on which they differ) …
         progress: is told what is made before the viewer opens.
 
     Raises:
-        UserError: an unknown run, outcome, mark, subject, order or attempt; no run at all.
+        UserError: an unknown run, outcome, mark, subject, order, view or attempt; no run at all.
     """
+    # Textual is loaded for the viewer alone.
+    from ragrounds.ui.trace.app import LIGHT, TraceApp, read_keymap
+    from ragrounds.ui.trace.view import all_views
+
+    one_of("--view", start, list(all_views()))
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with opened_pages(asked, attempt, chosen) as pages:
         where, sort, row = complete_index(pages, listed_where(asked, pages), progress), listed_sort(asked), 0
@@ -313,22 +325,12 @@ def view(
             row = next((place for _, _, place, _, _ in pages.differing(0, 1)), 0)
         if attempt is not None:
             run, question = _place(pages.store, attempt)
-            found = trace(pages.store, run, question, epoch)
+            found = read_trace(pages.store, run, question, epoch)
             row = pages.row_of(pages.runs.index(run), found.question.id, epoch) or 0
-        from ragrounds.ui.trace.app import LIGHT, TraceApp, read_keymap
-
         theme, keymap = LIGHT if light else "", read_keymap(chosen.home / "keys.toml")
-        memory = ViewerMemory(chosen.home / "viewer.json")
+        memory, author = ViewerMemory(chosen.home / "viewer.json"), author_name(chosen)
         TraceApp(
-            pages,
-            where=where,
-            sort=sort,
-            row=row,
-            theme=theme,
-            keymap=keymap,
-            view=start,
-            memory=memory,
-            author=author_name(chosen),
+            pages, where=where, sort=sort, row=row, theme=theme, keymap=keymap, view=start, memory=memory, author=author
         ).run()
 
 

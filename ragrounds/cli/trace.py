@@ -6,6 +6,7 @@ import sys
 from shutil import get_terminal_size
 from typing import Annotated
 
+import msgspec
 import typer
 from msgspec.structs import replace
 
@@ -28,10 +29,10 @@ from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import markdown, results_console
-from ragrounds.ui.trace import attempt_rows, difference_rows, headless, hop_tables
-from ragrounds.ui.trace.agent_names import short_names
-from ragrounds.ui.trace.attempt_rows import notes_cell
-from ragrounds.ui.trace.headless import FORMATS, LIST_FORMATS, table_markdown, table_text
+from ragrounds.ui.trace import differences, grid_text, headless, hop_lines, lists
+from ragrounds.ui.trace.attempt_list import short_names
+from ragrounds.ui.trace.headless import FORMATS
+from ragrounds.ui.trace.lists import notes_cell, table_markdown, table_text
 
 app = typer.Typer()
 
@@ -88,6 +89,9 @@ def trace_command(
     differing: Annotated[
         bool, typer.Option("--differing", help="Of two runs: the questions they differ on, with both answers.")
     ] = False,
+    view: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Begin with this view: attempts, hops, grid, compare …")
+    ] = None,
     light: Annotated[bool, typer.Option("--light", help="Light colours.")] = False,
     note: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Leave this note beside --attempt; '' takes yours away.")
@@ -119,13 +123,14 @@ def trace_command(
       ragrounds trace --attempt direct/sample/c01 --set-mark star --note 'read the second query'
     """
     if format is not None:
-        one_of("--format", format, FORMATS if attempt is not None or differing else LIST_FORMATS)
+        one_of("--format", format, FORMATS if attempt is not None or differing else (*FORMATS, "csv"))
     if note is not None or set_mark is not None:
         _annotate(attempt, epoch, note, set_mark)
     elif differing and (format or not _on_terminal()):
         _print_differing(runs or [], which.scorer or [], format or "text")
     elif format is None:
-        _view(which, runs or [], attempt, epoch, light, differing)
+        start = view or ("differing" if differing else "grid" if which.grid else "hops" if which.hops else "attempts")
+        _view(which, runs or [], attempt, epoch, light, start)
     elif attempt is not None:
         _print_attempt(attempt, epoch, format)
     else:
@@ -159,7 +164,7 @@ def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int, light: bool, differing: bool) -> None:
+def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int, light: bool, start: str) -> None:
     if not _on_terminal():
         raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
     told: set[str] = set()
@@ -173,7 +178,6 @@ def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int,
     query = _query(which, runs)
     if which.grid:  # the grid has orders of its own
         query = replace(query, sort="asked")
-    start = "differing" if differing else "grid" if which.grid else "hops" if which.hops else "attempts"
     view(query, attempt=attempt, epoch=epoch, light=light, start=start, progress=progress)
 
 
@@ -190,11 +194,11 @@ def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
     found = run_differences(runs, scorers)
     pair = (found.first, found.second, found.questions)
     if format == "json":
-        print_json(difference_rows.difference_json(*pair))
+        print_json(differences.difference_json(*pair))
     elif format == "markdown":
-        _print_table(difference_rows.difference_rows(*pair), format)
+        _print_table(differences.difference_rows(*pair), format)
     else:
-        tell(difference_rows.difference_text(*pair, SafeConsole().width))
+        tell(differences.difference_text(*pair, SafeConsole().width))
 
 
 def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
@@ -208,14 +212,14 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
     with counting() as progress:
         found = list_attempts(query, progress=progress)
     if format == "json":
-        print_json([attempt_rows.summary_json(one) for one in found], "attempts")
+        print_json([lists.summary_json(one) for one in found], "attempts")
     elif format == "csv":
-        tell(attempt_rows.list_csv(found), nl=False)
+        tell(lists.list_csv(found), nl=False)
     else:
-        rows = attempt_rows.list_rows(found)
+        rows = lists.list_rows(found)
         narrow = format == "text" and sys.stdout.isatty()
-        _print_table(attempt_rows.narrowed(rows, get_terminal_size().columns) if narrow else rows, format)
-    for line in (hint(query.where), attempt_rows.unknown_words(unknown_attempts(query))) if query.where else ():
+        _print_table(lists.narrowed(rows, get_terminal_size().columns) if narrow else rows, format)
+    for line in (hint(query.where), lists.unknown_words(unknown_attempts(query))) if query.where else ():
         if line:
             say(line)
     if not found:
@@ -224,16 +228,15 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
 
 def _print_grid(query: AttemptQuery, format: str) -> None:
     from ragrounds.api.grid import grid
-    from ragrounds.ui.trace import grid_rows
 
     sort = "disagreement" if query.sort == "asked" else query.sort
     found = grid(query=query, sort=sort, ascending=query.ascending, limit=query.limit)
     if format == "json":
-        print_json(grid_rows.grid_json(found.table))
+        print_json(msgspec.to_builtins(found.table))
     elif format == "csv":
-        tell(grid_rows.grid_csv(found.table), nl=False)
+        tell(grid_text.grid_csv(found.table), nl=False)
     elif format == "markdown":
-        tell(markdown(grid_rows.grid_tables(found.table)), nl=False)
+        tell(markdown(grid_text.grid_tables(found.table)), nl=False)
     else:
         found.draw(results_console())
 
@@ -242,15 +245,15 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
     with counting() as progress:
         found = list_hops(query, progress=progress)
         if format == "json":
-            print_json([hop_tables.hop_json(one) for one in found], "attempts")
+            print_json([hop_lines.hop_json(one) for one in found], "attempts")
         elif format == "csv":
-            tell(hop_tables.hop_csv(found), nl=False)
+            tell(hop_lines.hop_csv(found), nl=False)
         elif format == "markdown":
-            _print_table(hop_tables.hop_rows(found), format)
+            _print_table(hop_lines.hop_rows(found), format)
         else:
             read = list(found)
             agents = short_names(list({one.summary.run.id: one.summary.run for one in read}.values()))
-            tell(hop_tables.hop_text(read, SafeConsole().width, agents) or "No attempt fits.")
+            tell(hop_lines.hop_text(read, SafeConsole().width, agents) or "No attempt fits.")
 
 
 def _print_table(rows: list[list[str]], format: str) -> None:

@@ -29,7 +29,7 @@ from ragrounds.evals.store.traces import calls
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import FINAL, NO_CHOICES, Attempt, Message, Reply, Usage
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, questions
 

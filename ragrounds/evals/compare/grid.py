@@ -1,8 +1,7 @@
 """Questions × agents: who is right where, how far they disagree, and the 2 × 2 of any two of them.
 
-A grid holds numbers alone, some thirty bytes a cell; texts are read where a row is shown. It is filled in three steps
-that differ in what they cost: scores (what the grid opens with), statuses and costs (a pass over the attempts), and
-what questions say of themselves (their group and cluster).
+A grid holds numbers alone, some thirty bytes a cell; texts are read where a row is shown. :func:`grid_table` gives it
+as plain records: what the command line prints, and frames and JSON hold.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from ragrounds.evals.compare.figures import MOST_PAIRS
 from ragrounds.evals.stats.paired import holm, mcnemar_of_counts
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
-from ragrounds.evals.store.database import dialect_of
 from ragrounds.evals.store.row_names import subject
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
@@ -39,10 +37,12 @@ GRID_SORTS: Mapping[GridSort, str] = {
     "listed": "as the list of attempts is sorted",
 }
 """How the questions of a grid may be sorted, with its words."""
+TABLE_SORTS = ("disagreement", "group", "cost", "score", "question")
+"""The orders that need no cursor and no list."""
 WhichRows = Literal["all", "differ", "first", "second", "both", "neither"]
 """All questions; of two agents those on which they differ, that one alone, both, or none of them has right."""
-Untested = Literal["", "reading", "many", "fractional"]
-"""Why two agents have no exact test: clusters are not read yet, too many pairs, scores that are neither 0 nor 1."""
+Untested = Literal["", "many", "fractional"]
+"""Why two agents have no exact test: too many pairs, scores that are neither 0 nor 1."""
 
 SEVERITY = (
     "not_run",
@@ -58,15 +58,12 @@ SEVERITY = (
 )
 """Outcomes of attempts, the least telling first: a cell with several epochs is shown by the last that it has."""
 _CODE = {name: code for code, name in enumerate(SEVERITY)}
-_COMPLETED = 255
-"""A status that leaves the outcome to how the answer was read."""
-_UNREAD = 254
-"""No status is known yet."""
 _NO_SCORER = 255
 
 Numbers = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _Q, _A, _S = schema.questions, schema.attempts, schema.scores
 
@@ -134,193 +131,157 @@ class GridGroup(Struct, frozen=True):
     """Mean score by column, of the questions with one."""
 
 
-class _Column:
-    """One agent's cells; all arrays are (rows, epochs)."""
+class GridAgent(Struct, frozen=True, kw_only=True):
+    """A column."""
 
-    def __init__(self, rows: int, epochs: int) -> None:
-        self.values: Numbers = np.full((rows, epochs), np.nan, dtype=np.float64)
-        self.answers: Codes = np.full((rows, epochs), _CODE["answered"], dtype=np.uint8)
-        self.scorers: Codes = np.full((rows, epochs), _NO_SCORER, dtype=np.uint8)
-        self.statuses: Codes = np.full((rows, epochs), _UNREAD, dtype=np.uint8)
-        self.costs: Numbers = np.full((rows, epochs), np.nan, dtype=np.float64)
+    run: str
+    agent: str
+    name: str
+    """A short name that no other column has."""
+    mean: float | None
+    """Mean score of all questions that have one, whichever are listed."""
+    scored: int
+    """How many these are; both are by the scorer of the table."""
 
-    def means(self) -> Numbers:
-        """(rows,): the mean over the epochs with a score; NaN where none has."""
-        known = ~np.isnan(self.values)
-        sums = np.where(known, self.values, 0).sum(axis=1)
-        with np.errstate(invalid="ignore"):
-            found: Numbers = sums / known.sum(axis=1)
-        return found
 
-    def outcomes(self) -> Codes:
-        """(rows,): the most telling outcome of all epochs, as places in :data:`SEVERITY`."""
-        # Until statuses are read, an attempt with a score was made, and one without is shown as not run.
-        unread = np.where(self.scorers == _NO_SCORER, _CODE["not_run"], self.answers)
-        ended = np.where(self.statuses == _COMPLETED, self.answers, self.statuses)
-        found: Codes = np.where(self.statuses == _UNREAD, unread, ended).max(axis=1).astype(np.uint8)
-        return found
+class GridQuestion(Struct, frozen=True, kw_only=True):
+    """A row."""
 
-    def totals(self) -> Numbers:
-        """(rows,): dollars uncached of the attempts made; NaN where one's is not known, or none was made."""
-        made = self.statuses < _UNREAD
-        made = (made & (self.statuses != _CODE["not_run"])) | (self.statuses == _COMPLETED)
-        sums = np.where(made, self.costs, 0).sum(axis=1)
-        return np.where(made.any(axis=1), sums, np.nan)
+    id: str
+    group: str
+    """What tables group it by: its subject, or else its benchmark."""
+    disagreement: float | None
+    """Four times the variance of the agents' scores: 0 all alike, 1 half of them right and half wrong; ``None``: fewer
+    than two have a score."""
+    cells: tuple[AgentGridCell, ...]
+
+
+class GridTable(Struct, frozen=True, kw_only=True):
+    """Questions × agents."""
+
+    questions: int
+    """All questions, whichever are listed."""
+    scorer: str
+    """By which means and pairs are; empty: nothing is scored."""
+    others: dict[str, int]
+    """Other scorers, by which some cells are scored, and how many: they are in no mean and no pair."""
+    sort: str
+    agents: tuple[GridAgent, ...]
+    pairs: tuple[TwoByTwo, ...]
+    """Every two agents, over all questions; none where these are too many."""
+    groups: tuple[GridGroup, ...]
+    rows: tuple[GridQuestion, ...]
 
 
 class AgentGrid:
     """Every question that some run of the pages was asked, with a column for each run.
 
-    Rows are numbered as the questions were asked, those of the first run's set first. Nothing is read until one of the
-    `load` methods is called; each may be called again when more was written.
+    Rows are numbered as the questions were asked, those of the first run's set first. Nothing is known before
+    :meth:`load`, which may be called again when more was written. Arrays are (rows, columns).
     """
+
+    means: Numbers
+    """Mean score over epochs, NaN where there is none."""
+    right: Codes
+    """Epochs with full marks."""
+    scored: Codes
+    """Epochs with a score."""
+    fractional: Flags
+    """(columns,): some score is neither 0 nor 1."""
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
         self.runs: tuple[Run, ...] = pages.runs
-        self.rows = 0
-        self.has_statuses = False
-        self.scorers: tuple[str, ...] = (*pages.scorers, *pages.other_scorers())
-        self.group_names: tuple[str, ...] = ()
-        self.groups: Places | None = None
-        """(rows,): places in `group_names`; ``None``: not read yet."""
-        self.means: Numbers = np.empty((0, len(self.runs)), dtype=np.float64)
-        """(rows, columns): mean score over epochs, NaN where there is none."""
-        self.right: Codes = np.empty((0, len(self.runs)), dtype=np.uint8)
-        """(rows, columns): epochs with full marks."""
-        self.scored: Codes = np.empty((0, len(self.runs)), dtype=np.uint8)
-        """(rows, columns): epochs with a score."""
-        self.fractional: tuple[bool, ...] = ()
-        """By column: some score is neither 0 nor 1."""
+        self.ids: list[str] = []
+        """The questions' ids, by row; empty: nothing is read yet."""
         self.scorer = ""
         """By which means, the 2 × 2 and patterns are: other cells are in none of them. Empty: nothing is scored."""
-        self._by: Codes = np.empty((0, len(self.runs)), dtype=np.uint8)
-        self._compared: Numbers = np.empty((0, len(self.runs)), dtype=np.float64)
-        """(rows, columns): the means of the cells that `scorer` has scored."""
-        self._outcomes: Codes = np.empty((0, len(self.runs)), dtype=np.uint8)
-        self._costs: Numbers = np.empty((0, len(self.runs)), dtype=np.float64)
-        self._clusters: Places | None = None
+        self.group_names: tuple[str, ...] = ()
+        self.groups: Places = np.empty(0, dtype=np.int64)
+        """(rows,): places in `group_names`."""
+        self._scorers = (*pages.scorers, *pages.other_scorers())
         self._starts = [0, *itertools.accumulate(run.count * run.epochs for run in self.runs)]
         self._positions: dict[str, Places] = {}
         """Question set → position of each row in it, -1: not asked there."""
-        self._columns: list[_Column] = []
         self._tests: dict[tuple[int, int], tuple[float, float]] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many questions."""
+        return len(self.ids)
 
     # Reading
 
-    def load_scores(self) -> None:
-        """Read every score: one pass over the scores of each run."""
+    def load(self) -> None:
+        """Read it: one pass over the attempts and the scores of each run; and over the questions, the first time."""
         with self.pages.connect() as connection:
-            known = self._read_ids(connection)
-            self._columns = self._columns or [_Column(self.rows, run.epochs) for run in self.runs]
-            ordered = {name: _by_id(known, positions) for name, positions in self._positions.items()}
-            for place, run in enumerate(self.runs):
-                self._read_scores(connection, place, known, ordered[run.questions])
-        columns = self._columns
-        self.means = np.stack([column.means() for column in columns], axis=1)
-        self.right = np.stack([(column.values >= 1).sum(axis=1).astype(np.uint8) for column in columns], axis=1)
-        self.scored = np.stack([(~np.isnan(one.values)).sum(axis=1).astype(np.uint8) for one in columns], axis=1)
-        self.fractional = tuple(bool(((one.values > 0) & (one.values < 1)).any()) for one in columns)
-        self._by = np.stack([column.scorers.min(axis=1) for column in columns], axis=1)
+            if not self.ids:
+                self._read_questions(connection)
+            known = {id: row for row, id in enumerate(self.ids)}
+            # Runs with fewer epochs than others leave the last ones empty: no score, not run, no cost.
+            shape = self.rows, len(self.runs), max(run.epochs for run in self.runs)
+            values, costs = np.full(shape, np.nan), np.full(shape, np.nan)
+            scorers, statuses = np.full(shape, _NO_SCORER, dtype=np.uint8), np.zeros(shape, dtype=np.uint8)
+            answers = np.full(shape, _CODE["answered"], dtype=np.uint8)
+            completed = np.zeros(shape, dtype=bool)
+            for column, run in enumerate(self.runs):
+                number = self.pages.store.number(run)
+                made = sa.select(_A.c.question_id, _A.c.epoch, _A.c.status, _A.c.cost_uncached)
+                attempts = _plain(connection, made.where(_A.c.run == number))
+                at = [known[row[0]] for row in attempts], column, [row[1] for row in attempts]
+                completed[at] = [row[2] == "completed" for row in attempts]
+                statuses[at] = [_CODE.get(row[2], _CODE["answered"]) for row in attempts]
+                costs[at] = np.array([row[3] for row in attempts], dtype=np.float64)
+                said = sa.select(_S.c.question_id, _S.c.epoch, _S.c.scorer, _S.c.value, _S.c.answer_status)
+                # The first scorer of the preference that has scored an attempt counts, even where its value is
+                # missing: of values for one place numpy keeps the last.
+                codes = {name: code for code, name in enumerate(self._scorers)}
+                scores = sorted(
+                    (row for row in _plain(connection, said.where(_S.c.run == number)) if row[2] in codes),
+                    key=lambda row: -codes[row[2]],
+                )
+                at = [known[row[0]] for row in scores], column, [row[1] for row in scores]
+                scorers[at] = [codes[row[2]] for row in scores]
+                values[at] = np.array([row[3] for row in scores], dtype=np.float64)
+                answers[at] = [_CODE.get(row[4], _CODE["answered"]) for row in scores]
+        self._values = values
+        self.means, self.right = _mean(values, axis=2), (values >= 1).sum(axis=2).astype(np.uint8)
+        self.scored = (~np.isnan(values)).sum(axis=2).astype(np.uint8)
+        self.fractional = np.asarray(((values > 0) & (values < 1)).any(axis=(0, 2)))
+        self._by = scorers.min(axis=2)
+        self._outcomes = np.where(completed, answers, statuses).max(axis=2)
+        self._costs = _total(costs, statuses > 0)
         self.take_scorer(self.scorer or self._first_scorer())
-        self._ended()
 
-    def load_statuses(self) -> None:
-        """Read how every attempt ended and what it cost: one pass over the attempts of each run."""
-        with self.pages.connect() as connection:
-            known = self._read_ids(connection)
-            for place, run in enumerate(self.runs):
-                column = self._columns[place]
-                statement = sa.select(_A.c.question_id, _A.c.epoch, _A.c.status, _A.c.cost_uncached)
-                found = _plain(connection, statement.where(_A.c.run == self.pages.store.number(run)))
-                statuses = np.full(column.statuses.shape, _CODE["not_run"], dtype=np.uint8)
-                costs: Numbers = np.full(column.costs.shape, np.nan, dtype=np.float64)
-                at = [known[row[0]] * run.epochs + row[1] for row in found]
-                codes = (_COMPLETED if row[2] == "completed" else _CODE[row[2]] for row in found)
-                statuses.reshape(-1)[at] = np.fromiter(codes, dtype=np.uint8, count=len(found))
-                costs.reshape(-1)[at] = np.array([row[3] for row in found], dtype=np.float64)
-                column.statuses, column.costs = statuses, costs
-        self.has_statuses = True
-        self._ended()
-
-    def load_questions(self) -> None:
-        """Read of every question its group and its cluster."""
+    def _read_questions(self, connection: sa.Connection) -> None:
         decoder = msgspec.msgpack.Decoder(StoredQuestion)
-        groups, clusters = np.zeros(self.rows, dtype=np.int64), np.zeros(self.rows, dtype=np.int64)
+        known: dict[str, int] = {}
         names: dict[str, int] = {}
         alike: dict[str, int] = {}
-        with self.pages.connect() as connection:
-            for name, positions in self._positions.items():
-                asked = np.flatnonzero(positions >= 0)
-                rows_at = dict(zip(positions[asked].tolist(), asked.tolist(), strict=True))
-                for position, body in _plain(connection, sa.select(_Q.c.position, _Q.c.body).where(_Q.c.set == name)):
-                    question, row = decoder.decode(decompress(body)).question, rows_at[position]
-                    groups[row] = names.setdefault(subject(question), len(names))
-                    clusters[row] = alike.setdefault(question.cluster or f"\0{row}", len(alike))
-        self.group_names, self.groups, self._clusters, self._tests = tuple(names), groups, clusters, None
-
-    def load(self) -> None:
-        """Read all of it."""
-        self.load_scores()
-        self.load_statuses()
-        self.load_questions()
-
-    def _read_ids(self, connection: sa.Connection) -> dict[str, int]:
-        """Question id → row. The ids are not kept."""
-        known: dict[str, int] = {}
+        groups: list[int] = []
+        clusters: list[int] = []
         asked: dict[str, list[int]] = {}
         for name in dict.fromkeys(run.questions for run in self.runs):
-            statement = sa.select(_Q.c.question_id).where(_Q.c.set == name).order_by(_Q.c.position)
-            asked[name] = [known.setdefault(row[0], len(known)) for row in _plain(connection, statement)]
-        self.rows = len(known)
+            asked[name] = []
+            for (body,) in _plain(connection, sa.select(_Q.c.body).where(_Q.c.set == name).order_by(_Q.c.position)):
+                question = decoder.decode(decompress(body)).question
+                row = known.setdefault(question.id, len(known))
+                asked[name].append(row)
+                if row == len(groups):
+                    groups.append(names.setdefault(subject(question), len(names)))
+                    clusters.append(alike.setdefault(question.cluster or f"\0{row}", len(alike)))
         for name, rows in asked.items():
-            positions: Places = np.full(self.rows, -1, dtype=np.int64)
-            positions[rows] = np.arange(len(rows))
-            self._positions[name] = positions
-        return known
-
-    def _read_scores(self, connection: sa.Connection, place: int, known: Mapping[str, int], ordered: Places) -> None:
-        run, column = self.runs[place], _Column(self.rows, self.runs[place].epochs)
-        number, total = self.pages.store.number(run), len(ordered) * run.epochs
-        values, answers, scorers = (array.reshape(-1) for array in (column.values, column.answers, column.scorers))
-        by_id = sa.collate(_S.c.question_id, dialect_of(connection).binary)
-        for code, scorer in enumerate(self.scorers):
-            of_run = (_S.c.run == number, _S.c.scorer == scorer)
-            # Where every attempt has a score, their order says whose each is, and no id is read.
-            statement = sa.select(_S.c.value, _S.c.answer_status).where(*of_run).order_by(by_id, _S.c.epoch)
-            rows = _plain(connection, statement)
-            scored, read = [row[0] for row in rows], [row[1] for row in rows]
-            at: Places = (ordered[:, None] * run.epochs + np.arange(run.epochs)).reshape(-1)
-            if not rows:
-                continue
-            if len(rows) != total:
-                named = sa.select(_S.c.question_id, _S.c.epoch, _S.c.value, _S.c.answer_status).where(*of_run)
-                by_name = _plain(connection, named)
-                at = np.array([known[row[0]] * run.epochs + row[1] for row in by_name], dtype=np.int64)
-                scored, read = [row[2] for row in by_name], [row[3] for row in by_name]
-            # The first scorer of the preference that has scored an attempt counts, even where its value is missing.
-            open_ = scorers[at] == _NO_SCORER
-            codes = np.fromiter((_CODE.get(name, _CODE["answered"]) for name in read), np.uint8, len(read))
-            values[at[open_]] = np.array(scored, dtype=np.float64)[open_]
-            answers[at[open_]] = codes[open_]
-            scorers[at[open_]] = code
-            if int((scorers != _NO_SCORER).sum()) == total:
-                break
-        before = self._columns[place]
-        column.statuses, column.costs = before.statuses, before.costs
-        self._columns[place] = column
-
-    def _ended(self) -> None:
-        self._outcomes = np.stack([column.outcomes() for column in self._columns], axis=1)
-        self._costs = np.stack([column.totals() for column in self._columns], axis=1)
-        self._tests = None
+            self._positions[name] = np.full(len(known), -1, dtype=np.int64)
+            self._positions[name][rows] = np.arange(len(rows))
+        self.group_names, self.groups, self._clusters = tuple(names), np.array(groups), np.array(clusters)
+        self.ids = list(known)
 
     # Cells, rows and columns
 
     def used_scorers(self) -> dict[str, int]:
         """The scorers by which cells are scored, each with the number of cells, the most frequent first."""
-        used = np.bincount(self._by[self._by != _NO_SCORER], minlength=len(self.scorers))
-        named = {name: int(count) for name, count in zip(self.scorers, used, strict=True) if count}
+        used = np.bincount(self._by[self._by != _NO_SCORER], minlength=len(self._scorers))
+        named = {name: int(count) for name, count in zip(self._scorers, used, strict=True) if count}
         return dict(sorted(named.items(), key=lambda one: -one[1]))
 
     def _first_scorer(self) -> str:
@@ -330,61 +291,39 @@ class AgentGrid:
 
     def take_scorer(self, scorer: str) -> None:
         """Make means, the 2 × 2 and patterns by this scorer: scores of two scorers are never averaged or compared."""
-        self.scorer = scorer
-        code = self.scorers.index(scorer) if scorer in self.scorers else _NO_SCORER
-        self._compared = np.where(self._by == code, self.means, np.nan)
-        self._tests = None
+        self.scorer, self._tests = scorer, None
+        code = self._scorers.index(scorer) if scorer in self._scorers else _NO_SCORER
+        self._compared: Numbers = np.where(self._by == code, self.means, np.nan)
 
     @property
     def counts(self) -> tuple[int, ...]:
         """By column: questions with a score by `scorer`."""
         return tuple(int(count) for count in (~np.isnan(self._compared)).sum(axis=0))
 
-    def _alike(self) -> npt.NDArray[np.bool_]:
-        """(rows, columns): cells with a score by the scorer of the first one in their row that has one."""
-        known = ~np.isnan(self.means)
-        first = self._by[np.arange(self.rows), known.argmax(axis=1)]
-        alike: npt.NDArray[np.bool_] = known & (self._by == first[:, None])
-        return alike
-
-    def ids(self) -> list[str]:
-        """The questions' ids, by row; read anew."""
-        with self.pages.connect() as connection:
-            return list(self._read_ids(connection))
-
-    def group_of(self, row: int) -> str:
-        """The group of a question; empty where groups are not read yet."""
-        return "" if self.groups is None else self.group_names[int(self.groups[row])]
-
     def cell(self, row: int, column: int) -> AgentGridCell:
         """What the agent of a column made of the question of a row."""
-        mean, cost = float(self.means[row, column]), float(self._costs[row, column])
         return AgentGridCell(
-            value=None if np.isnan(mean) else mean,
+            value=_known(self.means[row, column]),
             right=int(self.right[row, column]),
             scored=int(self.scored[row, column]),
             epochs=self.runs[column].epochs,
-            fractional=self.fractional[column],
+            fractional=bool(self.fractional[column]),
             outcome=SEVERITY[int(self._outcomes[row, column])],
-            cost=None if np.isnan(cost) else cost,
+            cost=_known(self._costs[row, column]),
         )
 
-    def place(self, row: int, column: int, epoch: int = 0) -> int | None:
-        """The attempt's place among the pages; ``None``: the run was not asked this question so often."""
+    def place(self, row: int, column: int, epoch: int | None = 0) -> int | None:
+        """The attempt's place among the pages; ``None``: the run was not asked this question so often. Epoch ``None``
+        is the first without full marks, or 0 where all have them."""
         run = self.runs[column]
         position = int(self._positions[run.questions][row])
+        if epoch is None:
+            epoch = int(np.argmax(~(self._values[row, column, : run.epochs] >= 1)))
         return None if position < 0 or epoch >= run.epochs else self._starts[column] + position * run.epochs + epoch
-
-    def telling_epoch(self, row: int, column: int) -> int:
-        """The first epoch without full marks; 0 where all have them."""
-        values = self._columns[column].values[row]
-        return int(np.argmax(~(values >= 1)))
 
     def places(self, row: int) -> Iterator[int]:
         """The places of all first attempts at a question, one of each agent that was asked it."""
-        for column in range(len(self.runs)):
-            if (place := self.place(row, column)) is not None:
-                yield place
+        return (place for column in range(len(self.runs)) if (place := self.place(row, column)) is not None)
 
     def row_of(self, place: int) -> tuple[int, int] | None:
         """Row and column of an attempt by its place among the pages; ``None``: there is none."""
@@ -401,110 +340,96 @@ class AgentGrid:
         found: Places = np.full(len(given), -1, dtype=np.int64)
         for column, run in enumerate(self.runs):
             inside = (given >= self._starts[column]) & (given < self._starts[column + 1])
-            positions = self._positions[run.questions]
-            asked = np.flatnonzero(positions >= 0)
-            rows_at = np.zeros(run.count, dtype=np.int64)
-            rows_at[positions[asked]] = asked
+            # By position, those that were not asked before all others.
+            rows_at = np.argsort(self._positions[run.questions], kind="stable")[-run.count :]
             found[inside] = rows_at[(given[inside] - self._starts[column]) // run.epochs]
         _, first = np.unique(found, return_index=True)
         rows: Places = found[np.sort(first)]
         return rows
 
+    # Figures of rows, and their order
+
+    def _alike(self) -> Numbers:
+        """The means of the cells with a score by the scorer of the first one in their row that has one."""
+        known = ~np.isnan(self.means)
+        first = self._by[np.arange(self.rows), known.argmax(axis=1)]
+        return np.where(known & (self._by == first[:, None]), self.means, np.nan)
+
     def disagreement(self) -> Numbers:
         """(rows,): four times the variance of the agents' scores, so that 1 is half of them right and half wrong and 0
         is all alike; NaN where fewer than two have a score."""
-        known = self._alike()
-        counts = known.sum(axis=1)
-        sums = np.where(known, self.means, 0).sum(axis=1)
-        squares = np.where(known, self.means, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            spread = 4 * ((squares**2).sum(axis=1) / counts - (sums / counts) ** 2)
-        return np.where(counts < 2, np.nan, np.maximum(spread, 0))
+        alike = self._alike()
+        spread = 4 * (_mean(alike**2, axis=1) - _mean(alike, axis=1) ** 2)
+        return np.where((~np.isnan(alike)).sum(axis=1) < 2, np.nan, np.maximum(spread, 0))
 
     def costs(self) -> Numbers:
         """(rows,): dollars uncached of all agents at a question; NaN where one's is not known."""
-        made = self._outcomes != _CODE["not_run"]
-        sums = np.where(made, self._costs, 0).sum(axis=1)
-        return np.where(made.any(axis=1), sums, np.nan)
+        return _total(self._costs, self._outcomes != _CODE["not_run"])
 
     def score(self) -> Numbers:
         """(rows,): the mean of the agents' scores; NaN where none has one."""
-        known = self._alike()
-        with np.errstate(invalid="ignore"):
-            found: Numbers = np.where(known, self.means, 0).sum(axis=1) / known.sum(axis=1)
-        return found
+        return _mean(self._alike(), axis=1)
 
     def order(self, sort: GridSort, descending: bool = True, rows: Places | None = None, column: int = 0) -> Places:
         """Rows, sorted; those without a figure to sort by are last in either direction.
 
         Args:
-            sort: one of :data:`GRID_SORTS`; ``listed`` and ``question`` keep the order of `rows`.
+            sort: one of :data:`GRID_SORTS`; ``listed`` keeps the order of `rows`.
             descending: the largest disagreement, cost or score first; groups are always in the order of their names.
             rows: these alone; by default all.
             column: of the agent by whose score to sort, where `sort` is ``agent``.
         """
         chosen: Places = np.arange(self.rows, dtype=np.int64) if rows is None else rows
-        if sort == "question":
-            return np.sort(chosen)
-        if sort == "listed":
-            return chosen
+        if sort in ("question", "listed"):
+            return chosen if sort == "listed" else np.sort(chosen)
         if sort == "group":
-            if self.groups is None:
-                return np.sort(chosen)
             ranked = np.argsort(np.argsort(np.array(self.group_names, dtype=object)))
             return chosen[np.lexsort((chosen, ranked[self.groups[chosen]]))]
         figures = {"disagreement": self.disagreement, "cost": self.costs, "score": self.score}
-        figure = self.means[:, column] if sort == "agent" else figures[sort]()
-        keys = figure[chosen]
+        keys = (self.means[:, column] if sort == "agent" else figures[sort]())[chosen]
         missing = np.isnan(keys)
         keys = np.where(missing, 0, -keys if descending else keys)
         # Questions with the same agents right stand together.
-        return chosen[np.lexsort((chosen, self._patterns(chosen), keys, missing))]
+        return chosen[np.lexsort((chosen, self._patterns()[chosen], keys, missing))]
 
     def which(self, wanted: WhichRows, first: int, second: int) -> Places:
         """The rows, as they were asked, that are of this kind for two columns; without a score they are of none."""
-        if wanted == "all":
-            return np.arange(self.rows, dtype=np.int64)
         one, other, known = self._sides(first, second)
         kinds = {
-            "differ": self._compared[:, first] != self._compared[:, second],
-            "first": one & ~other,
-            "second": other & ~one,
-            "both": one & other,
-            "neither": ~one & ~other,
+            "all": ~known | known,
+            "differ": known & (self._compared[:, first] != self._compared[:, second]),
+            "first": known & one & ~other,
+            "second": known & other & ~one,
+            "both": known & one & other,
+            "neither": known & ~one & ~other,
         }
-        return np.flatnonzero(known & kinds[wanted])
+        return np.flatnonzero(kinds[wanted])
 
     def groups_and_means(self) -> list[GridGroup]:
         """For every group its means by `scorer`, and first those of all questions."""
-        every = GridGroup("", self.rows, self._group_means(np.ones(self.rows, dtype=bool)))
-        if self.groups is None:
-            return [every]
-        counts = np.bincount(self.groups, minlength=len(self.group_names))
-        known = ~np.isnan(self._compared)
-        means = []
-        for column in range(len(self.runs)):
-            inside = known[:, column]
-            of = np.bincount(self.groups[inside], minlength=len(self.group_names))
-            sums = np.bincount(
-                self.groups[inside], weights=self._compared[inside, column], minlength=len(self.group_names)
-            )
-            means.append([float(total / number) if number else None for total, number in zip(sums, of, strict=True)])
+        kinds = [("", np.ones(self.rows, dtype=bool))]
+        kinds += [(name, self.groups == place) for place, name in enumerate(self.group_names)]
         return [
-            every,
-            *(
-                GridGroup(name, int(counts[place]), tuple(column[place] for column in means))
-                for place, name in enumerate(self.group_names)
-            ),
+            GridGroup(name, int(inside.sum()), tuple(map(_known, _mean(self._compared[inside], axis=0))))
+            for name, inside in kinds
         ]
 
-    def _group_means(self, rows: npt.NDArray[np.bool_]) -> tuple[float | None, ...]:
-        found: list[float | None] = []
-        for column in range(len(self.runs)):
-            values = self._compared[rows, column]
-            known = values[~np.isnan(values)]
-            found.append(float(known.mean(dtype=np.float64)) if len(known) else None)
-        return tuple(found)
+    def patterns(self, most: int) -> list[GridPattern]:
+        """Who is right together, the most frequent first, at most so many."""
+        _, first, counts = np.unique(self._patterns(), return_index=True, return_counts=True)
+        found = []
+        for place in np.lexsort((first, -counts))[:most]:
+            values = self._compared[first[place]]
+            signs = tuple(None if np.isnan(value) else bool(value >= 1) for value in values)
+            found.append(GridPattern(signs, int(counts[place])))
+        return found
+
+    def _patterns(self) -> Places:
+        """(rows,): a number for who is right, wrong and without a score; of the first 39 columns."""
+        values = self._compared[:, :39]
+        digits = np.where(np.isnan(values), 0, np.where(values >= 1, 2, 1)).astype(np.int64)
+        found: Places = -(digits @ (3 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)))
+        return found
 
     # Agents against each other
 
@@ -512,9 +437,9 @@ class AgentGrid:
         """Two columns against each other, over all questions."""
         one, other, known = self._sides(first, second)
         values = self._compared[known]
-        scored = (~np.isnan(self.means[:, first])) | (~np.isnan(self.means[:, second]))
-        difference = float(values[:, second].mean() - values[:, first].mean()) if len(values) else None
-        tested = self._tested().get((first, second)) or self._tested().get((second, first))
+        scored = ~np.isnan(self.means[:, [first, second]]).all(axis=1)
+        tests = self._tested()
+        tested = tests.get((first, second)) or tests.get((second, first)) or (None, None)
         return TwoByTwo(
             first=first,
             second=second,
@@ -523,55 +448,31 @@ class AgentGrid:
             second_only=int((other & ~one & known).sum()),
             neither=int((~one & ~other & known).sum()),
             left_out=int((scored & ~known).sum()),
-            difference=difference,
-            p=tested[0] if tested else None,
-            p_holm=tested[1] if tested else None,
-            pairs=len(self._tested()),
+            difference=float(values[:, second].mean() - values[:, first].mean()) if len(values) else None,
+            p=tested[0],
+            p_holm=tested[1],
+            pairs=len(tests),
         )
 
     def untested(self, first: int, second: int) -> Untested:
         """Why two columns have no exact test; empty: they have one, or share no question."""
-        if self._clusters is None:
-            return "reading"
         if len(self.runs) * (len(self.runs) - 1) // 2 > MOST_PAIRS:
             return "many"
         values = self._compared[self._sides(first, second)[2]][:, [first, second]]
         return "fractional" if ((values != 0) & (values != 1)).any() else ""
 
-    def patterns(self, most: int) -> list[GridPattern]:
-        """Who is right together, the most frequent first, at most so many."""
-        rows = np.arange(self.rows, dtype=np.int64)
-        _, first, counts = np.unique(self._patterns(rows), return_index=True, return_counts=True)
-        found = []
-        for place in np.lexsort((first, -counts))[:most]:
-            values = self._compared[first[place]]
-            signs = tuple(None if np.isnan(value) else bool(value >= 1) for value in values)
-            found.append(GridPattern(signs, int(counts[place])))
-        return found
-
-    def _patterns(self, rows: Places) -> Places:
-        """(rows,): a number for who is right, wrong and without a score; of the first 39 columns."""
-        values = self._compared[rows, :39]
-        digits = np.where(np.isnan(values), 0, np.where(values >= 1, 2, 1)).astype(np.int64)
-        found: Places = -(digits @ (3 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)))
-        return found
-
-    def _sides(self, first: int, second: int) -> tuple[npt.NDArray[np.bool_], ...]:
+    def _sides(self, first: int, second: int) -> tuple[Flags, Flags, Flags]:
         """Who has full marks, and where both have a score by `scorer`."""
         one, other = self._compared[:, first], self._compared[:, second]
         return one >= 1, other >= 1, ~np.isnan(one) & ~np.isnan(other)
 
     def _tested(self) -> dict[tuple[int, int], tuple[float, float]]:
         """p and p corrected by Holm of every pair that can be tested; none where they are too many."""
-        pairs = list(itertools.combinations(range(len(self.runs)), 2))
-        if self._clusters is None or len(pairs) > MOST_PAIRS:
-            return {}
         if self._tests is None:
             found: dict[tuple[int, int], float] = {}
-            for first, second in pairs:
+            for first, second in itertools.combinations(range(len(self.runs)), 2):
                 one, other, known = self._sides(first, second)
-                values = self._compared[known][:, [first, second]]
-                if not len(values) or ((values != 0) & (values != 1)).any():
+                if not known.any() or self.untested(first, second):
                     continue
                 # Of a cluster its first question counts, as in the tables.
                 _, lone = np.unique(self._clusters[known], return_index=True)
@@ -583,9 +484,69 @@ class AgentGrid:
         return self._tests
 
 
-def _by_id(known: Mapping[str, int], positions: Places) -> Places:
-    """The rows of a question set, in the order of their ids."""
-    return np.array([row for _, row in sorted(known.items()) if positions[row] >= 0], dtype=np.int64)
+def grid_table(
+    grid: AgentGrid,
+    names: Sequence[str],
+    sort: GridSort = "disagreement",
+    *,
+    ascending: bool = False,
+    listed: Sequence[int] | None = None,
+    limit: int | None = None,
+) -> GridTable:
+    """The records of a loaded grid.
+
+    Args:
+        grid: the grid.
+        names: a short name for each column.
+        sort: how the questions are sorted.
+        ascending: the smallest disagreement, cost or score first; by default disagreement and cost are highest first,
+            scores lowest.
+        listed: places of attempts; only questions with one of these are rows. ``None``: all.
+        limit: rows at most.
+    """
+    chosen = None if listed is None else grid.rows_of(listed)
+    order = grid.order(sort, not ascending and sort in ("disagreement", "cost"), chosen)[:limit].tolist()
+    split, places = grid.disagreement(), range(len(grid.runs))
+    every, *groups = grid.groups_and_means()
+    pairs = list(itertools.combinations(places, 2))
+    return GridTable(
+        questions=grid.rows,
+        scorer=grid.scorer,
+        others={name: count for name, count in grid.used_scorers().items() if name != grid.scorer},
+        sort=sort,
+        agents=tuple(
+            GridAgent(run=run.id, agent=run.agent, name=name, mean=mean, scored=count)
+            for run, name, mean, count in zip(grid.runs, names, every.means, grid.counts, strict=True)
+        ),
+        pairs=tuple(grid.two_by_two(*pair) for pair in pairs) if len(pairs) <= MOST_PAIRS else (),
+        groups=tuple(sorted(groups, key=lambda group: group.name)),
+        rows=tuple(
+            GridQuestion(
+                id=grid.ids[row],
+                group=grid.group_names[grid.groups[row]],
+                disagreement=_known(split[row]),
+                cells=tuple(grid.cell(row, place) for place in places),
+            )
+            for row in order
+        ),
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _mean(values: Numbers, axis: int) -> Numbers:
+    """Means of what is known along an axis; NaN where nothing is."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Numbers = np.where(known, values, 0).sum(axis=axis) / known.sum(axis=axis)
+    return found
+
+
+def _total(costs: Numbers, made: Flags) -> Numbers:
+    """Sums of the costs of what was made, along the last axis; NaN where one's is not known, or none was made."""
+    return np.where(made.any(axis=-1), np.where(made, costs, 0).sum(axis=-1), np.nan)
 
 
 def _plain(connection: sa.Connection, statement: sa.Select[*Row]) -> Sequence[tuple[*Row]]:

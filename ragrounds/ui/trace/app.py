@@ -20,18 +20,13 @@ from ragrounds.text import parse_toml
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.compare import CompareScreen
-from ragrounds.ui.trace.dialogs import FindBar, HelpScreen, key_help
-from ragrounds.ui.trace.filter_screen import FilterScreen
-from ragrounds.ui.trace.full_text import FullTextScreen
-from ragrounds.ui.trace.menu import MenuScreen
-from ragrounds.ui.trace.note_screen import MARK_SIGNS, NoteScreen
+from ragrounds.ui.trace.dialogs import HelpScreen, key_help
+from ragrounds.ui.trace.notes import MARK_SIGNS
 from ragrounds.ui.trace.themes import DARK as DARK
 from ragrounds.ui.trace.themes import LIGHT as LIGHT
 from ragrounds.ui.trace.themes import THEMES
-from ragrounds.ui.trace.view_actions import ViewActions
+from ragrounds.ui.trace.view import ATTEMPTS, ViewScreen, all_views
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
-from ragrounds.ui.trace.widgets import Pager, Rows
 
 
 class TraceApp(App[None]):
@@ -39,10 +34,11 @@ class TraceApp(App[None]):
 
     TITLE = "ragrounds trace"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "view('attempts')", "Attempts and their steps", id="view.attempts", show=False),
-        Binding("2", "view('hops')", "Hops of each attempt", id="view.hops", show=False),
-        Binding("3", "view('grid')", "Grid: questions × agents", id="view.grid", show=False),
-        Binding("4", "view('compare')", "Compare two answers", id="view.compare", show=False),
+        *(
+            Binding(view.key, f"view('{view.name}')", view.title, id=f"view.{view.name}", show=False)
+            for view in all_views().values()
+            if view.key
+        ),
         Binding("question_mark", "help", "Keys", id="help", key_display="?"),
         Binding("t", "light", "Light or dark, remembered", id="theme", show=False),
         Binding("q", "quit", "Quit", id="quit"),
@@ -57,7 +53,7 @@ class TraceApp(App[None]):
         row: int = 0,
         theme: str = "",
         keymap: Mapping[str, str] | None = None,
-        view: str = "attempts",
+        view: str = ATTEMPTS.name,
         memory: ViewerMemory | None = None,
         author: str = "reader",
     ) -> None:
@@ -80,43 +76,30 @@ class TraceApp(App[None]):
 
     def on_mount(self) -> None:
         """Open the view that was asked for."""
-        if self._view != "attempts":
+        if self._view != ATTEMPTS.name:
             self.call_after_refresh(self.action_view, self._view)
 
     def action_view(self, name: str, here: bool = False) -> None:
         """Show the same attempts in another view; `here`: at this attempt, wherever the list stands."""
         place: int | None = None
-        while len(self.screen_stack) > 1 and not isinstance(self.screen, BrowseScreen):
-            if place is None and isinstance(self.screen, ViewActions):
+        while len(self.screen_stack) > 1:
+            if place is None and isinstance(self.screen, ViewScreen):
                 place = self.screen.place_here()
             self.pop_screen()
-        browse = self.screen
-        if isinstance(browse, BrowseScreen):
-            browse.open_place(place)
-        if isinstance(browse, BrowseScreen) and name != "attempts":
-            opened = self._compared(browse, name, here) if name in ("compare", "differing") else self.view_screen(name)
-            if opened is not None:
-                self.push_screen(opened, lambda index: browse.open_place(index, getattr(opened, "chosen_place", None)))
+        self.browse.open_place(place)
+        current = self.attempt_list.current
+        self.browse.open_view(name, *([current.index] if here and current else []))
 
-    def _compared(self, browse: BrowseScreen, name: str, here: bool) -> CompareScreen | None:
-        """Two answers side by side: from the top of the list at the first question on which the runs differ."""
-        top = not here and self.attempt_list.row == 0 and len(self.attempt_list.pages.runs) == 2
-        return browse.compare_screen(seek=top or name == "differing", listed=name == "differing")
+    @property
+    def browse(self) -> BrowseScreen:
+        """The main screen."""
+        main = self.screen_stack[0]
+        assert isinstance(main, BrowseScreen)
+        return main
 
-    def view_screen(self, name: str) -> Screen[int | None]:
-        """A view over the list, which gives the place of the attempt that is to be opened."""
-        from ragrounds.ui.trace.grid_screen import GridScreen
-        from ragrounds.ui.trace.hop_screen import HopScreen
-
-        browse = self.screen
-        notes = browse.notes if isinstance(browse, BrowseScreen) else None
-        return HopScreen(self.attempt_list, notes) if name == "hops" else GridScreen(self.attempt_list)
-
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Open the filter line over the screen that is shown."""
-        browse = self.screen_stack[0]
-        if isinstance(browse, BrowseScreen):
-            browse.action_filter()
+        await self.browse.action_filter()
 
     def action_help(self) -> None:
         """Show the keys of this screen."""
@@ -199,16 +182,14 @@ def read_keymap(file: Path) -> dict[str, str]:
     return found
 
 
-def screens() -> tuple[type[DOMNode], ...]:
+def screens() -> list[type[DOMNode]]:
     """All that has keys of its own: the application, its screens, dialogs and panes."""
-    from ragrounds.ui.trace.grid_pane import GridPane
-    from ragrounds.ui.trace.grid_screen import GridScreen
-    from ragrounds.ui.trace.hop_screen import HopScreen
-    from ragrounds.ui.trace.pick import PickScreen
-
-    views = (BrowseScreen, HopScreen, GridScreen, CompareScreen)
-    dialogs = (FilterScreen, FullTextScreen, FindBar, HelpScreen, MenuScreen, NoteScreen, PickScreen)
-    return (TraceApp, *views, *dialogs, GridPane, Rows, Pager)
+    room, found, owners = __package__, [], list(DOMNode.__subclasses__())
+    for owner in owners:
+        owners += [one for one in owner.__subclasses__() if one not in owners]
+        if owner.__module__.startswith(room) and owner.__dict__.get("BINDINGS"):
+            found.append(owner)
+    return found
 
 
 def bindings() -> list[Binding]:

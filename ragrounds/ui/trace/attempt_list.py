@@ -6,20 +6,18 @@ that there is.
 
 from __future__ import annotations
 
-import itertools
 from array import array
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from functools import lru_cache
+from os.path import commonprefix
 
 from msgspec import Struct
 
 from ragrounds.evals.store.summaries import SORTS, AttemptSummary, Pages, SortBy, order_words
-from ragrounds.ui.text import UNKNOWN, duration, one_line, tokens
-from ragrounds.ui.trace.agent_names import agent_cell
+from ragrounds.records import Run
+from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
 from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
-
-Which = Literal["differ", "first", "second"]
-WHICH: tuple[Which, ...] = ("differ", "first", "second")
 
 _AROUND = 60
 """Rows read at a time: about a screenful."""
@@ -29,6 +27,10 @@ _OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "uncache
 """Columns of the list: from which width on, name, cells."""
 _AGENT = 5
 """Cells of the agent's column at least: its heading."""
+_COMMON = 6
+"""Characters that names must have in common to be left out."""
+_BREAKS = "[,:/ (-"
+"""After one of these a name may be cut: parameters and the ends of ids stay whole."""
 _TROUBLE = {
     "failed": "! ",
     "capped": "^ ",
@@ -83,10 +85,7 @@ class AttemptList:
         if self._common is None:
             total = len(self.pages)
             every = self.pages.read(range(0, total, max(1, total // _SAMPLED)))
-            ids = sorted(one.question.id for one in every)
-            # What the first and the last of sorted texts have in common, all have.
-            pairs = zip(ids[0], ids[-1], strict=False) if ids else ()
-            same = "".join(one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+            same = commonprefix([one.question.id for one in every])  # noqa: RUF071 (by letters)
             self._common = same[: same.rfind("/") + 1]
         return self._common
 
@@ -159,30 +158,6 @@ def differences(pages: Pages, first: int, second: int) -> list[ScoreDifference]:
     return [ScoreDifference(*found) for found in pages.differing(first, second)]
 
 
-class ComparedRuns:
-    """Two runs of the pages against each other, with a list of the questions on which they differ."""
-
-    def __init__(self, pages: Pages, first: int, second: int, found: Sequence[ScoreDifference]) -> None:
-        self.pages = pages
-        self.first, self.second = first, second
-        self.found = tuple(found)
-        self.which: Which = "differ"
-        self.row = 0
-
-    @property
-    def shown(self) -> list[ScoreDifference]:
-        """The questions of the list, as :meth:`choose` has it."""
-        if self.which == "first":
-            return [one for one in self.found if one.first >= 1 > one.second]
-        if self.which == "second":
-            return [one for one in self.found if one.second >= 1 > one.first]
-        return list(self.found)
-
-    def choose(self, which: Which) -> None:
-        """List the questions that only one of them has right, or all on which they differ."""
-        self.which, self.row = which, 0
-
-
 def mark(summary: AttemptSummary) -> tuple[str, str]:
     """An attempt's outcome in one sign, with its style: ✓ right, ✗ wrong, ½ partly, ! failed, x refused or blocked,
     ^ capped, = paused, ~ abstained, ? unreadable, 0 empty, - not scored, · not run. A sign that says why stands before
@@ -231,6 +206,56 @@ def attempt_cells(
     text = one_line(summary.question.text[: max(0, rest) * 2], max(2, rest + 1))
     cells.append((fit(f"{epoch}{name}  {text}", rest), "plain"))
     return cells
+
+
+def short_names(runs: Sequence[Run]) -> dict[str, str]:
+    """Run id → the agent's name for a narrow column, without what all of them begin and end with; runs of one agent
+    have their ids; empty for one run."""
+    if len(runs) < 2:
+        return {}
+    counted = Counter(run.agent for run in runs)
+    names = [safe(run.agent if counted[run.agent] == 1 else run.id) for run in runs]
+    return dict(zip((run.id for run in runs), _without_shared(names), strict=True))
+
+
+def agent_cell(agents: Mapping[str, str], run: str, size: int) -> str:
+    """The name of a run in `size` cells, which no other run has there.
+
+    Args:
+        agents: run id → name, as :func:`short_names` gives them.
+        run: its id.
+        size: of the column.
+    """
+    return fit(_fitted(tuple(agents.items()), size).get(run, ""), size)
+
+
+@lru_cache(maxsize=64)
+def _fitted(agents: tuple[tuple[str, str], ...], size: int) -> dict[str, str]:
+    """Names of at most this size: those too long lose what they share, else their beginning; where that makes two
+    alike, all are numbers."""
+    long = [name for _, name in agents if len(name) > size]
+    shorter = dict(zip(long, _without_shared(long), strict=True))
+    made = {
+        run: name if len(name) <= size else f"…{name[1 - size :]}" if size > 1 else name
+        for run, name in ((run, shorter.get(name, name)) for run, name in agents)
+    }
+    if len(set(made.values())) == len(made):
+        return made
+    return {run: f"#{number}" for number, (run, _) in enumerate(agents, 1)}
+
+
+def _without_shared(names: Sequence[str]) -> list[str]:
+    """Names without a long beginning that all have, and then without the bracket that all end with."""
+    if len(set(names)) < 2:
+        return list(names)
+    shared = commonprefix(list(names))  # noqa: RUF071 (by letters)
+    cut = max(shared.rfind(mark) + 1 for mark in _BREAKS)
+    if cut <= _COMMON or any(len(name) == cut for name in names):
+        return list(names)
+    rest = [name[cut:] for name in names]
+    if all(name.endswith("]") and "[" not in name for name in rest):
+        rest = [name[:-1] for name in rest]
+    return [f"…{name}" for name in rest]
 
 
 _SORTED_BY = {"score": "score", "calls": "calls", "time": "time", "tokens": "tokens", "uncached": "cost",

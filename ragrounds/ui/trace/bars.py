@@ -17,7 +17,6 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from ragrounds.ui.text import one_line
-from ragrounds.ui.trace.views import VIEWS
 
 _ALWAYS = ("help",)
 _NAMED = 110
@@ -61,10 +60,9 @@ class _Line(Widget, can_focus=False):
 class TopLine(_Line):
     """The views with their keys, then a text: where the cursor is, what is listed, by which scorer."""
 
-    def __init__(self, view: str, views: Sequence[str], id: str = "where") -> None:
+    def __init__(self, view: str, id: str = "where") -> None:
         super().__init__(id=id)
         self.view = view
-        self.views = views
         self._parts: tuple[str, ...] = ()
 
     @property
@@ -81,12 +79,12 @@ class TopLine(_Line):
         """The views and as many parts as there is room for; where a narrow line has no room for all, the other views
         are numbers alone."""
         width = self.size.width
-        named = sum(len(key) + len(name) + 3 for key, name in VIEWS if name in self.views)
+        bound = ((one.key, (one.id or "").split(".")) for one in self.app.BINDINGS if isinstance(one, Binding))
+        views = [(key, id[1]) for key, id in bound if id[0] == "view"]
+        named = sum(len(key) + len(name) + 3 for key, name in views)
         short = width < _NAMED and named + sum(cell_len(part) + 3 for part in self._parts) > width
         line, self._places = Text(" ", no_wrap=True, overflow="crop"), []
-        for key, name in VIEWS:
-            if name not in self.views:
-                continue
+        for key, name in views:
             begin, here = line.cell_len, name == self.view
             line.append(key, self.style_of("key"))
             if here or not short:

@@ -13,41 +13,35 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.widgets import Input
-from textual.worker import get_current_worker
+from textual.message import Message
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import joined, quoted
-from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.snippets import Snippet
-from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, AttemptSummary, SortBy
+from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.agent_names import short_names
-from ragrounds.ui.trace.answers import answer
-from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, heading_sort
+from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, heading_sort, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
-from ragrounds.ui.trace.compare import CompareScreen, counterpart
-from ragrounds.ui.trace.dialogs import FindBar
+from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen, letters
 from ragrounds.ui.trace.filter_screen import FilterScreen
-from ragrounds.ui.trace.follow import LOOK, FollowScreen
 from ragrounds.ui.trace.full_text import FullTextScreen, terms
 from ragrounds.ui.trace.layout import Cells, TextBlock
 from ragrounds.ui.trace.live_rows import LiveRows
-from ragrounds.ui.trace.mark_actions import MarkActions
-from ragrounds.ui.trace.menu import MenuLine, MenuScreen, letters
-from ragrounds.ui.trace.note_screen import note_blocks, note_signs
-from ragrounds.ui.trace.reader_notes import ReaderNotes
+from ragrounds.ui.trace.notes import ReaderNotes, note_blocks, note_signs
 from ragrounds.ui.trace.tree import MEASURES, NodeFigures
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
-from ragrounds.ui.trace.view_actions import ViewActions
+from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, ViewScreen, answer, is_open, teller
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
-from ragrounds.ui.trace.views import known_views
-from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
+from ragrounds.ui.trace.widgets import Pager, Rows
+
+_WRONG, _ERROR = "'wrong', 'wrong attempt'", "'troubled', 'attempt with an error'"
+"""What is sought, and its words."""
 
 
-class BrowseScreen(MarkActions, DetailActions, FollowScreen):
+class BrowseScreen(ViewScreen):
     """Three panes over an :class:`AttemptList` and the :class:`TreeState` of the attempt under the cursor."""
 
+    DETAIL = "detail"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (180, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
     DEFAULT_CSS = """
     BrowseScreen {
@@ -75,11 +69,11 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         Binding("F", "find_everywhere", "Full text of all attempts", id="find.everywhere", show=False, priority=True),
         Binding("n", "match(1)", "Next match", id="match.next", show=False),
         Binding("N", "match(-1)", "Match before", id="match.previous", show=False),
-        Binding("w", "seek_wrong(1)", "Next wrong", id="wrong.next"),
-        Binding("W", "seek_wrong(-1)", "Wrong one before", id="wrong.previous", show=False),
-        Binding("e", "seek_error(1)", "Next error", id="error.next"),
-        Binding("E", "seek_error(-1)", "Error before", id="error.previous", show=False),
-        Binding("f", "filter", "Filter", id="filter", priority=True),
+        Binding("w", f"seek(1, {_WRONG})", "Next wrong", id="wrong.next"),
+        Binding("W", f"seek(-1, {_WRONG})", "Wrong one before", id="wrong.previous", show=False),
+        Binding("e", f"seek(1, {_ERROR})", "Next error", id="error.next"),
+        Binding("E", f"seek(-1, {_ERROR})", "Error before", id="error.previous", show=False),
+        FILTER_KEY,
         Binding("s", "sort", "Sort by …", id="sort"),
         Binding("S", "reverse", "Sort the other way", id="sort.reverse", show=False),
         Binding("c", "app.view('compare', True)", "Compare this answer", id="compare"),
@@ -93,8 +87,7 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
         Binding("r", "look_again", "Read the store again", id="reload", show=False),
         Binding("escape", "clear", "Clear search and filter", id="clear", show=False),
-        *MarkActions.BINDINGS,
-        *DetailActions.BINDINGS,
+        *MARK_KEYS,
     ]
     KEYS_SHOWN: ClassVar[KeysShown] = {
         "attempts": (
@@ -137,51 +130,55 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         "find-text": (("submit", "search"), ("find.leave", "leave")),
     }
 
+    class FlightsTold(Message):
+        """What is in flight is known."""
+
+        def __init__(self, some: bool) -> None:
+            super().__init__()
+            self.some = some
+            """Whether anything is in flight, or was."""
+
     def __init__(self, attempt_list: AttemptList, memory: ViewerMemory, author: str) -> None:
-        super().__init__()
-        self.attempt_list = attempt_list
+        super().__init__(attempt_list, ReaderNotes(attempt_list.pages, author))
         self.memory = memory
-        self.notes = ReaderNotes(attempt_list.pages, author)
         self.hits: array[int] = array("Q")
         """Places of the attempts that full text found."""
         self.hit_text = ""
         self.tree_state: TreeState | None = None
         self.measure = MEASURES[0]
         self.agents = short_names(attempt_list.pages.runs)
-        self.store_watch = ChangeWatch(attempt_list.pages.store.engine)
         self.live = LiveRows(attempt_list.pages)
+        self._asks = self._asks_again = False
+        """Whether what is in flight is asked for now, and whether somebody else wants to know meanwhile."""
 
     def compose(self) -> ComposeResult:
         """The panes, with a line above that says where the cursor is, and the keys below."""
-        yield TopLine("attempts", known_views())
+        yield TopLine("attempts")
         with Container(id="panes"):
             with Container(id="lists"):
-                yield Rows(self._attempt_row, id="attempts", title="attempts", head=self._heading)
+                yield Rows(
+                    self._attempt_row,
+                    id="attempts",
+                    title="attempts",
+                    head=lambda width: attempt_heading(width, self.agents, bool(self.notes)),
+                )
                 yield Rows(self._tree_row, id="tree", title="steps", head=self._tree_heading)
             yield Pager(id="detail", title="detail")
         yield FindBar()
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Show the list and its first attempt, and look at the store every second from now on."""
+        """Show the list and its first attempt."""
         self.query_one("#attempts").focus()
         self.notes.read()
         self.list_changed()
         self.open()
-        self.set_interval(LOOK, self.look)
         self.look_at_flights()
-
-    def on_unmount(self) -> None:
-        """Close the connection by which the store is looked at."""
-        self.store_watch.close()
 
     def _attempt_row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.at(row)
         signs = note_signs(self.notes.of(summary)) if self.notes and summary else ""
         return self.live.cells(summary, width, self.agents, signs if self.notes else None, self.attempt_list.common_id)
-
-    def _heading(self, width: int) -> str:
-        return attempt_heading(width, self.agents, bool(self.notes))
 
     def _tree_heading(self, width: int) -> str:
         total = self.tree_state.root.figures if self.tree_state else NodeFigures()
@@ -191,11 +188,6 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         if self.tree_state is None:
             return []
         return tree_cells(self.tree_state.lines()[row], self.tree_state.root.figures, width, self.measure)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that open a line to type in come before all others, so that what is typed right after them arrives
-        there; but in a line they are letters."""
-        return not (action in ("find", "find_everywhere", "filter", "note") and isinstance(self.focused, Input))
 
     @property
     def attempts(self) -> Rows:
@@ -224,22 +216,19 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
             for shown in {line, *self.app.screen.query(TopLine)}:
                 shown.tell(doing)
             return
-        current = attempt_list.current
-        every = len(attempt_list.pages)
+        every, runs, current = len(attempt_list.pages), attempt_list.pages.runs, attempt_list.current
         of = f"{total:,}" if total == every else f"{total:,} (all: {every:,})"
         place = f"{attempt_list.row + 1 if total else 0:,} of {of}"
-        scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
         flying = f"{len(self.live):,} in flight" if len(self.live) else ""
-        line.tell(place, flying, safe(attempt_list.description()), scorer, self._agent(current) if current else "")
-
-    def _agent(self, current: AttemptSummary) -> str:
-        """The agent in full, with the number that stands for it where the column has no room for names."""
-        runs = self.attempt_list.pages.runs
-        return (f"#{runs.index(current.run) + 1} " if len(runs) > 1 else "") + safe(current.run.agent)
+        scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
+        # With the number that stands for the agent where the column has no room for names.
+        number = f"#{runs.index(current.run) + 1} " if current and len(runs) > 1 else ""
+        agent = number + safe(current.run.agent) if current else ""
+        line.tell(place, flying, safe(attempt_list.description()), scorer, agent)
 
     def forget(self) -> None:
-        """Drop what was read of the list and of what readers wrote."""
-        super().forget()
+        """Drop what was read of the list and of what readers wrote; it is read again when it is shown."""
+        self.attempt_list.forget()
         self.notes.read()
 
     def open(self) -> None:
@@ -329,17 +318,6 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         """Show replies as Markdown, or again as they were written."""
         self.pager.toggle_markdown()
         self.pager.border_title = "detail, replies as Markdown" if self.pager.markdown else "detail"
-
-    def action_zoom(self) -> None:
-        """Enlarge the pane with the focus to the whole screen, or make it small again."""
-        if self.maximized is not None:
-            self.minimize()
-        elif self.focused is not None:
-            self.maximize(self.focused)
-
-    def detail_text(self) -> str:
-        """The text of the detail pane, as it was recorded."""
-        return "\n".join(block.text for block in self.pager.blocks)
 
     # Finding
 
@@ -436,42 +414,13 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         elif self.attempt_list.where or self.attempt_list.sort != "asked":
             self.rearrange("", "asked")
 
-    def action_seek_wrong(self, step: int) -> None:
-        """Go to the next attempt that was not right (for `step` -1 the one before)."""
-        self._seek(step, wrong=True)
-
-    def action_seek_error(self, step: int) -> None:
-        """Go to the next attempt that did not end as it should (for `step` -1 the one before)."""
-        self._seek(step, wrong=False)
-
-    @work(thread=True, exclusive=True, group="list")
-    def _seek(self, step: int, wrong: bool) -> None:
-        row = self.attempt_list.seek(step, "wrong" if wrong else "troubled")
-        answer(self, self._sought, row, "wrong attempt" if wrong else "attempt with an error")
-
-    def _sought(self, row: int | None, what: str) -> None:
-        if row is None:
-            self.app.notify(f"There is no {what} in this list.", markup=False)
-            return
-        self.attempt_list.move(row)
-        self.list_changed()
-        self.open()
-
     # Order
 
     @work(thread=True, exclusive=True, group="list")
     def rearrange(self, where: str, sort: SortBy, descending: bool = True) -> None:
         """Filter and sort the list; first make what the filter asks for, where attempts lack it."""
-        worker = get_current_worker()
-
-        def tell(words: str) -> None:
-            """Say how far it is; ends the work where it is not wanted any more."""
-            if worker.is_cancelled:
-                raise UserError("Stopped. What was made is kept; the next search goes on.")
-            answer(self, self.show_position, f"{words}; Escape stops")
-
         try:
-            self.attempt_list.complete(where, tell)
+            self.attempt_list.complete(where, teller(self, lambda words: self.show_position(f"{words}; Escape stops")))
             order = self.attempt_list.make_order(where, sort, descending)
         except UserError as error:
             self.app.call_from_thread(self.app.notify, str(error), markup=False, severity="error")
@@ -485,16 +434,20 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
             self._shown_anew()
             return
         self.attempt_list.arrange(order, where, sort, descending)
-        self.list_changed()
-        self.open()
+        self.relisted()
         self._shown_anew()
 
     def _shown_anew(self) -> None:
         """Say again what is listed, here and in a view above."""
         self.show_position()
-        for above in self.app.screen_stack:
-            if isinstance(above, ViewActions):
+        for above in self.app.screen_stack[1:]:
+            if isinstance(above, ViewScreen):
                 above.relisted()
+
+    def relisted(self) -> None:
+        """Show the list and the attempt under the cursor."""
+        self.list_changed()
+        self.open()
 
     def action_sort(self) -> None:
         """Choose what to sort by; the order that is there already is turned round."""
@@ -518,7 +471,7 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         """Sort the other way round."""
         self.rearrange(self.attempt_list.where, self.attempt_list.sort, not self.attempt_list.descending)
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Open the filter line; what it chooses is listed."""
 
         def chosen(where: str | None) -> None:
@@ -534,21 +487,6 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         self.pager.show(self.detail_blocks(), keep_scroll=True)
 
     # Other views
-
-    def compare_screen(self, seek: bool = False, listed: bool = False) -> CompareScreen | None:
-        """The compare screen at the question under the cursor; ``None``, with the reason said: there is no other
-        attempt at it.
-
-        Args:
-            seek: go to the first question on which the two runs differ where they do not differ on this one.
-            listed: open it with the list of the questions on which they differ.
-        """
-        current = self.attempt_list.current
-        other = counterpart(self.attempt_list.pages, current) if current is not None else None
-        if current is None or other is None:
-            self.app.notify("Comparing needs two runs or epochs: name two, ragrounds trace RUN RUN.", markup=False)
-            return None
-        return CompareScreen(self.attempt_list, current.index, other, seek=seek, listed=listed)
 
     def open_place(self, index: int | None, call: int | None = None) -> None:
         """Open the attempt at a place of the pages, and of its calls the one with this number, as another screen asks
@@ -572,3 +510,88 @@ class BrowseScreen(MarkActions, DetailActions, FollowScreen):
         if call is not None and state is not None and state.go_to(state.loaded.node_of(call)):
             self.tree_changed()
             self.tree_pane.focus()
+
+    # Following runs that are being made: nothing moves under the reader's eyes
+
+    def look(self) -> None:
+        """Show what was written since the last look, if anything was, and what is in flight."""
+        super().look()
+        if is_open(self):
+            self.look_at_flights()
+
+    def written(self) -> None:
+        """Show what was written by now."""
+        self.action_look_again()
+
+    def action_look_again(self) -> None:
+        """Show what was written by now; the cursor and the scroll stay where they are."""
+        self.forget()
+        if self.attempt_list.order is not None:
+            self._look_again_in_order()
+            return
+        self.list_changed(keep_scroll=True)
+        self._open_again()
+
+    @work(thread=True, exclusive=True, group="list")
+    def _look_again_in_order(self) -> None:
+        listed = self.attempt_list
+        order = listed.make_order(listed.where, listed.sort, listed.descending)
+        answer(self, self._ordered_again, order, listed.where, listed.sort, listed.descending)
+
+    def _ordered_again(self, order: array[int] | None, where: str, sort: SortBy, descending: bool) -> None:
+        attempt_list, before = self.attempt_list, self.attempt_list.row
+        attempt_list.arrange(order, where, sort, descending)
+        if sort == "newest" and before == 0:  # at the head of the newest, the head is what is followed
+            attempt_list.move(0)
+        self.list_changed(keep_scroll=True)
+        if moved := attempt_list.row - before:
+            self.attempts.scroll_to(y=self.attempts.scroll_offset.y + moved, animate=False, immediate=True)
+        self._open_again()
+
+    def _open_again(self) -> None:
+        """Open the attempt under the cursor again, where it is not what is shown."""
+        summary, state = self.attempt_list.current, self.tree_state
+        if summary is None:
+            return
+        shown = state.loaded if state is not None else None
+        same = shown is not None and shown.summary.index == summary.index
+        flying = self.live.of(summary) is not None or (shown is not None and shown.in_flight is not None)
+        if same and shown is not None and shown.summary == summary and not flying:
+            return
+        self.tree_state = TreeState(self.live.loaded(summary, shown if same else None))
+        if state is not None and same:
+            self.tree_state.adopt(state)
+        self.tree_changed(keep_scroll=same)
+
+    # Attempts in flight
+
+    def look_at_flights(self) -> None:
+        """Ask what is in flight, on a thread: another process answers. One question at a time."""
+        self._asks_again = self._asks
+        if not self._asks:
+            self._asks = True
+            self._ask_flights()
+
+    @work(thread=True, group="flights")
+    def _ask_flights(self) -> None:
+        # Told by a message, so that nobody waits for a viewer that is closed meanwhile.
+        self.post_message(self.FlightsTold(self.live.look(self.attempt_list.current)))
+
+    @on(FlightsTold)
+    def _flights_told(self, event: FlightsTold) -> None:
+        self._asks = False
+        if not is_open(self):
+            return
+        if event.some:
+            self._flights_changed()
+        if self._asks_again:
+            self.look_at_flights()
+
+    def _flights_changed(self) -> None:
+        self.attempts.refresh()
+        self.show_position()
+        summary, state = self.attempt_list.current, self.tree_state
+        if summary is not None and (
+            self.live.of(summary) is not None or (state is not None and state.loaded.in_flight is not None)
+        ):
+            self._open_again()

@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ragrounds.contracts import SearchRequest
-from ragrounds.evals.store.causes import cause_of
+from ragrounds.evals.engine.in_flight import LiveCall
+from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import FATES, Hop
+from ragrounds.evals.store.traces import TracedCall
 from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.models.model_names import other_name
-from ragrounds.records import Attempt, Call, Step
-from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, tokens
+from ragrounds.records import Call, Score, Step
+from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, percent, tokens
+from ragrounds.ui.trace.attempt_list import mark
 from ragrounds.ui.trace.layout import TextBlock
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import exchange
 from ragrounds.ui.trace.row_text import call_row, fault_words, given_text
-from ragrounds.ui.trace.score_details import gold_lines, score_lines
-from ragrounds.ui.trace.search_details import found_blocks, sources
+from ragrounds.ui.trace.search_details import found_blocks, new_words, sources
 from ragrounds.ui.trace.times import measured
-from ragrounds.ui.trace.tree import LoadedAttempt, Node, walk
+from ragrounds.ui.trace.tree import Node, walk
 
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.in_flight import LiveCall
-
+_GOLD = 5
+"""Gold documents that are named."""
+_TITLE = 80
+"""Columns of a document's title."""
 _HOPS = 30
 """Hops that the detail of an attempt lists."""
 
@@ -57,9 +60,9 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     for letter, text in question.options.items():
         right, chosen = letter == gold.answer, letter == summary.prediction
         default = chosen and summary.outcome == "unreadable"
-        mark = ("✓" if right else " ") + ("→" if chosen and not default else " ")
+        sign = ("✓" if right else " ") + ("→" if chosen and not default else " ")
         counted = "  (nothing was read: counted as this)" if default else ""
-        yield TextBlock(f"{mark} {letter}. {text}{counted}", "gold" if right else "wrong" if chosen else "plain")
+        yield TextBlock(f"{sign} {letter}. {text}{counted}", "gold" if right else "wrong" if chosen else "plain")
     if not question.options:
         yield TextBlock(f"reference: {gold.answer}", "gold")
         for fact in gold.facts:
@@ -87,23 +90,65 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
             came = f"error: {call.error}" if call.error else "answered" + (", recorded" if call.cached else "")
             yield TextBlock(f"{call.kind} by {call.actor} in {call.node}: {came}", "dim", 2)
         yield TextBlock(old.text or "(no text)", "dim", 2)
-    yield from _what_happened(loaded, attempt)
-    yield TextBlock("\nscores", "heading")
-    yield from score_lines(loaded)
-    yield TextBlock("\nanswer", "heading")
-    yield TextBlock(attempt.text or "(no text)", markdown=True)
+    yield from _what_happened(loaded)
+    yield from answer_blocks(loaded)
     yield from _arena_verdicts(loaded)
 
 
-def _what_happened(loaded: LoadedAttempt, attempt: Attempt) -> Iterator[TextBlock]:
-    """The likely cause where it is not right, what became of gold, and its hops, a line each."""
-    summary, hops = loaded.summary, loaded.hops
-    cause = cause_of(
-        attempt, loaded.traced, summary.question, summary.gold, loaded.scores, scorer=summary.scorer, hops=hops
+def cause_in(loaded: LoadedAttempt) -> Cause | None:
+    """The likely cause where an attempt is not right; ``None``: it is, or none is known."""
+    if loaded.attempt is None:
+        return None
+    summary = loaded.summary
+    return cause_of(
+        loaded.attempt,
+        loaded.traced,
+        summary.question,
+        summary.gold,
+        loaded.scores,
+        scorer=summary.scorer,
+        hops=loaded.hops,
     )
+
+
+def answer_blocks(loaded: LoadedAttempt) -> list[TextBlock]:
+    """The scores of an attempt with what judges replied, and its answer."""
+    text = loaded.attempt.text if loaded.attempt else ""
+    return [
+        TextBlock("\nscores", "heading"),
+        *_score_lines(loaded),
+        TextBlock("\nanswer", "heading"),
+        TextBlock(text or "(no text)", markdown=True),
+    ]
+
+
+def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
+    """What came of an attempt, and one of its searches in full; `number` is the search's, from 0."""
+    summary = loaded.summary
+    if loaded.attempt is None:
+        return list(_unfinished(loaded))
+    sign, style = mark(summary)
+    gold = f", gold {one_line(summary.gold.answer, 60)}" if summary.gold.answer else ""
+    answer = f"read as {one_line(summary.prediction, 60)}" if summary.prediction else summary.outcome.replace("_", " ")
+    scorer = f" by {summary.scorer}" if summary.scorer else ""
+    told = f"{sign}{summary.question.id}: {answer}{scorer}{gold}"
+    blocks = [TextBlock(told, style if style != "dim" else "plain")]
+    if (cause := cause_in(loaded)) is not None:
+        blocks.append(TextBlock(cause.said, "trouble"))
+    if not loaded.hops:
+        return [*blocks, TextBlock("No search was made.", "dim")]
+    hop = loaded.hops[min(number, len(loaded.hops) - 1)]
+    where = f", in {hop.traced.call.node}" if hop.traced.call.node else ""
+    blocks.append(TextBlock(f"search {hop.number} of {len(loaded.hops)}{where}", "heading"))
+    return [*blocks, *_faults(hop.traced.call), *search_blocks(loaded, hop.traced, hop)]
+
+
+def _what_happened(loaded: LoadedAttempt) -> Iterator[TextBlock]:
+    """The likely cause where it is not right, what became of gold, and its hops, a line each."""
+    hops, cause = loaded.hops, cause_in(loaded)
     if cause is not None and cause.word != "not ended":
         yield TextBlock(cause.said, "note")
-    yield from gold_lines(loaded)
+    yield from _gold_lines(loaded)
     if hops:
         yield TextBlock("\nhops", "heading")
     for hop in hops[:_HOPS]:
@@ -227,11 +272,7 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
         return
     hop = next((one for one in loaded.hops if one.call == node.place), None) if call.kind == "search" else None
     if recorded.searched is not None:
-        yield from _query(recorded.searched, hop, recorded.when)
-    if hop is not None and not call.error:
-        if source := sources(recorded):
-            yield TextBlock(source, "dim")
-        yield from found_blocks(loaded, hop)
+        yield from search_blocks(loaded, recorded, hop)
     if recorded.asked is not None:
         yield from exchange(loaded, recorded.asked, recorded.reply, node.place)
     if recorded.used is not None:
@@ -271,10 +312,27 @@ def _faults(call: Call) -> Iterator[TextBlock]:
         yield TextBlock(f"error: {call.error}", "trouble")
 
 
-def _query(searched: SearchRequest, hop: Hop | None, when: str) -> Iterator[TextBlock]:
+def search_blocks(
+    loaded: LoadedAttempt, recorded: TracedCall, hop: Hop | None, against: Hop | None = None
+) -> Iterator[TextBlock]:
+    """What was searched for and found; what another search, `against` this one, lacks is marked."""
+    searched = recorded.searched
+    if searched is None:
+        yield TextBlock(hop.query if hop else "(the query is not recorded)", "strong")
+    else:
+        yield from _query(searched, hop, recorded.when, against)
+    if hop is not None and not recorded.call.error:
+        if source := sources(recorded):
+            yield TextBlock(source, "dim")
+        yield from found_blocks(loaded, hop, against=against)
+
+
+def _query(searched: SearchRequest, hop: Hop | None, when: str, against: Hop | None) -> Iterator[TextBlock]:
     number = f" of hop {hop.number}" if hop else ""
     yield TextBlock(f"\nquery{number}, {searched.k} wanted from {searched.corpus}{_moment(when)}", "heading")
-    yield TextBlock(searched.query, "strong")
+    yield TextBlock(searched.query, "strong", spans=new_words(searched.query, against.query) if against else ())
+    if against and (lacking := new_words(against.query, searched.query)):
+        yield TextBlock("without: " + " ".join(against.query[begin:end] for begin, end, _ in lacking), "note")
     for text in searched.mean:
         yield TextBlock(f"and the vector of: {text}", "note")
     if hop is not None and hop.repeats is not None:
@@ -296,3 +354,56 @@ def _shown(value: object) -> object:
 
 def _values(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def _gold_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
+    """``gold: Rule 9, found at 3 by search 1, seen``: a line a gold document, by its title where a search found it,
+    else by its id."""
+    documents = loaded.summary.gold.documents
+    for name in documents[:_GOLD]:
+        yield _gold_line(loaded, name)
+    if len(documents) > _GOLD:
+        yield TextBlock(f"and {number_of(len(documents) - _GOLD, 'more gold document')}", "dim")
+
+
+def _gold_line(loaded: LoadedAttempt, name: str) -> TextBlock:
+    found = [(hop, one) for hop in loaded.hops for one in hop.found if name in (one.passage.document, one.passage.id)]
+    if not found:
+        return TextBlock(f"gold: {one_line(name, _TITLE)}, not found", "trouble" if loaded.hops else "dim")
+    first, best = found[0]
+    title = next((one_line(one.passage.title, _TITLE) for _, one in found if one.passage.title.strip()), "")
+    fate = min((one.fate for _, one in found), key=FATES.index)
+    said = f", {fate}" if _is_followed(loaded, first) else ""
+    shown = title or one_line(name, _TITLE)
+    return TextBlock(f"gold: {shown}, found at {best.rank} by search {first.number}{said}", "gold")
+
+
+def _is_followed(loaded: LoadedAttempt, hop: Hop) -> bool:
+    """Whether a prompt after a search is recorded: only that says what was seen."""
+    return hop.untimed or any(one.asked is not None for one in loaded.traced[hop.call + 1 :])
+
+
+def _score_lines(loaded: LoadedAttempt) -> Iterator[TextBlock]:
+    """A line a score, and below one that a judge gave the judge with what it replied."""
+    if not loaded.scores:
+        yield TextBlock("not scored", "dim")
+    for score in loaded.scores:
+        yield _score_line(loaded, score)
+        for said in loaded.judged:
+            if said.scorer == score.scorer and not said.told:
+                yield TextBlock(f"judged by {said.judge}; its reply cannot be told from the others'", "dim", 2)
+            elif said.scorer == score.scorer:
+                other = f", answered by {said.model}" if said.model and said.model not in said.judge else ""
+                yield TextBlock(f"judged by {said.judge}{other}; it replied:", "dim", 2)
+                yield TextBlock(said.text.strip() or "(no text)", "note", 4)
+
+
+def _score_line(loaded: LoadedAttempt, score: Score) -> TextBlock:
+    word = "no score" if score.value is None else "right" if score.value >= 1 else "wrong"
+    style = {"right": "right", "wrong": "wrong"}.get(word, "dim")
+    if score.value is not None and 0 < score.value < 1:
+        word, style = "partly", "dim"
+    asked, gold = loaded.summary.question, loaded.summary.gold
+    read = f"read as {score.prediction!r}, gold {gold.answer!r}" if asked.options else ""
+    parts = [f"{score.scorer}: {word}", percent(score.value, 1), score.answer_status, read, score.reason]
+    return TextBlock("  ".join(part for part in parts if part), style)

@@ -21,13 +21,13 @@ from textual.worker import get_current_worker
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import LONGEST, FilterError, hint, parse
-from ragrounds.evals.store.summaries import UnknownFacts
 from ragrounds.ui.text import number_of, one_line
-from ragrounds.ui.trace.answers import answer, is_open
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.bars import KeyBar, KeysShown
 from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
+from ragrounds.ui.trace.lists import unknown_words
+from ragrounds.ui.trace.view import answer, is_open
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
@@ -35,16 +35,6 @@ _AT_ONCE = 300
 """Characters that are looked at with every letter; a longer text now and then."""
 _PAUSE = 0.05
 """Seconds after the last letter."""
-
-
-def unknown_words(unknown: UnknownFacts) -> str:
-    """Of how many attempts the conditions can say nothing, as the end of a sentence."""
-    parts = []
-    if unknown.no_gold:
-        parts.append(f"{number_of(unknown.no_gold, 'attempt')} with no gold known")
-    if unknown.no_facts:
-        parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose facts are not derived yet")
-    return f"; not asked: {', '.join(parts)}" if parts else ""
 
 
 class FilterScreen(ModalScreen[str | None]):
@@ -177,8 +167,8 @@ class FilterScreen(ModalScreen[str | None]):
             unknown = pages.unknown(where) if where.strip() else None
             if lacking := pages.backlog(where):
                 words += f"; {number_of(lacking, 'attempt')} more to be looked through when it is listed"
-            words += unknown_words(unknown) if unknown else ""
-            words += f". {told}" if (told := hint(where)) else ""
+            said = (words, unknown_words(unknown).rstrip(".") if unknown else "", hint(where))
+            words = ". ".join(filter(None, said))
         except UserError as error:
             words = str(error)
         answer(self, self._count_is, where, words)

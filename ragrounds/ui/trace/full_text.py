@@ -13,20 +13,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
-from textual.worker import get_current_worker
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.filter_fields import FIELDS
 from ragrounds.evals.store.snippets import Snippet, snippets
 from ragrounds.ui.text import one_line
-from ragrounds.ui.trace.agent_names import agent_cell, short_names
-from ragrounds.ui.trace.answers import answer
-from ragrounds.ui.trace.attempt_list import AttemptList, mark
+from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, shown
+from ragrounds.ui.trace.view import answer, teller
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
-from ragrounds.ui.trace.views import known_views
 from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
 _TERM = re.compile(r'(?:(?P<field>\w+):)?(?P<text>"[^"]*"\*?|[^\s"]+)')
@@ -96,7 +93,7 @@ class FullTextScreen(Screen[int | None]):
 
     def compose(self) -> ComposeResult:
         """What is searched for, the hits, and the place in the one under the cursor."""
-        yield TopLine("", known_views())
+        yield TopLine("")
         yield Input(self.text, placeholder='words, "a phrase", the beginning of a wor*, query:edema', id="full-text")
         yield Rows(self._row, id="hits", title="attempts that hold it")
         yield Pager(id="hit", title="where")
@@ -128,23 +125,12 @@ class FullTextScreen(Screen[int | None]):
 
     @work(thread=True, exclusive=True, group="full text")
     def _search(self, text: str) -> None:
-        pages, worker = self.listed.pages, get_current_worker()
-
-        def tell(words: str) -> None:
-            """Say how far it is; ends the work where it is not wanted any more."""
-            if worker.is_cancelled:
-                raise UserError("Stopped. What was made is kept; the next search goes on.")
-            answer(self, self._tell, words)
-
         try:
-            self.listed.complete(as_filter(text), tell)
-            order = pages.order(as_filter(text))
+            self.listed.complete(as_filter(text), teller(self, self.query_one(TopLine).tell))
+            order = self.listed.pages.order(as_filter(text))
             answer(self, self._searched, text, order, "")
         except UserError as error:
             answer(self, self._searched, text, array("Q"), str(error))
-
-    def _tell(self, words: str) -> None:
-        self.query_one(TopLine).tell(words)
 
     def _searched(self, text: str, order: array[int], problem: str) -> None:
         if text != self.text:

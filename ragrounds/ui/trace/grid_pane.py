@@ -2,70 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.message import Message
 from textual.strip import Strip
 
-from ragrounds.ui.trace.grid_cells import GridWidths, grid_widths, headings, heat_styles
 from ragrounds.ui.trace.layout import Cells, fit
+from ragrounds.ui.trace.themes import contrast
 from ragrounds.ui.trace.widgets import Rows
 
+_NARROWEST, _WIDEST = 7, 16
+"""Columns of the screen that an agent gets."""
+_QUESTION = 22
+"""Columns that the question keeps at least."""
+_FIGURE = 7
+"""Columns of the figure by which the grid is sorted."""
 _TOP = 3
-"""Lines that stay at the top: names in two lines, and means; and one more where the source has it."""
+"""Lines that stay at the top: names in two lines, and means; and one more where questions have no score."""
 
 
-class DrawnLine(Protocol):
-    """A line of the grid as it is drawn."""
+class GridWidths(Struct, frozen=True):
+    """How the width of the screen is shared."""
 
-    @property
-    def label(self) -> Cells:
-        """What stands at the left, fit to its width."""
-        ...
-
-    @property
-    def figure(self) -> str:
-        """The figure by which the grid is sorted."""
-        ...
+    question: int
+    figure: int
+    cell: int
+    shown: int
+    """Agents that have room at once."""
 
     @property
-    def cells(self) -> Sequence[tuple[str, str, bool]]:
-        """Text, style and whether it is marked, an agent each."""
-        ...
+    def left(self) -> int:
+        """Where the first agent's column begins."""
+        return self.question + self.figure
 
 
-class GridSource(Protocol):
-    """What the pane asks its screen for."""
+def grid_widths(width: int, agents: int, longest: int) -> GridWidths:
+    """How `width` columns are shared by the question, the figure sorted by, and so many agents, the longest of whose
+    names has so many letters."""
+    figure = _FIGURE if width >= 60 else 0
+    room = max(_NARROWEST, width - max(_QUESTION, width * 3 // 10) - figure)
+    cell = max(_NARROWEST, min(_WIDEST, longest + 2, room // max(1, agents)))
+    shown = max(1, min(agents, room // cell))
+    return GridWidths(max(0, width - figure - cell * shown), figure, cell, shown)
 
-    def names(self) -> Sequence[str]:
-        """The shown agents' names."""
-        ...
 
-    def summary(self) -> Sequence[tuple[str, str]]:
-        """Below the names: text and style, an agent each."""
-        ...
+def heading(name: str, width: int) -> tuple[str, str]:
+    """A name in two lines: broken where a word ends; else its beginning, and its end, which tells it apart."""
+    if cell_len(name) <= width:
+        return "", name
+    for end in reversed([match.end() for match in re.finditer(r"[ _-]", name)]):
+        first, second = name[:end].strip(), name[end:].strip()
+        if cell_len(first) <= width and cell_len(second) <= width:
+            return first, second
+    first = fit(name, width + 1)[:-1]
+    rest = name[len(first) :].strip()
+    while cell_len(rest) > width - 1:
+        rest = rest[1:]
+    return first, "…" + rest
 
-    def scored(self) -> Sequence[str]:
-        """How many questions each mean is of; empty where it is of all."""
-        ...
 
-    def figure_name(self) -> str:
-        """The heading of the figure by which the grid is sorted."""
-        ...
+def heat_styles(theme: Mapping[str, str]) -> dict[str, Style]:
+    """Style name → how it looks in a theme, whose colours are given by name. The letters are black or white, whichever
+    can be read better."""
+    ground, bad, half, good = (Color.parse(theme[name]) for name in ("background", "error", "warning", "success"))
+    low, middle, high = ground.blend(bad, 0.62), ground.blend(half, 0.6), ground.blend(good, 0.62)
+    steps = [low, low.blend(middle, 0.6), middle, middle.blend(high, 0.6), high]
+    shades = {f"heat-{place}": shade for place, shade in enumerate(steps)}
+    shades["heat-trouble"] = ground.blend(Color.parse("#9a5fe0"), 0.6)
+    plain = (Color(0, 0, 0), Color(255, 255, 255))
+    return {
+        name: Style(color=max(plain, key=lambda one: contrast(one, shade)).rich_color, bgcolor=shade.rich_color)
+        for name, shade in shades.items()
+    }
 
-    def line(self, line: int, width: int) -> DrawnLine:
-        """A line; its label has `width` columns."""
-        ...
+
+class GridLine(Struct, frozen=True):
+    """A line as it is drawn: what stands at the left, the figure sorted by, and of each agent text, style and whether
+    the cell is marked."""
+
+    label: Cells
+    figure: str
+    cells: Sequence[tuple[str, str, bool]]
 
 
 class GridPane(Rows):
-    """The grid's lines, with a cursor on one cell."""
+    """The grid's lines, with a cursor on one cell. Only what is on the screen is drawn."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "column(-1)", "Agent to the left", show=False, id="grid.left"),
@@ -77,20 +107,20 @@ class GridPane(Rows):
     class AgentMoved(Message):
         """The cursor is in another column."""
 
-        def __init__(self, pane: GridPane, column: int) -> None:
-            super().__init__()
-            self.pane, self.column = pane, column
-
-        @property
-        def control(self) -> GridPane:
-            """The pane whose cursor moved."""
-            return self.pane
-
-    def __init__(self, source: GridSource, *, id: str) -> None:
-        super().__init__(lambda _row, _width: [], id=id, title="questions × agents", head=lambda _width: "")
-        self.source = source
+    def __init__(self, line: Callable[[int, int], GridLine]) -> None:
+        super().__init__(lambda _row, _width: [], id="grid", title="questions × agents", head=lambda _width: "")
+        self._line = line
+        """Makes a line from its number and the width of what stands at its left."""
         self._top = _TOP
+        self.names: Sequence[str] = ()
+        """Of the shown agents."""
+        self.means: Sequence[str] = ()
+        self.counts: Sequence[str] = ()
+        """How many questions each mean is of; empty where it is of all."""
+        self.figure = ""
+        """The heading of the figure by which the grid is sorted."""
         self.column = 0
+        """The agent under the cursor, among those shown."""
         self._offset = 0
         self._styles: tuple[str, dict[str, Style]] = ("", {})
 
@@ -105,96 +135,87 @@ class GridPane(Rows):
     @property
     def widths(self) -> GridWidths:
         """How the width is shared now."""
-        names = self.source.names()
-        return grid_widths(self.columns, len(names), max(map(len, names), default=0))
+        return grid_widths(self.columns, len(self.names), max(map(len, self.names), default=0))
 
     def across(self) -> range:
         """The agents on the screen; the one under the cursor is among them."""
-        total, shown = len(self.source.names()), self.widths.shown
+        total, shown = len(self.names), self.widths.shown
         self.column = max(0, min(self.column, total - 1))
         self._offset = min(max(self._offset, self.column - shown + 1), self.column, max(0, total - shown))
         return range(self._offset, min(total, self._offset + shown))
 
     def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
         """Show `count` lines with the cursor on `row`."""
-        self._top = _TOP + bool(self.source.scored())
+        self._top = _TOP + bool(self.counts)
         super().show(count, row, keep_scroll)
 
     def render_line(self, y: int) -> Strip:
         """A line of the screen: names, means, a question or a group."""
         width, row = self.columns, y - self._top + self.scroll_offset.y
+        widths, columns = self.widths, self.across()
         if y < self._top:
-            return self.strip(self._heading(y), width)
+            return self.strip(self._heading(y, widths, columns), width)
         if row >= self.count:
             return Strip.blank(width, self.rich_style)
-        widths, columns = self.widths, self.across()
-        line, here = self.source.line(row, widths.question), row == self.row
+        line, here = self._line(row, widths.question), row == self.row
         label = [*line.label, (fit(line.figure, widths.figure - 1, right=True) + " " * bool(widths.figure), "dim")]
-        under = self.style_of("cursor") if here else None
-        left = self.strip(label, widths.left, under)
         cells: list[Segment] = []
         for column in columns:
             text, style, marked = line.cells[column]
-            cells += self._cell(text, style, marked, widths.cell, here and column == self.column)
+            chosen = here and column == self.column
+            shown = f"{'*' * marked}[{text}]" if chosen else f"{'*' * marked}{text}"
+            look = self.rich_style + self.style_of(style) if style != "plain" else self.rich_style
+            look += Style(bold=True, reverse=self.has_focus) if chosen else Style()
+            cells += [Segment(" ", self.rich_style), Segment(_centred(shown, widths.cell - 1), look)]
+        left = self.strip(label, widths.left, self.style_of("cursor") if here else None)
         return Strip.join([left, Strip(cells)]).crop_extend(0, width, self.rich_style)
 
-    def _heading(self, y: int) -> Cells:
-        widths, columns = self.widths, self.across()
+    def _heading(self, y: int, widths: GridWidths, columns: range) -> Cells:
         if y < _TOP - 1:
-            names = headings(self.source.names(), widths.cell - 1)
-            figure = fit(self.source.figure_name() if y else "", widths.figure - 1, right=True)
+            names = [heading(f"{place} {name}", widths.cell - 1) for place, name in enumerate(self.names, 1)]
+            figure = fit(self.figure if y else "", widths.figure - 1, right=True)
             label: Cells = [
                 (fit("question" if y else "", widths.question), "dim"),
                 (figure + " " * bool(figure), "dim"),
             ]
             texts = [(names[column][y], "strong" if column == self.column else "key") for column in columns]
-        elif y == _TOP - 1:
-            label = [(fit("mean score", widths.left), "dim")]
-            texts = [self.source.summary()[column] for column in columns]
         else:
-            label = [(fit("questions with a score", widths.left), "dim")]
-            texts = [(self.source.scored()[column], "dim") for column in columns]
+            name, words, style = (
+                ("mean score", self.means, "strong") if y < _TOP else ("questions with a score", self.counts, "dim")
+            )
+            label = [(fit(name, widths.left), "dim")]
+            texts = [(words[column], style) for column in columns]
         return label + [(" " + _centred(text, widths.cell - 1), style) for text, style in texts]
-
-    def _cell(self, text: str, style: str, marked: bool, width: int, here: bool) -> list[Segment]:
-        shown = f"{'*' if marked else ''}{'[' if here else ''}{text}{']' if here else ''}"
-        look = self.rich_style + self.style_of(style) if style != "plain" else self.rich_style
-        if here:
-            look += Style(bold=True, reverse=self.has_focus)
-        return [Segment(" ", self.rich_style), Segment(_centred(shown, width - 1), look)]
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the cell that was clicked; a second click opens it."""
         event.prevent_default()  # a row's own click would open it before its cell is chosen
-        line = event.y - self.gutter.top
-        row = line - self._top + self.scroll_offset.y
-        aside, widths = event.x - self.gutter.left - self.widths.left, self.widths
+        line, widths = event.y - self.gutter.top, self.widths
+        row, aside = line - self._top + self.scroll_offset.y, event.x - self.gutter.left - widths.left
         if not (line >= 0 and (line < self._top or 0 <= row < self.count)):
             return
         again = row == self.row
         if aside >= 0 and (place := self._offset + aside // widths.cell) in self.across():
             again = again and place == self.column
             self._to_column(place)
-        if line < self._top:
-            return
-        self._go(row)
-        if again:
-            self.post_message(self.Chosen(self, row))
+        if line >= self._top:
+            self._go(row)
+            if again:
+                self.post_message(self.Chosen(self, row))
 
     def action_column(self, by: int) -> None:
         """Move the cursor by agents."""
         self._to_column(self.column + by)
 
     def _to_column(self, column: int) -> None:
-        column = max(0, min(column, len(self.source.names()) - 1))
+        column = max(0, min(column, len(self.names) - 1))
         if column != self.column:
             self.column = column
             self.across()
             self.refresh()
-            self.post_message(self.AgentMoved(self, column))
+            self.post_message(self.AgentMoved())
 
 
 def _centred(text: str, width: int) -> str:
     cut = fit(text, width).rstrip()
-    left = (width - cell_len(cut)) // 2
-    return fit(" " * left + cut, width)
+    return fit(" " * ((width - cell_len(cut)) // 2) + cut, width)

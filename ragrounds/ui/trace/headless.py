@@ -6,27 +6,23 @@ Nothing that was recorded is interpreted, neither by the terminal nor by Markdow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
 from ragrounds.evals.store.attempt_notes import AttemptNote
-from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy
 from ragrounds.evals.store.traces import Trace
 from ragrounds.ui.text import dollars, duration, one_line, safe, tokens
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock
-from ragrounds.ui.trace.tree import LoadedAttempt, Node, walk
+from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.tree import Node, walk
 from ragrounds.ui.trace.tree_view import bar, own_time, row_cells, share
 
-Format = Literal["text", "json", "markdown"]
-FORMATS: tuple[Format, ...] = ("text", "json", "markdown")
-LIST_FORMATS = (*FORMATS, "csv")
-"""Of lists of attempts."""
+FORMATS = ("text", "json", "markdown")
 
 _STYLES = {
     "dim": "dim",
@@ -45,8 +41,6 @@ _STYLES = {
 """How the styles of the viewer look where there is only a console."""
 _FIGURES = 51
 """Cells of the figures behind what happened."""
-_TO_RIGHT = frozenset({"score", "calls", "tokens", "uncached", "time", "hops"})
-"""Columns of tables that hold figures."""
 _LONGEST = 1500
 """Characters up to which texts are shown where they are not asked for whole."""
 
@@ -158,36 +152,6 @@ def attempt_markdown(loaded: LoadedAttempt) -> str:
 
     _add(loaded.root, 1)
     return "\n\n".join(parts) + "\n"
-
-
-def listed(pages: Pages, where: str, sort: SortBy, descending: bool, limit: int | None) -> list[AttemptSummary]:
-    """The rows that are wanted, in the order of `sort`, at most `limit` of them."""
-    places = pages.order(where, sort, descending) if where or sort != "asked" else range(len(pages))
-    return pages.read(places[:limit] if limit is not None else places)
-
-
-def table_text(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as text in aligned columns, those of figures to the right."""
-    sizes = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = []
-        for name, cell, size in zip(rows[0], row, sizes, strict=True):
-            gap = " " * (size - cell_len(cell))
-            cells.append(gap + cell if name in _TO_RIGHT else cell + gap)
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def table_markdown(rows: list[list[str]]) -> str:
-    """Rows as a Markdown table."""
-    lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
-
-
-def _cell(text: str) -> str:
-    flat = " ".join(text.split())
-    return "".join(f"\\{letter}" if letter in "|`*_<>[]\\" else letter for letter in flat)
 
 
 def _code(text: str) -> str:

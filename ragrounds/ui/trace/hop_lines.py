@@ -1,4 +1,5 @@
-"""The hops of attempts as lines, without a terminal: what each search asked, where gold stood, what became of it.
+"""The hops of attempts in lines, for the viewer and outside of it: what each search asked, where gold stood and what
+became of it; and as a table, as JSON and as CSV.
 
 A line has columns of fixed places, so that the hops of one number stand below each other. Where there is room, a hop is
 its query with its signs; where there is less, its signs alone.
@@ -6,20 +7,18 @@ its query with its signs; where there is less, its signs alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopsOfAttempt
-from ragrounds.evals.store.hops import FoundPassage, Hop
 from ragrounds.evals.store.summaries import AttemptSummary
-from ragrounds.evals.store.traces import TracedCall
 from ragrounds.ui.call_words import HopSigns, hop_signs
-from ragrounds.ui.text import number_of, one_line, safe
-from ragrounds.ui.trace.agent_names import agent_cell
-from ragrounds.ui.trace.attempt_list import mark
-from ragrounds.ui.trace.layout import Cells, TextBlock, fit
+from ragrounds.ui.text import one_line, safe
+from ragrounds.ui.trace.attempt_list import agent_cell, mark
+from ragrounds.ui.trace.layout import Cells, fit
+from ragrounds.ui.trace.lists import csv_text
 
 LEGEND = "★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
 NARROW_LEGEND = "★3 gold's rank  ● seen ◐ cut ○ not shown  · no gold  ↻ again  ! failed"
@@ -35,6 +34,14 @@ _MORE = 4
 _CAUSE = max(map(len, CAUSES)) + 1
 _SHOWN_ANSWER = 80
 """Characters of an answer that a line keeps."""
+_NARROWEST = 60
+"""Columns that a line has at least."""
+_QUERY = 40
+"""Characters of a query in a cell of a table."""
+CSV_COLUMNS = (
+    "run", "agent", "question_id", "epoch", "outcome", "value", "prediction", "search", "query", "found", "new",
+    "repeats", "error", "gold_ranks", "gold_fate", "cause", "because",
+)  # fmt: skip
 _UNREAD = " (unread)"
 """Stands after the option that a scorer counts where nothing was read."""
 
@@ -138,7 +145,7 @@ def hop_cells(
         return [*cells, ("…", "dim")]
     for number in range(first, first + columns.shown):
         if number < len(line.hops):
-            cells += _hop(line.hops[number], columns.hop, number == chosen)
+            cells += one_hop(line.hops[number], columns.hop, line.hops[number].query, number == chosen)
         else:
             nothing = "no search" if not line.hops and not number and line.made else ""
             cells.append((fit(nothing, columns.hop), "dim"))
@@ -160,83 +167,113 @@ def _name(summary: AttemptSummary, width: int) -> str:
     return epoch + name + text
 
 
-def _hop(hop: HopSigns, width: int, chosen: bool) -> Cells:
+def one_hop(hop: HopSigns, width: int, query: str, chosen: bool = False) -> Cells:
+    """A hop in `width` cells: its query with its signs, or where there is less room its signs alone."""
     if width < _WORDS:
         count = f"{hop.found}" if width >= _LEAST + 3 and not hop.failed else ""
         cells: Cells = [(fit(count + hop.signs, width - 1), hop.style)]
     else:
         signs = hop.signs if hop.failed else f"{hop.found}{hop.signs}"
         room = width - 2 - len(signs)
-        query = one_line(hop.query, room) if hop.query else "(query not kept)"
+        query = one_line(query, room) if query else "(query not kept)"
         cells = [(fit(query, room) + " ", "plain"), (signs, hop.style)]
     return [*((text, "hit" if chosen else style) for text, style in cells), (" ", "plain")]
 
 
-def hop_blocks(read: HopsOfAttempt, number: int) -> list[TextBlock]:
-    """A hop in full, and what came of the attempt.
+def hop_text(read: Iterable[HopsOfAttempt], width: int, agents: Mapping[str, str]) -> str:
+    """One line an attempt, the headings first and the legend last; empty of none.
 
     Args:
-        read: with the fates of all passages.
-        number: of the hop, from 0.
+        read: with the fates of gold.
+        width: of the lines, in columns.
+        agents: run id → short name; empty: the agent has no column.
     """
-    return list(_blocks(read, number))
+    made: list[tuple[AttemptSummary, HopLine]] = [(one.summary, hop_line(one)) for one in read]
+    if not made:
+        return ""
+    counts = sorted(len(line.hops) for _, line in made)
+    columns = hop_columns(max(width, _NARROWEST), agents, max(1, counts[int(0.95 * (len(counts) - 1))]))
+    lines = [hop_heading(columns, 0, columns.shown)]
+    for summary, line in made:
+        lines.append("".join(text for text, _ in hop_cells(summary, line, columns, agents)))
+    legend = LEGEND if width >= len(LEGEND) else NARROW_LEGEND
+    return "\n".join([*(line.rstrip() for line in lines), legend])
 
 
-def _blocks(read: HopsOfAttempt, number: int) -> Iterator[TextBlock]:
-    summary = read.summary
-    if read.attempt is None:
-        yield TextBlock("Not made yet.", "dim")
-        return
-    yield _outcome(read)
-    if read.cause is not None:
-        yield TextBlock(read.cause.said, "trouble")
-    if not read.hops:
-        yield TextBlock("No search was made.", "dim")
-        return
-    hop = read.hops[min(number, len(read.hops) - 1)]
-    yield TextBlock(f"search {hop.number} of {len(read.hops)}, {_of(hop, read)}", "heading")
-    yield TextBlock(hop.query or "(the query is not recorded)")
-    if hop.error:
-        yield TextBlock(f"failed: {hop.error}", "trouble")
-    for one in hop.found:
-        star = "★ " if one.gold else "  "
-        title = one_line(one.passage.title or one.passage.text[:200], 80)
-        new = "" if one.new else ", found before"
-        yield TextBlock(
-            f"{star}{one.rank}. {title}  [{fate_words(one, read.calls)}{new}]", "gold" if one.gold else "plain"
+def hop_rows(read: Iterable[HopsOfAttempt]) -> list[list[str]]:
+    """Cells of text, the headings first: as many searches as the attempt with most of them."""
+    made = [(one.summary, hop_line(one)) for one in read]
+    most = max((len(line.hops) for _, line in made), default=0)
+    rows = [["", "agent", "question", *(f"search {number}" for number in range(1, most + 1)), "answer", "likely"]]
+    for summary, line in made:
+        hops = [
+            f"{one_line(hop.query, _QUERY)} {'' if hop.failed else hop.found}{hop.signs}".strip() for hop in line.hops
+        ]
+        name = safe(summary.question.id) + (f" #{summary.epoch}" if summary.run.epochs > 1 else "")
+        cause = line.cause.word if line.cause else ""
+        answer = one_line(line.answer, _QUERY)
+        rows.append(
+            [
+                mark(summary)[0].strip(),
+                safe(summary.run.agent),
+                name,
+                *hops,
+                *([""] * (most - len(hops))),
+                answer,
+                cause,
+            ]
         )
-    if summary.gold.documents and not hop.gold_ranks and not hop.error:
-        yield TextBlock(f"gold: {', '.join(summary.gold.documents[:5])}", "dim")
+    return rows
 
 
-def _outcome(read: HopsOfAttempt) -> TextBlock:
-    summary = read.summary
-    sign, style = mark(summary)
-    gold = f", gold {one_line(summary.gold.answer, 60)}" if summary.gold.answer else ""
-    answer = f"read as {one_line(summary.prediction, 60)}" if summary.prediction else summary.outcome.replace("_", " ")
-    scorer = f" by {summary.scorer}" if summary.scorer else ""
-    return TextBlock(f"{sign}{summary.question.id}: {answer}{scorer}{gold}", style if style != "dim" else "plain")
+def hop_json(read: HopsOfAttempt) -> dict[str, object]:
+    """An attempt with its hops as values that JSON can hold."""
+    cause = read.cause
+    return {
+        "run": read.summary.run.id,
+        "agent": read.summary.run.agent,
+        "question_id": read.summary.question.id,
+        "epoch": read.summary.epoch,
+        "outcome": read.summary.outcome,
+        "value": read.summary.value,
+        "prediction": read.summary.prediction,
+        "hops": [
+            {
+                "number": hop.number,
+                "query": hop.query,
+                "found": len(hop.found),
+                "new": hop.new,
+                "repeats": hop.repeats,
+                "error": hop.error,
+                "gold": [
+                    {"rank": one.rank, "passage": one.passage.id, "fate": one.fate} for one in hop.found if one.gold
+                ],
+            }
+            for hop in read.hops
+        ],
+        "cause": None if cause is None else {"word": cause.word, "text": cause.text, "hop": cause.hop},
+    }
 
 
-def _of(hop: Hop, read: HopsOfAttempt) -> str:
-    parts = [f"in {hop.traced.call.node}"] if hop.traced.call.node else []
-    if hop.repeats is not None:
-        parts.append(f"the same as search {hop.repeats}")
-    if not hop.error:
-        parts.append(f"{number_of(len(hop.found), 'passage')}, {hop.new} new")
-        if hop.gold_ranks:
-            parts.append(f"gold at {', '.join(str(rank) for rank in hop.gold_ranks)}")
-        elif read.summary.gold.documents:
-            parts.append("no gold")
-    return ", ".join(parts)
-
-
-def fate_words(one: FoundPassage, made: Sequence[TracedCall]) -> str:
-    """What became of a passage, in words: which later prompts held it."""
-    if not one.prompts:
-        return "not known whether seen" if one.fate == "not known" else "in no later prompt"
-    names: dict[str, None] = {}
-    for place in one.prompts:
-        call = made[place].call
-        names[f"{call.node or call.role}{' (cut)' if place in one.cut_in else ''}"] = None
-    return f"seen by {', '.join(list(names)[:4])}" + (" …" if len(names) > 4 else "")
+def hop_csv(read: Iterable[HopsOfAttempt]) -> str:
+    """A row a search; an attempt without one has a row without a search."""
+    rows: list[Sequence[object]] = [CSV_COLUMNS]
+    for one in read:
+        whole, hops = hop_json(one), zip(one.hops, hop_line(one).hops, strict=True)
+        head = [whole[name] for name in CSV_COLUMNS[:7]]
+        tail = [one.cause.word, one.cause.text] if one.cause else ["", ""]
+        made = [
+            [
+                hop.number,
+                hop.query,
+                len(hop.found),
+                hop.new,
+                hop.repeats,
+                hop.error,
+                " ".join(map(str, hop.gold_ranks)),
+                signs.fate if hop.gold_ranks else "",
+            ]
+            for hop, signs in hops
+        ]
+        rows += [[*head, *row, *tail] for row in made or [[""] * 8]]
+    return csv_text(rows)

@@ -20,7 +20,7 @@ from ragrounds.ui.progress.lines import doing_words
 from ragrounds.ui.text import duration, one_line
 from ragrounds.ui.trace.attempt_list import attempt_cells
 from ragrounds.ui.trace.layout import Cells, fit
-from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.loaded import LoadedAttempt
 
 RUNNING = "▶"
 """The sign of an attempt in flight."""

@@ -8,42 +8,20 @@ sum of which a part is not known is not known. Time is told twice: the whole, fr
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
-from ragrounds.evals.store.asked_again import EarlierAttempt, earlier_attempts
-from ragrounds.evals.store.codec import DamagedRecord
+from ragrounds.evals.engine.in_flight import LiveCall
 from ragrounds.evals.store.hops import Hop, hops_of
-from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.evals.store.traces import JudgeReply, Trace, TracedCall, traced_call, traced_calls
-from ragrounds.evals.store.traces import calls as calls_of
+from ragrounds.evals.store.traces import TracedCall
 from ragrounds.evals.store.traces import steps as steps_of
-from ragrounds.records import (
-    TOKENS_APART,
-    WITHOUT_ANSWER,
-    Attempt,
-    Call,
-    Called,
-    Entered,
-    Event,
-    Gold,
-    Score,
-    Step,
-)
-from ragrounds.ui.text import one_line, percent
-from ragrounds.ui.trace.late_searches import writers
+from ragrounds.records import TOKENS_APART, Attempt, Call, Called, Entered, Event, Gold, Step
+from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
 from ragrounds.ui.trace.times import Span, measured, own_seconds, side_by_side, union_seconds
-from ragrounds.ui.trace.trace_summary import summary_of_trace
-
-if TYPE_CHECKING:
-    from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
 
 Measure = Literal["time", "tokens", "cost"]
 MEASURES: tuple[Measure, ...] = ("time", "tokens", "cost")
@@ -172,7 +150,7 @@ class _Builder:
         self._steps = {step.index: step for step in steps_of(events)}
         self._told = told
         called = [event for event in events if isinstance(event, Called)]
-        homes = writers(self._steps.values(), called, told.hops)
+        homes = _writers(self._steps.values(), called, told.hops)
         for place, index in homes.items():
             call, outside, home = called[place].call, self._steps[-1], self._steps[index]
             self._steps[-1] = replace(outside, calls=tuple(one for one in outside.calls if one is not call))
@@ -273,6 +251,36 @@ class _Builder:
             self._rows[place] = call_row(name, told.calls[place], told.hops.get(place))
         row = replace(self._rows[place], name=name)
         return replace(row, said=(*told.outcome, *row.said)) if place == told.answer else row
+
+
+def _writers(steps: Iterable[Step], called: Sequence[Called], hops: Mapping[int, Hop]) -> dict[int, int]:
+    """The places of searches in no node, whose time is not known → the first step that wrote any of their passages.
+    Left behind the answer they would seem to have come last.
+
+    Args:
+        steps: of the attempt.
+        called: its calls in their order.
+        hops: its searches, each by its call's place.
+    """
+    homes: dict[int, int] = {}
+    inner = sorted((step for step in steps if step.index >= 0), key=lambda step: (step.at, step.index))
+    for place, hop in hops.items():
+        if not hop.untimed or place >= len(called) or called[place].step != -1:
+            continue
+        known = {text for one in hop.found for text in (one.passage.id, one.passage.text.strip()) if text}
+        home = next((step.index for step in inner if _holds(step.changes, known)), None)
+        if home is not None:
+            homes[place] = home
+    return homes
+
+
+def _holds(value: object, known: set[str]) -> bool:
+    """Whether any of these texts stands in what a node wrote to the state."""
+    if isinstance(value, str):
+        return value.strip() in known
+    if isinstance(value, Mapping):
+        return any(_holds(one, known) for one in value.values())
+    return isinstance(value, list | tuple) and any(_holds(one, known) for one in value)
 
 
 def _doing(call: LiveCall, number: int, now: float) -> Node:
@@ -404,184 +412,3 @@ def _timed(root: Node, whole: Span) -> Node:
         )
 
     return _told(root)
-
-
-class LoadedAttempt:
-    """An attempt with its tree, and what the journal holds of its calls.
-
-    Rows come from one look into the journal, without what models were sent; that is read when a call is looked at. One
-    that was not run yet is a tree of one node; one that is in flight (:meth:`live`) is what is known so far.
-    """
-
-    def __init__(self, pages: Pages | None, summary: AttemptSummary, *, stored: bool = True) -> None:
-        """Read it from the store of `pages`; not where it is not `stored` yet, or where there are none."""
-        self.summary = summary
-        self.attempt: Attempt | None = None
-        self.in_flight: LiveAttempt | None = None
-        self.now = 0.0
-        """When an attempt in flight was looked at, in seconds since the epoch."""
-        self.scores: tuple[Score, ...] = ()
-        self.earlier: tuple[EarlierAttempt, ...] = ()
-        self.sketch: tuple[TracedCall, ...] = ()
-        """Its calls in order, as far as rows tell of them: without what models were sent and the texts of passages."""
-        self.damage = ""
-        """What is amiss with what the store holds of it; empty: nothing that was met."""
-        self.root = _nothing(summary)
-        self._events: tuple[Event, ...] = ()
-        self._store = pages.store if pages is not None else None
-        self._others: dict[str, TracedCall] = {}
-        if stored and pages is not None:
-            try:
-                self._read(pages)
-            except DamagedRecord as damaged:  # the others can be looked at all the same
-                self.attempt, self.damage = None, str(damaged)
-                self.root = _nothing(summary, "damaged: ragrounds doctor --store")
-
-    def _read(self, pages: Pages) -> None:
-        run, id, epoch = self.summary.run, self.summary.question.id, self.summary.epoch
-        self.attempt = pages.store.attempt(run, id, epoch)
-        if self.attempt is None:
-            return
-        self.scores = pages.scores(self.summary)
-        self._events = self.attempt.events
-        if self.attempt.retry:
-            self.earlier = earlier_attempts(pages.store, run, id, epoch)
-        self.sketch = traced_calls(pages.store, tuple(calls_of(self._events)), brief=True)
-        self.root = attempt_tree(self.attempt, self._told())
-
-    @classmethod
-    def live(
-        cls,
-        pages: Pages,
-        summary: AttemptSummary,
-        events: Sequence[Event],
-        live: LiveAttempt,
-        before: LoadedAttempt | None = None,
-        now: float | None = None,
-    ) -> LoadedAttempt:
-        """An attempt in flight: its events so far, and the calls that have begun and not ended.
-
-        Args:
-            pages: the rows that it is one of.
-            summary: its row.
-            events: all of them so far.
-            live: how it stands.
-            before: it, as it was looked at before: what that has read of the journal is taken over.
-            now: seconds since the epoch; ``None``: this moment.
-        """
-        made = cls(pages, summary, stored=False)
-        made.in_flight, made._events = live, tuple(events)
-        made.now = time.time() if now is None else now
-        known = {one.call.key: one for one in before.sketch if _is_read(one)} if before else {}
-        calls = tuple(calls_of(events))
-        fresh = traced_calls(pages.store, [call for call in calls if call.key not in known], brief=True)
-        read = known | {one.call.key: one for one in fresh if one.call.key}
-        made.sketch = tuple(
-            replace(read[call.key], call=call) if call.key in read else TracedCall(call) for call in calls
-        )
-        whole = Span(live.at, max(made.now, live.at))
-        figures = NodeFigures(whole.seconds, live.tokens, live.cost_uncached)
-        row = RowText(summary.question.id, said=(("running", "key"),))
-        made.root = event_tree(made._events, figures, whole, row, replace(made._told(), doing=live.doing, now=made.now))
-        return made
-
-    @classmethod
-    def of_trace(cls, trace: Trace) -> LoadedAttempt:
-        """An attempt of which all was read already; judges' verdicts in arenas are not part of that."""
-        made = cls(None, summary_of_trace(trace))
-        made.attempt, made.scores, made.earlier = trace.attempt, trace.scores, trace.earlier
-        made.judged = trace.judged
-        made._events = trace.attempt.events
-        known = {id(one.call): one for step in trace.steps for one in step.calls}
-        made.sketch = tuple(known.get(id(call), TracedCall(call)) for call in calls_of(made._events))
-        made.root = attempt_tree(trace.attempt, made._told())
-        return made
-
-    def _told(self) -> Told:
-        words = answer_words(self.summary) if self.attempt else ()
-        return telling(self.sketch, self.summary.gold, self.attempt.text if self.attempt else "", words)
-
-    @cached_property
-    def traced(self) -> tuple[TracedCall, ...]:
-        """Its calls in order, whole."""
-        return traced_calls(self._store, tuple(calls_of(self._events))) if self._store is not None else self.sketch
-
-    @cached_property
-    def hops(self) -> tuple[Hop, ...]:
-        """What its searches found, and what became of that."""
-        return hops_of(self.traced, self.summary.gold)
-
-    def recorded(self, call: Call) -> TracedCall:
-        """A call with its request and its response, from the journal.
-
-        Raises:
-            DamagedRecord: what the journal holds is not what was written.
-        """
-        for one in self.traced:
-            if one.call is call and _is_read(one):
-                return one
-        if self._store is None:
-            return TracedCall(call)
-        if call.key not in self._others or not call.key:
-            self._others[call.key] = traced_call(self._store, call)
-        return self._others[call.key]
-
-    @cached_property
-    def answer_verdicts(self) -> list[AnswerVerdict]:
-        """What judges said of this answer in arenas."""
-        if self._store is None:
-            return []
-        return answer_verdicts(self._store, self.summary.run.id, self.summary.question.id, self.summary.epoch)
-
-    @cached_property
-    def judged(self) -> tuple[JudgeReply, ...]:
-        """What judges replied about the answer when they were asked for its scores."""
-        if self._store is None or self.attempt is None:
-            return ()
-        from ragrounds.evals.judges.recorded import judge_replies
-
-        one = self.summary
-        return judge_replies(self._store, one.run, self.attempt, one.question, one.gold, self.scores)
-
-    def calls(self) -> list[tuple[Node, Call]]:
-        """Every call with the node that it stands in, or is, in the order of the calls."""
-        found = [(node, node.call, node.place) for node in walk(self.root) if node.call is not None]
-        return [(node, call) for node, call, _ in sorted(found, key=lambda one: one[2])]
-
-    def node_of(self, place: int) -> str:
-        """The key of the node of a call, by its place among the calls of the attempt; the attempt's where there is
-        none."""
-        return next((node.key for node in walk(self.root) if node.place == place), self.root.key)
-
-
-def answer_words(summary: AttemptSummary) -> tuple[tuple[str, str], ...]:
-    """What was answered and what it is worth, with styles: ``B ✗``, ``gold A``."""
-    sign, style = outcome_sign(summary)
-    given = summary.question.options and summary.outcome not in WITHOUT_ANSWER
-    read = one_line(summary.prediction, 30) if given else ""
-    word = "" if summary.outcome == "answered" else one_line(summary.outcome.replace("_", " "), 30)
-    if read and summary.outcome == "unreadable":
-        word += ", counted as"
-    made = [(" ".join(part for part in (word, read, sign) if part), style)]
-    if summary.wrong and summary.question.options:
-        made.append((f"gold {one_line(summary.gold.answer, 30)}", "gold"))
-    if summary.value is not None and 0 < summary.value < 1:
-        made.append((percent(summary.value, 0) + " %", "key"))
-    return tuple(made)
-
-
-def outcome_sign(summary: AttemptSummary) -> tuple[str, str]:
-    """✓ right, ✗ wrong, ½ partly, with its style; nothing where no score says so."""
-    if summary.value is None:
-        return "", "trouble" if summary.troubled else "key"
-    return ("✓", "right") if summary.value >= 1 else ("✗", "wrong") if summary.value <= 0 else ("½", "key")
-
-
-def _is_read(traced: TracedCall) -> bool:
-    return any(part is not None for part in (traced.reply, traced.searched, traced.used))
-
-
-def _nothing(summary: AttemptSummary, why: str = "not run yet") -> Node:
-    row = RowText(summary.question.id, said=((why, "dim"),))
-    figures = NodeFigures(None, None, None)
-    return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row, folded=row)

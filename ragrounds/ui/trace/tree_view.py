@@ -7,7 +7,8 @@ from msgspec import Struct
 from ragrounds.ui.text import duration, tokens
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars, search_pattern, shown
-from ragrounds.ui.trace.tree import LoadedAttempt, Measure, Node, NodeFigures, walk
+from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.tree import Measure, Node, NodeFigures, walk
 
 _OPEN = 60
 """Nodes up to which a tree begins unfolded."""

@@ -6,19 +6,13 @@ exactly as it was recorded.
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -344,46 +338,3 @@ def type_early(line: Input | TextArea, event: events.Key) -> None:
         line.insert_text_at_cursor(event.character)
     else:
         line.insert(event.character)
-
-
-if TYPE_CHECKING:
-    from textual.screen import Screen
-
-    _Base = Screen[int | None]
-else:
-    _Base = object
-
-
-class DetailActions(_Base):
-    """Copying and opening the detail, for screens that have a detail pane."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy", "Copy", id="copy", show=False),
-        Binding("o", "editor", "Open in $EDITOR", id="editor", show=False),
-    ]
-
-    def detail_text(self) -> str:
-        """The text of the detail pane, as it was recorded."""
-        raise NotImplementedError
-
-    def action_copy(self) -> None:
-        """Copy what is selected with the mouse, else the whole detail."""
-        text = self.get_selected_text() or self.detail_text()
-        self.app.copy_to_clipboard(text)
-        self.app.notify(f"Copied {len(text):,} characters.", markup=False)
-
-    def action_editor(self) -> None:
-        """Open a copy of the detail in the user's editor."""
-        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-        if not editor:
-            self.app.notify("Set EDITOR to the editor of your choice, such as EDITOR=vim.", markup=False)
-            return
-        with tempfile.TemporaryDirectory(prefix="ragrounds-") as folder:
-            file = Path(folder) / "trace.md"
-            file.write_text(self.detail_text(), encoding="utf-8", errors="surrogatepass")
-            try:
-                with self.app.suspend():
-                    # The user's own command, from the user's own environment.
-                    subprocess.run([*shlex.split(editor), str(file)], check=False)  # noqa: S603
-            except (SuspendNotSupported, OSError, ValueError) as error:
-                self.app.notify(f"Cannot open {editor!r}: {error}", markup=False, severity="error")

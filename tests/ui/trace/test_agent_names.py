@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Struct
 
-from ragrounds.ui.trace.agent_names import agent_cell, short_names
+from ragrounds.ui.trace.attempt_list import agent_cell, short_names
 
 
 class NamedRun(Struct, frozen=True):

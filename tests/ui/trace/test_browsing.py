@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.ui.trace.agent_names import short_names
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
-    ComparedRuns,
     ScoreDifference,
     attempt_cells,
     differences,
     mark,
+    short_names,
 )
 from ragrounds.ui.trace.layout import fit
-from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.notes import ReaderNotes
 from ragrounds.ui.trace.tree_view import TreeState, tree_cells
+from ragrounds.ui.trace.views.compare import CompareScreen
 
 
 @pytest.fixture
@@ -82,14 +83,12 @@ def test_fit_counts_cells() -> None:
 
 
 def test_questions_that_only_one_gets_right(pages: Pages) -> None:
-    state = ComparedRuns(pages, 0, 1, differences(pages, 0, 1))
-    assert [one.question_id for one in state.shown] == ["quiz/001", "quiz/004"]
-    state.choose("first")
-    assert [one.question_id for one in state.shown] == ["quiz/004"]
-    state.choose("second")
-    assert [one.question_id for one in state.shown] == ["quiz/001"]
-    halves = (ScoreDifference("quiz/000", 0, 0, 0.5, 0.0), ScoreDifference("quiz/000", 0, 0, 0.0, 0.5))
-    state.found = (*halves, *state.found)
-    assert [one.question_id for one in state.shown] == ["quiz/001"]  # half right is not right
-    state.choose("first")
-    assert [one.question_id for one in state.shown] == ["quiz/004"]
+    found = differences(pages, 0, 1)
+    compared = CompareScreen(AttemptList(pages), ReaderNotes(pages, "ada"), 0, 6)
+    # Half right is not right.
+    compared.found = [ScoreDifference("half", 0, 0, 0.5, 0.0), ScoreDifference("half", 0, 0, 0.0, 0.5), *found]
+    assert [one.question_id for one in compared.shown] == ["half", "half", "quiz/001", "quiz/004"]
+    compared.which = 1
+    assert [one.question_id for one in compared.shown] == ["quiz/004"]
+    compared.which = 2
+    assert [one.question_id for one in compared.shown] == ["quiz/001"]

@@ -16,8 +16,7 @@ from rich.cells import cell_len
 
 from ragrounds.cli import main
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.ui.trace.attempt_rows import list_rows, narrowed
-from ragrounds.ui.trace.headless import table_text
+from ragrounds.ui.trace.lists import list_rows, narrowed, table_text
 
 
 class Done(Struct, frozen=True):

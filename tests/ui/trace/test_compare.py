@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,23 @@ from msgspec import structs
 from rich.cells import cell_len
 
 from ragrounds.contracts import Request, SearchRequest
-from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
+from ragrounds.evals.store.hop_reading import HopsOfAttempt
 from ragrounds.evals.store.hops import hops_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Call, Message, Passage, Reply
-from ragrounds.ui.trace.aligned import align, move_cells, new_words, question_blocks, side_blocks, side_title
+from ragrounds.records import Call, Called, Message, Passage, Reply
+from ragrounds.ui.trace.aligned import align, move_cells, question_blocks, side_blocks, side_title
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.compare import CompareScreen, counterpart
-from ragrounds.ui.trace.difference_rows import AnswerDifference, difference_text
+from ragrounds.ui.trace.differences import AnswerDifference, difference_text
 from ragrounds.ui.trace.hop_lines import hop_cells, hop_columns, hop_line
+from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.row_text import RowText
+from ragrounds.ui.trace.search_details import new_words
+from ragrounds.ui.trace.tree import NodeFigures, event_tree
+from ragrounds.ui.trace.views.compare import CompareScreen, counterpart
 from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
@@ -33,15 +38,18 @@ Hunted = tuple[Path, dict[tuple[str, str], str]]
 SIZES = [pytest.param((80, 24), marks=pytest.mark.slow), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
 
 
-def read_two(pages: Pages, first: int, second: int) -> tuple[HopsOfAttempt, HopsOfAttempt]:
-    one, other = HopReader(pages).read(pages.read([first, second]), only_gold=False)
+def read_two(pages: Pages, first: int, second: int) -> tuple[LoadedAttempt, LoadedAttempt]:
+    one, other = (LoadedAttempt(pages, summary) for summary in pages.read([first, second]))
     return one, other
 
 
-def made(read: HopsOfAttempt, *calls: TracedCall) -> HopsOfAttempt:
+def made(read: LoadedAttempt, *calls: TracedCall) -> LoadedAttempt:
     """The same attempt with other calls."""
-    hops = hops_of(calls, read.summary.gold)
-    return HopsOfAttempt(summary=read.summary, attempt=read.attempt, calls=calls, hops=hops, scores=read.scores)
+    other = copy.copy(read)
+    other.traced, other.hops = calls, hops_of(calls, read.summary.gold)
+    events = [Called(step=-1, call=one.call) for one in calls]
+    other.root = event_tree(events, NodeFigures(), None, RowText("x"))
+    return other
 
 
 def search(query: str, *documents: str) -> TracedCall:
@@ -55,8 +63,8 @@ def said(text: str, role: str = "reading", node: str = "read") -> TracedCall:
     return TracedCall(call, asked=Request(messages=(Message("user", "?"),)), reply=Reply(text=text))
 
 
-def table(left: HopsOfAttempt, right: HopsOfAttempt) -> list[tuple[str, str, str]]:
-    def name(read: HopsOfAttempt, width: int = 30) -> list[str]:
+def table(left: LoadedAttempt, right: LoadedAttempt) -> list[tuple[str, str, str]]:
+    def name(read: LoadedAttempt, width: int = 30) -> list[str]:
         index = 0 if read is left else 1
         return ["".join(text for text, _ in move_cells(read, (line.left, line.right)[index], width)).strip()
                 for line in align(left, right)]  # fmt: skip
@@ -86,8 +94,8 @@ def test_equal_attempts_differ_nowhere_and_the_answer_is_last(hunt_pages: Pages)
     lines = align(left, right)
     assert {one.difference for one in lines} == {"same"}
     assert lines[-1].left is not None
-    assert lines[-1].left.kind == "answer"
-    assert len(lines) == len(left.calls) + 1
+    assert lines[-1].left.traced is None
+    assert len(lines) == len(left.traced) + 1
 
 
 def test_very_long_attempts_are_aligned_place_by_place(hunt_pages: Pages) -> None:
@@ -110,13 +118,13 @@ def test_a_search_says_what_only_it_found_and_where_the_other_has_the_rest(hunt_
     left = made(left, search("ankle swollen", gold, "a", "b"))
     right = made(right, search("ankle", "a", "b"))
     (line, _) = align(left, right)
-    texts = "\n".join(block.text for block in side_blocks(left, line.left, right, line.right))
-    assert f"★ 1. {gold}  [only here" in texts
-    assert "2. a  [there 1" in texts
-    assert "3 passages, gold at 1, 1 only here" in texts
-    other = "\n".join(block.text for block in side_blocks(right, line.right, left, line.left))
+    texts = "\n".join(block.text for block in side_blocks(left, line.left, line.right))
+    assert f"★  1. {gold}   gold, only here" in texts
+    assert "2. a   there 1" in texts
+    assert "3 passages: gold at 1 (1 of 1 gold document); 1 only here" in texts
+    other = "\n".join(block.text for block in side_blocks(right, line.right, line.left))
     assert "without: swollen" in other
-    assert "2 passages, no gold, 0 only here" in other
+    assert "2 passages: no gold (0 of 1 gold document); 0 only here" in other
 
 
 def test_the_question_stands_once_with_what_each_side_chose(hunt_pages: Pages, hunted: Hunted) -> None:
@@ -138,8 +146,8 @@ def test_a_judges_error_is_named_beside_the_answer(hunt_pages: Pages, hunted: Hu
     assert row is not None
     left, right = read_two(hunt_pages, row, (row + 200) % 600)
     line = align(left, right)[-1]
-    texts = "\n".join(block.text for block in side_blocks(left, line.left, right, line.right))
-    assert "equivalent: 0 %, read as mismatch" in texts
+    texts = "\n".join(block.text for block in side_blocks(left, line.left, line.right))
+    assert "equivalent: wrong  0.0" in texts
     assert "likely misjudged: equivalent gives 0" in texts
 
 
@@ -222,7 +230,7 @@ async def test_a_key_pressed_before_the_differences_are_read_waits(
         read.wait(5)
         return differences(*given)
 
-    monkeypatch.setattr("ragrounds.ui.trace.compare.differences", slow)
+    monkeypatch.setattr("ragrounds.ui.trace.views.compare.differences", slow)
     app = TraceApp(pages)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await settle(pilot)
@@ -246,14 +254,14 @@ def test_a_title_says_what_was_answered_and_a_query_that_is_the_question_is_not_
     right = made(right, search(asked, "b"), said("y"))
     line = align(left, right)[0]
     assert "(the question)" in "".join(text for text, _ in move_cells(left, line.left, 40))
-    texts = [block.text for block in side_blocks(left, line.left, right, line.right)]
-    assert "(the question)" in texts
     wrong = structs.replace(left.summary, value=0.0, outcome="answered", prediction="B")
-    assert f"X: B · gold {left.summary.gold.answer}" in side_title(structs.replace(left, summary=wrong), "X")
+    other = copy.copy(left)
+    other.summary = wrong
+    assert f"X: B · gold {left.summary.gold.answer}" in side_title(other, "X")
     default = structs.replace(left.summary, value=0.0, outcome="unreadable", prediction="A")
-    default_read = structs.replace(left, summary=default)
-    assert "X: counted as A" in side_title(default_read, "X")
-    line = hop_line(default_read)
+    other.summary = default
+    assert "X: counted as A" in side_title(other, "X")
+    line = hop_line(HopsOfAttempt(summary=default, attempt=left.attempt))
     assert line.answer == "A (unread)"
     one = AnswerDifference("q/1", 0, 0, 1.0, 0.0, (default, wrong), (line, line))
     assert "A (unread)" in difference_text(default.run, default.run, [one], 120)
@@ -289,7 +297,7 @@ async def test_enter_opens_the_side_with_the_focus(hunt_pages: Pages) -> None:
         await settle(pilot)
         for focus, place in (("#sides", 210), ("#right", 410)):
             opened: list[int | None] = []
-            compared = CompareScreen(app.attempt_list, 210, 410)
+            compared = CompareScreen(app.attempt_list, app.browse.notes, 210, 410)
             app.push_screen(compared, opened.append)  # type: ignore[arg-type]
             await settle(pilot)
             compared.query_one(focus).focus()

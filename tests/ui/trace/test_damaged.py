@@ -12,7 +12,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.details import detail
-from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.loaded import LoadedAttempt
 
 
 async def test_every_view_opens_over_a_damaged_attempt_and_a_damaged_score(quiz: Path, tmp_path: Path) -> None:

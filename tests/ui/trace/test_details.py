@@ -10,7 +10,8 @@ from ragrounds.records import Reply, TokenLogprob
 from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import TextBlock
-from ragrounds.ui.trace.tree import LoadedAttempt, walk
+from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.tree import walk
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from ragrounds.evals.store.summaries import Pages, UnknownFacts
 from ragrounds.ui.trace.app import LIGHT, TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.completion import Suggestion, suggestions
-from ragrounds.ui.trace.filter_screen import FilterScreen, unknown_words
+from ragrounds.ui.trace.filter_screen import FilterScreen
 from ragrounds.ui.trace.full_text import as_filter, terms
-from ragrounds.ui.trace.view_actions import ViewActions
+from ragrounds.ui.trace.lists import unknown_words
+from ragrounds.ui.trace.view import ViewScreen
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from tests.ui.trace.seeing import matches, press, screen, settle
 
@@ -100,7 +101,7 @@ def test_terms_of_a_full_text_search() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     assert unknown_words(UnknownFacts()) == ""
     assert unknown_words(UnknownFacts(no_gold=1, no_facts=2)) == (
-        "; not asked: 1 attempt with no gold known, 2 attempts whose facts are not derived yet"
+        "Not judged by this filter: 1 attempt with no gold documents known, 2 attempts whose steps are not indexed."
     )
 
 
@@ -200,7 +201,7 @@ async def test_hops_mark_and_annotate_the_attempt_under_the_cursor(pilot: Pilot[
 async def test_the_cursor_goes_with_the_reader(pilot: Pilot[None], view: str, back: str) -> None:
     await press(pilot, "down", "down", view)
     here = pilot.app.screen
-    assert isinstance(here, ViewActions)
+    assert isinstance(here, ViewScreen)
     assert here.place_here() == 2, "it begins where the list was"
     await press(pilot, "home", "down")
     place = here.place_here()
@@ -212,7 +213,7 @@ async def test_the_cursor_goes_with_the_reader(pilot: Pilot[None], view: str, ba
     assert shown.index == place == state.loaded.summary.index
     await press(pilot, "3" if view == "2" else "2")
     now = pilot.app.screen
-    assert isinstance(now, ViewActions)
+    assert isinstance(now, ViewScreen)
     assert now.place_here() == place
 
 

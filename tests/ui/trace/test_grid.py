@@ -19,13 +19,12 @@ from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Gold
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.compare import CompareScreen
-from ragrounds.ui.trace.grid_cells import cell_style, cell_text, column_names, grid_widths, headings, heat, heat_styles
-from ragrounds.ui.trace.grid_pane import GridPane
-from ragrounds.ui.trace.grid_screen import GridScreen
-from ragrounds.ui.trace.menu import MenuScreen
-from ragrounds.ui.trace.pick import PickScreen
+from ragrounds.ui.trace.dialogs import MenuScreen, PickScreen
+from ragrounds.ui.trace.grid_pane import GridPane, grid_widths, heading, heat_styles
+from ragrounds.ui.trace.grid_text import cell_style, cell_text, column_names, heat
 from ragrounds.ui.trace.themes import LEAST_CONTRAST, THEMES, contrast
+from ragrounds.ui.trace.views.compare import CompareScreen
+from ragrounds.ui.trace.views.grid import GridScreen
 from tests.ui.trace.making import attempt, bare_run, make_run, question, score
 from tests.ui.trace.seeing import press, screen, settle
 
@@ -55,7 +54,7 @@ def grid(pilot: Pilot[None]) -> GridScreen:
 
 
 def rows(pilot: Pilot[None]) -> list[int]:
-    return list(grid(pilot).view.lines)
+    return list(grid(pilot).lines)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -74,7 +73,7 @@ async def test_the_grid_has_every_question_and_agent(viewer: Open, size: tuple[i
 async def test_every_key(viewer: Open, size: tuple[int, int]) -> None:
     async with viewer(*size) as pilot:
         screen_ = grid(pilot)
-        view, pane = screen_.view, screen_.pane
+        view, pane = screen_, screen_.pane
         await press(pilot, "home")
         assert (pane.row, view.row(0)) == (0, 4)
         await press(pilot, "right")
@@ -115,7 +114,7 @@ async def test_every_key(viewer: Open, size: tuple[int, int]) -> None:
         await press(pilot, "p")
         assert isinstance(pilot.app.screen, PickScreen)
         await press(pilot, "a", "a", "space", "enter")
-        assert list(view.names()) == ["seeker rounds=3"]
+        assert list(pane.names) == ["seeker rounds=3"]
         await press(pilot, "p", "escape", "r", "m")
         assert len(rows(pilot)) == 8
         await press(pilot, "down", "enter")
@@ -153,13 +152,13 @@ async def test_a_live_run_fills_the_grid(store: Store, pages: Pages) -> None:
         await settle(pilot)
         await pilot.pause()
         await settle(pilot)
-        assert grid(pilot).view.grid.cell(5, 0).outcome == "not_run"
+        assert grid(pilot).grid.cell(5, 0).outcome == "not_run"
         run = next(run for run in store.runs() if run.agent == "plain")
         store.add_attempts(run, [attempt(run, 5, [])], [score(5, True)])
         grid(pilot)._not_before = 0.0
-        grid(pilot)._look()
+        grid(pilot).look()
         await settle(pilot)
-        assert grid(pilot).view.grid.cell(5, 0).value == 1
+        assert grid(pilot).grid.cell(5, 0).value == 1
 
 
 async def test_many_agents_scroll_sideways(tmp_path: Path) -> None:
@@ -185,7 +184,7 @@ async def test_the_grid_is_headed_by_the_scorer_that_was_asked_for(store: Store,
     other = "equivalent" if asked == "strict" else "strict"
     for pages in (Pages(store, store.runs(), (asked, other)), Pages(store, store.runs(), (asked, other), (asked,))):
         found = AgentGrid(pages)
-        found.load_scores()
+        found.load()
         assert found.scorer == ("strict" if not pages.asked else asked)
     app = TraceApp(pages, view="grid")
     async with app.run_test(size=(120, 40)) as pilot:
@@ -193,26 +192,6 @@ async def test_the_grid_is_headed_by_the_scorer_that_was_asked_for(store: Store,
         await pilot.pause()
         await settle(pilot)
         assert f"by {asked}" in screen(app)
-
-
-async def test_until_questions_are_read_two_agents_have_no_test_yet(pages: Pages) -> None:
-    app = TraceApp(pages)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        found = AgentGrid(pages)
-        found.load_scores()
-        assert found.untested(0, 1) == "reading"
-        await press(pilot, "3")
-        grid(pilot).view.grid = found
-        grid(pilot)._moved()
-        await pilot.pause()
-        assert "reading the questions" in screen(app)
-        assert "neither 0 nor 1" not in screen(app)
-        found.load_questions()
-        assert found.untested(0, 1) == ""
-        grid(pilot)._moved()
-        await pilot.pause()
-        assert "McNemar exact" in screen(app)
 
 
 async def test_two_runs_of_one_agent_are_told_apart_by_their_ids(tmp_path: Path) -> None:
@@ -283,7 +262,7 @@ def test_names_keep_what_tells_agents_apart() -> None:
     assert column_names(only, {}, parameter=True) == ["direct", "rag top_k=8", "x"]
     assert column_names(only, {}) == ["direct", "rag", "x"]
     for width in (6, 7, 9, 12, 15):
-        cut = headings(names, width)
+        cut = [heading(f"{place} {name}", width) for place, name in enumerate(names, 1)]
         assert len(set(cut)) == len(cut)
         assert all(len(part) <= width for pair in cut for part in pair)
 

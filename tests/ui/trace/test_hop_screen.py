@@ -11,11 +11,10 @@ from ragrounds.evals.analyses.hop_profile import hop_profile
 from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_searches
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.ui.trace.agent_names import short_names
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.attempt_list import AttemptList
+from ragrounds.ui.trace.attempt_list import AttemptList, short_names
 from ragrounds.ui.trace.hop_lines import LEGEND, NARROW_LEGEND, HopLine, hop_cells, hop_columns, hop_heading, hop_line
-from ragrounds.ui.trace.hop_screen import HopScreen
+from ragrounds.ui.trace.views.hops import HopScreen
 from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
@@ -110,7 +109,7 @@ async def test_enter_opens_the_attempt_and_says_which_search(hunt_pages: Pages, 
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         opened: list[int | None] = []
-        hops = HopScreen(app.attempt_list)
+        hops = HopScreen(app.attempt_list, app.browse.notes)
         app.push_screen(hops, opened.append)
         await settle(pilot)
         await press(pilot, "right", "enter")
@@ -143,7 +142,7 @@ async def test_the_filter_of_the_list_holds(hunt_pages: Pages, hunted: Hunted) -
     app = TraceApp(hunt_pages)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        shown = HopScreen(listed)
+        shown = HopScreen(listed, app.browse.notes)
         app.push_screen(shown)
         await settle(pilot)
         assert set(shown.lines) == set(wrong[:5])
@@ -155,7 +154,7 @@ async def test_an_attempt_without_searches_or_that_was_not_made(pages: Pages) ->
         await press(pilot, "2")
         assert "no search" in screen(app)
         await press(pilot, "down", "down", "down", "down", "down")
-        assert "Not made yet." in screen(app)
+        assert "Not run yet." in screen(app)
         await press(pilot, "right", "b")
         assert "by search 1" in screen(app)
 
@@ -166,7 +165,7 @@ async def test_what_a_run_writes_meanwhile_appears(store: Store, pages: Pages) -
         await press(pilot, "2")
         shown = app.screen
         assert isinstance(shown, HopScreen)
-        assert "Not made yet." in screen(app)
+        assert "Not run yet." in screen(app)
         with Store(store.home) as other:  # as another process would
             journal = making.Journal(other)
             journal._made = 1000  # keys that the store's calls do not have

@@ -15,14 +15,14 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Question
-from ragrounds.ui.trace import headless, hop_tables
+from ragrounds.ui.trace import headless, hop_lines, lists
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
-from ragrounds.ui.trace.attempt_rows import list_rows
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.difference_rows import answer_differences, difference_rows, difference_text
+from ragrounds.ui.trace.differences import answer_differences, difference_rows, difference_text
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
-from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.lists import list_rows
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, passages, score, search_call, step
 from tests.ui.trace.seeing import press, screen, settle
 
@@ -106,19 +106,19 @@ def test_lines_hold_no_codes_and_keep_their_width(text: str, markdown: bool) -> 
 def test_headless_output_holds_no_codes(hostile: Pages) -> None:
     summary = hostile.read([0])[0]
     found = trace(hostile.store, summary.run, "quiz/000")
-    rows = list_rows(headless.listed(hostile, "", "asked", True, None))
+    rows = list_rows(hostile.read(range(len(hostile))))
     shown = [
         headless.attempt_markdown(LoadedAttempt(hostile, summary)),
         headless.tree_text(LoadedAttempt(hostile, summary).root),
-        headless.table_text(rows),
-        headless.table_markdown(rows),
+        lists.table_text(rows),
+        lists.table_markdown(rows),
         difference_text(*hostile.runs[:2], answer_differences(hostile, differences(hostile, 0, 1)), 200),
-        headless.table_markdown(
+        lists.table_markdown(
             difference_rows(*hostile.runs[:2], answer_differences(hostile, differences(hostile, 0, 1)))
         ),
-        hop_tables.hop_text(HopReader(hostile).read([summary]), 200, {}),
-        headless.table_markdown(hop_tables.hop_rows(HopReader(hostile).read([summary]))),
-        hop_tables.hop_csv(HopReader(hostile).read([summary])),
+        hop_lines.hop_text(HopReader(hostile).read([summary]), 200, {}),
+        lists.table_markdown(hop_lines.hop_rows(HopReader(hostile).read([summary]))),
+        hop_lines.hop_csv(HopReader(hostile).read([summary])),
     ]
     assert not any(RAW.search(text) for text in shown)
     assert "[bold red]" in shown[2]

@@ -8,7 +8,7 @@ from ragrounds.contracts import Request
 from ragrounds.records import Message
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from ragrounds.ui.trace.matching import matching_sentence, query_terms, term_counts
-from ragrounds.ui.trace.prompt_parts import EarlierPrompts, new_share
+from ragrounds.ui.trace.model_details import EarlierPrompts, new_share
 
 
 def marked(text: str, query: str) -> tuple[str, list[str]]:

@@ -41,7 +41,7 @@ def test_a_scorer_that_is_not_preferred_counts_where_no_preferred_one_has_scored
     assert 8 in pages.order("wrong")
     assert pages.other_scorers() == ("equivalent", "judged")
     grid = AgentGrid(pages)
-    grid.load_scores()
+    grid.load()
     assert grid.used_scorers() == {"strict": 8, "equivalent": 2}
 
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.compare.grid import AgentGrid
-from ragrounds.evals.compare.grid_table import grid_table
+from ragrounds.evals.compare.grid import AgentGrid, grid_table
 from ragrounds.evals.store.arenas import answer_verdicts
 from ragrounds.evals.store.attempt_notes import write_note
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import SORTS, Pages
-from ragrounds.ui.trace.tree import LoadedAttempt
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree_view import TreeState
 from tests.servers.postgresql import database
 from tests.store.test_attempt_filter import COMPILED

@@ -12,8 +12,9 @@ from ragrounds.evals.store.codec import Packed, pack, unpack, unpack_many
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import TracedCall, calls, traced_call, traced_calls
 from ragrounds.records import Call, Entered, Fault, Reply, ToolCall
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.row_text import RowText, beginning, call_row, written_row
-from ragrounds.ui.trace.tree import MEASURES, LoadedAttempt, Measure, walk
+from ragrounds.ui.trace.tree import MEASURES, Measure, walk
 from ragrounds.ui.trace.tree_view import TreeLine, figure_heading, tree_cells
 from tests.ui.trace.making import AT
 

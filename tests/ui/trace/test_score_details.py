@@ -14,11 +14,12 @@ from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import trace
-from ragrounds.ui.trace.details import detail
+from ragrounds.ui.trace.details import detail, hop_blocks
 from ragrounds.ui.trace.headless import attempt_json
-from ragrounds.ui.trace.hop_lines import hop_blocks, hop_line
+from ragrounds.ui.trace.hop_lines import hop_line
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.model_details import PASSAGE_ENDS, with_ends
-from ragrounds.ui.trace.tree import LoadedAttempt, walk
+from ragrounds.ui.trace.tree import walk
 
 Hunted = tuple[Path, dict[tuple[str, str], str]]
 GRADE = '{"grade": "mismatch"}'
@@ -81,7 +82,7 @@ def test_one_wording_of_a_cause_on_every_screen(hunt_pages: Pages, hunted: Hunte
     assert read.cause is not None
     assert read.cause.said.startswith("likely misjudged: equivalent gives 0, and the answer holds ")
     assert read.cause.said in texts(loaded)
-    assert read.cause.said in [block.text for block in hop_blocks(read, 0)]
+    assert read.cause.said in [block.text for block in hop_blocks(loaded, 0)]
     assert all(f"{word}: why" in Cause(word=word, text="why").said for word in CAUSES)
 
 
@@ -91,7 +92,7 @@ def test_a_line_of_hops_has_the_answers_words_and_not_the_verdict(hunt_pages: Pa
     assert loaded.attempt is not None
     assert hop_line(read).answer == loaded.attempt.text[:80]
     assert "read as mismatch" not in hop_line(read).answer
-    assert "mismatch by equivalent" in hop_blocks(read, 0)[0].text
+    assert "mismatch by equivalent" in hop_blocks(loaded, 0)[0].text
 
 
 @pytest.mark.parametrize("growing", [False, True])

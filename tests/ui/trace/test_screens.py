@@ -15,7 +15,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import LIGHT, TraceApp, bindings
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.compare import CompareScreen
+from ragrounds.ui.trace.views.compare import CompareScreen
 from tests.ui.trace.seeing import matches, press, screen, settle
 
 Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]

@@ -6,7 +6,6 @@ stand the questions on which their runs differ.
 
 from __future__ import annotations
 
-import threading
 from array import array
 from typing import ClassVar
 
@@ -14,27 +13,30 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.screen import Screen
 
-from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
+from ragrounds.errors import UserError
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.ui.text import number_of, one_line, safe
-from ragrounds.ui.trace.aligned import SIGNS, AlignedMoves, align, move_cells, question_blocks, side_blocks, side_title
-from ragrounds.ui.trace.answers import answer, is_open
-from ragrounds.ui.trace.attempt_list import (
-    WHICH,
-    AttemptList,
-    ComparedRuns,
-    ScoreDifference,
-    differences,
-    mark,
+from ragrounds.ui.trace.aligned import (
+    SIGNS,
+    AlignedMoves,
+    Move,
+    align,
+    move_cells,
+    question_blocks,
+    side_blocks,
+    side_title,
 )
+from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, differences, mark
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
-from ragrounds.ui.trace.layout import Cells, TextBlock, TextLayout, fit
-from ragrounds.ui.trace.views import known_views
-from ragrounds.ui.trace.widgets import DetailActions, Pager, Rows
+from ragrounds.ui.trace.layout import Cells, TextLayout, fit
+from ragrounds.ui.trace.loaded import LoadedAttempt
+from ragrounds.ui.trace.notes import ReaderNotes
+from ragrounds.ui.trace.view import View, ViewScreen, answer, is_open
+from ragrounds.ui.trace.widgets import Pager, Rows
 
-_TITLES = {"differ": "they differ", "first": "left alone is right", "second": "right alone is right"}
+_WHICH = ("they differ", "left alone is right", "right alone is right")
+"""Which questions the list beside the two holds."""
 _HIGHEST = {"-narrow": 3, "-middle": 6, "-wide": 8}
 """Lines of the question at most."""
 
@@ -59,18 +61,20 @@ def _others(pages: Pages, current: AttemptSummary) -> list[int]:
     return [place for place in found if place is not None and place != current.index]
 
 
-class CompareScreen(DetailActions, Screen[int | None]):
+class CompareScreen(ViewScreen):
     """Two attempts aligned, above two details. Dismissed with the place of the attempt that is to be opened;
     `chosen_place` is then the place of the call under the cursor among its calls.
 
     Args:
         attempt_list: of the viewer.
+        notes: of the viewer.
         first: the left attempt's place among the pages.
-        second: the right one's; ``None``: its :func:`counterpart`.
+        second: the right one's.
         seek: go on to the first question on which their runs differ where they do not differ on this one.
         listed: begin with the list of the questions on which they differ.
     """
 
+    DETAIL = "left"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-middle"), (140, "-wide")]  # noqa: RUF012 (as Screen declares it)
     DEFAULT_CSS = """
     CompareScreen {
@@ -101,8 +105,7 @@ class CompareScreen(DetailActions, Screen[int | None]):
         Binding("enter", "open", "Open this attempt", id="compare.open", show=False),
         Binding("m", "markdown", "Replies as Markdown or text", id="markdown", show=False),
         Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
-        Binding("escape,c", "back", "Back", id="compare.back"),
-        *DetailActions.BINDINGS,
+        Binding("escape,c", "leave", "Back", id="compare.back"),
     ]
     _OFTEN = (
         ("compare.next", "next difference"),
@@ -123,34 +126,33 @@ class CompareScreen(DetailActions, Screen[int | None]):
     def __init__(
         self,
         attempt_list: AttemptList,
+        notes: ReaderNotes,
         first: int,
-        second: int | None = None,
+        second: int,
         *,
         seek: bool = False,
         listed: bool = False,
     ) -> None:
-        super().__init__()
-        self._seek, self._begin_listed = seek, listed
+        super().__init__(attempt_list, notes)
+        self._seeks, self._begin_listed = seek, listed
         self._finding, self._waiting = False, 0
         """Whether the questions on which they differ are still read, and how many steps in them were asked for."""
-        self.attempt_list = attempt_list
         self.pages = attempt_list.pages
-        left = self.pages.read([first])[0]
-        other = counterpart(self.pages, left) if second is None else second
-        self.chosen = [first, first if other is None else other]
+        self.chosen = [first, second]
         """The places of both attempts."""
-        self.compared = ComparedRuns(self.pages, 0, 0, ())
+        self.runs: tuple[int, int] | None = None
+        """The runs, by their places in the pages, that `found` is of."""
+        self.found: list[ScoreDifference] = []
+        """The questions on which they differ."""
+        self.which = 0
         self.texts = AttemptList(self.pages)
         """The questions of the list, read as they are shown."""
-        self.pair: tuple[HopsOfAttempt, HopsOfAttempt] | None = None
+        self.pair: tuple[LoadedAttempt, LoadedAttempt] | None = None
         self.lines: list[AlignedMoves] = []
-        self.chosen_place: int | None = None
-        self._reader = HopReader(self.pages)
-        self._lock = threading.Lock()
 
     def compose(self) -> ComposeResult:
         """The question, the list of questions, both attempts line by line, and two details."""
-        yield TopLine("compare", known_views())
+        yield TopLine("compare")
         yield Pager(id="question", title="question")
         with Container(id="upper"):
             yield Rows(self._question_row, id="questions", title="questions")
@@ -174,81 +176,77 @@ class CompareScreen(DetailActions, Screen[int | None]):
     # Reading
 
     def _again(self) -> None:
-        """Read the chosen pair, and the questions on which its runs differ."""
-        self._load(self.chosen[0], self.chosen[1])
-        runs = [self._run_of(place) for place in self.chosen]
-        if (self.compared.first, self.compared.second) != tuple(runs) or not self.compared.found:
-            self.compared = ComparedRuns(self.pages, runs[0], runs[1], ())
+        """Show the chosen pair, and find the questions on which its runs differ."""
+        self._show_pair()
+        if self.pair is None:
+            return
+        first, second = (self.pages.runs.index(one.summary.run) for one in self.pair)
+        if self.runs != (first, second):
+            self.runs, self.found = (first, second), []
             self._finding, self._waiting = True, 0
-            self._find(runs[0], runs[1])
-
-    def _run_of(self, place: int) -> int:
-        found = self.pages.read([place])
-        return self.pages.runs.index(found[0].run)
-
-    @work(thread=True, exclusive=True, group="pair")
-    def _load(self, first: int, second: int) -> None:
-        with self._lock:
-            found = {one.index: one for one in self.pages.read([first, second])}
-            read = self._reader.read([found[first], found[second]], only_gold=False)
-        answer(self, self._show_pair, read[0], read[1])
+            self._find(first, second)
 
     @work(thread=True, exclusive=True, group="compare")
     def _find(self, first: int, second: int) -> None:
         found = differences(self.pages, first, second) if first != second else []
-        answer(self, self._found, first, second, found)
+        answer(self, self._found, found)
 
-    def _found(self, first: int, second: int, found: list[ScoreDifference]) -> None:
-        which, waiting = self.compared.which, self._waiting
-        self._finding, self._waiting = False, 0
-        self.compared = ComparedRuns(self.pages, first, second, found)
-        self.compared.choose(which)
-        # The list opens at the question that is shown, where it is in it.
-        rows = [row for row, one in enumerate(self.compared.shown) if one.row == self.chosen[0]]
-        self.compared.row = rows[0] if rows else 0
+    def _found(self, found: list[ScoreDifference]) -> None:
+        self.found, waiting, seek = found, self._waiting, self._seeks
+        self._finding, self._waiting, self._seeks = False, 0, False
         self._questions_changed()
-        seek, self._seek = self._seek, False
-        if seek and not rows:
-            self._take_first()
+        if seek and not self._listed():
+            if self.shown:
+                self._take(self.shown[0])
+            elif self._begin_listed:
+                self.app.notify("They differ on no question.", markup=False)
         if waiting:
             self.action_next_difference(waiting)
+
+    @property
+    def shown(self) -> list[ScoreDifference]:
+        """The questions of the list: all on which they differ, or those that only one of them has right."""
+        if self.which == 0:
+            return self.found
+        sides = ((one, (one.first, one.second)[:: 1 if self.which == 1 else -1]) for one in self.found)
+        return [one for one, (mine, other) in sides if mine >= 1 > other]
 
     # Showing
 
     def _questions_changed(self) -> None:
-        shown = self.compared.shown
-        rows = self.query_one("#questions", Rows)
+        """Show the list; it stands at the question that is compared, where this is in it."""
+        shown, rows = self.shown, self.query_one("#questions", Rows)
         count = "still reading" if self._finding else number_of(len(shown), "question")
-        rows.border_title = f"{count}: {_TITLES[self.compared.which]}"
+        rows.border_title = f"{count}: {_WHICH[self.which]}"
         self.texts.arrange(array("Q", (one.row for one in shown)), "", "asked")
-        rows.show(len(shown), self.compared.row)
+        rows.show(len(shown), next((row for row, one in enumerate(shown) if one.row == self.chosen[0]), 0))
         self._show_position()
 
-    def _show_pair(self, left: HopsOfAttempt, right: HopsOfAttempt) -> None:
-        if [left.summary.index, right.summary.index] != self.chosen:
-            return  # another pair was chosen meanwhile
-        before = self.query_one("#sides", Rows).row if self.pair is not None else None
-        self.pair = (left, right)
-        self.lines = align(left, right)
-        names = self._names()
-        for id, name, read in zip(("left", "right"), names, self.pair, strict=True):
-            self.query_one(f"#{id}", Pager).border_title = side_title(read, name).replace("[", r"\[")
+    def _show_pair(self) -> None:
+        read = {one.index: one for one in self.pages.read(self.chosen)}
+        sides = self.query_one("#sides", Rows)
+        before = sides.row if self.pair is not None else None
+        left, right = (LoadedAttempt(self.pages, read[place]) for place in self.chosen)
+        self.pair, self.lines = (left, right), align(left, right)
+        for id, name, loaded in zip(("left", "right"), self._names(), self.pair, strict=True):
+            self.query_one(f"#{id}", Pager).border_title = side_title(loaded, name).replace("[", r"\[")
         self._show_question()
         self._show_position()
         differing = [row for row, line in enumerate(self.lines) if line.difference != "same"]
-        searches = [
-            row for row in differing if any(one and one.hop for one in (self.lines[row].left, self.lines[row].right))
-        ]
+        searches = [row for row in differing if any(one and one.hop for one in self._moves(row))]
         first = next(iter([*searches, *differing]), 0)
-        row = first if before is None else min(before, max(0, len(self.lines) - 1))
-        self.query_one("#sides", Rows).show(len(self.lines), row)
+        row = first if before is None else min(before, len(self.lines) - 1)
+        sides.show(len(self.lines), row)
         self._show_details(row)
+
+    def _moves(self, row: int) -> tuple[Move | None, Move | None]:
+        return self.lines[row].left, self.lines[row].right
 
     def _names(self) -> list[str]:
         """The agents of both sides, with what else tells them apart."""
         if self.pair is None:
             return ["", ""]
-        one, other = (read.summary for read in self.pair)
+        one, other = (loaded.summary for loaded in self.pair)
         names = [safe(one.run.agent), safe(other.run.agent)]
         if names[0] == names[1] and one.run.id != other.run.id:
             names = [safe(one.run.id), safe(other.run.id)]
@@ -272,30 +270,26 @@ class CompareScreen(DetailActions, Screen[int | None]):
             return
         names, differing = self._names(), sum(line.difference != "same" for line in self.lines)
         parts = [f"{names[0]} | {names[1]}", f"{differing} of {number_of(len(self.lines), 'line')} differ"]
-        if self._finding and (self._waiting or self._seek):
+        if self._finding and (self._waiting or self._seeks):
             parts.insert(1, "still reading on which questions they differ …")
-        first, second = (read.summary for read in self.pair)
+        first, second = (one.summary for one in self.pair)
         if first.run.questions != second.run.questions:
             parts.append("their runs were asked different questions")
         self.query_one(TopLine).tell(*parts)
 
     def _show_details(self, row: int) -> None:
-        if self.pair is None or not self.lines:
-            for id in ("left", "right"):
-                self.query_one(f"#{id}", Pager).show([TextBlock("Not made yet.", "dim")])
-            return
-        line = self.lines[min(row, len(self.lines) - 1)]
-        left, right = self.pair
-        self.query_one("#left", Pager).show(side_blocks(left, line.left, right, line.right))
-        self.query_one("#right", Pager).show(side_blocks(right, line.right, left, line.left))
+        assert self.pair is not None
+        left, right = self._moves(row)
+        self.query_one("#left", Pager).show(side_blocks(self.pair[0], left, right))
+        self.query_one("#right", Pager).show(side_blocks(self.pair[1], right, left))
 
     def _question_row(self, row: int, width: int) -> Cells:
-        found = self.compared.shown[row]
+        found = self.shown[row]
         signs: Cells = []
         for value in (found.first, found.second):
             signs.append(("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key"))
-        epoch = f" #{found.epoch}" if self.pages.runs[self.compared.first].epochs > 1 else ""
         summary = self.texts.at(row)
+        epoch = f" #{found.epoch}" if summary and summary.run.epochs > 1 else ""
         name = safe(found.question_id.rpartition("/")[2][:80])
         text = one_line(summary.question.text[: width * 2], width) if summary else ""
         return [*signs, (fit(f"{name}{epoch}  {text}", max(0, width - 4)), "plain")]
@@ -316,8 +310,7 @@ class CompareScreen(DetailActions, Screen[int | None]):
 
     @on(Rows.Moved, "#questions")
     def _question_moved(self, event: Rows.Moved) -> None:
-        self.compared.row = event.row
-        self._take(self.compared.shown[event.row])
+        self._take(self.shown[event.row])
 
     @on(Rows.Chosen, "#questions")
     def _question_chosen(self) -> None:
@@ -335,10 +328,11 @@ class CompareScreen(DetailActions, Screen[int | None]):
 
     def _take(self, found: ScoreDifference) -> None:
         """Show a question of the list."""
-        against = self.pages.row_of(self.compared.second, found.question_id, found.epoch)
+        assert self.runs is not None
+        against = self.pages.row_of(self.runs[1], found.question_id, found.epoch)
         if against is not None:
             self.chosen = [found.row, against]
-            self._load(self.chosen[0], self.chosen[1])
+            self._show_pair()
 
     # Keys
 
@@ -349,24 +343,17 @@ class CompareScreen(DetailActions, Screen[int | None]):
             self._waiting += step
             self._show_position()
             return
-        shown = self.compared.shown
+        shown = self.shown
         if not shown:
             self.app.notify("They differ on no question.", markup=False)
             return
         here = [one.row for one in shown].index(self.chosen[0]) if self._listed() else -min(step, 0) - 1
-        self.compared.row = (here + step) % len(shown)
-        self.query_one("#questions", Rows).show(len(shown), self.compared.row)
-        self._take(shown[self.compared.row])
-
-    def _take_first(self) -> None:
-        """Show the first question on which they differ, where there is one."""
-        if self.compared.shown:
-            self._take(self.compared.shown[0])
-        elif self._begin_listed:
-            self.app.notify("They differ on no question.", markup=False)
+        row = (here + step) % len(shown)
+        self.query_one("#questions", Rows).show(len(shown), row)
+        self._take(shown[row])
 
     def _listed(self) -> bool:
-        return any(one.row == self.chosen[0] for one in self.compared.shown)
+        return any(one.row == self.chosen[0] for one in self.shown)
 
     def action_which(self) -> None:
         """Show the questions on which they differ; then those that only the left, or only the right one has right."""
@@ -374,11 +361,9 @@ class CompareScreen(DetailActions, Screen[int | None]):
             self.add_class("-list")
             if self.has_class("-narrow"):  # it stands in the place of the lines
                 self.query_one("#questions").focus()
-        elif self.compared.which == WHICH[-1] and self.app.size.width < 140:
-            self.remove_class("-list")
-            self.compared.choose(WHICH[0])
         else:
-            self.compared.choose(WHICH[(WHICH.index(self.compared.which) + 1) % len(WHICH)])
+            self.which = (self.which + 1) % len(_WHICH)
+            self.set_class(self.which > 0 or self.app.size.width >= 140, "-list")
         if not self.has_class("-list") and self.focused is self.query_one("#questions"):
             self.query_one("#sides").focus()
         self._questions_changed()
@@ -403,28 +388,36 @@ class CompareScreen(DetailActions, Screen[int | None]):
         """Open the right attempt where its detail has the focus, else the left one, at the call under the cursor."""
         side = 1 if self.focused is not None and self.focused.id == "right" else 0
         row = self.query_one("#sides", Rows).row
-        if row < len(self.lines):
-            move = (self.lines[row].left, self.lines[row].right)[side]
-            self.chosen_place = move.place if move is not None and move.call is not None else None
+        move = self._moves(row)[side]
+        self.chosen_place = move.place if move is not None and move.traced is not None else None
         self.dismiss(self.chosen[side])
-
-    def action_back(self) -> None:
-        """Go back to where one came from."""
-        self.dismiss(None)
 
     def action_markdown(self) -> None:
         """Show replies as Markdown, or again as they were written."""
         for id in ("left", "right"):
             self.query_one(f"#{id}", Pager).toggle_markdown()
 
-    def action_zoom(self) -> None:
-        """Enlarge the pane with the focus to the whole screen, or make it small again."""
-        if self.maximized is not None:
-            self.minimize()
-        elif self.focused is not None:
-            self.maximize(self.focused)
 
-    def detail_text(self) -> str:
-        """The text of the detail that has the focus, else of the left one."""
-        name = "right" if self.focused is not None and self.focused.id == "right" else "left"
-        return "\n".join(block.text for block in self.query_one(f"#{name}", Pager).blocks)
+def _compared(attempt_list: AttemptList, notes: ReaderNotes, places: tuple[int, ...], listed: bool) -> CompareScreen:
+    """Two answers side by side: those at two places, or one and its :func:`counterpart`; by default that of the list,
+    from whose top on the first question is sought on which two runs differ."""
+    pages, current = attempt_list.pages, attempt_list.current
+    here = places or ((current.index,) if current else ())
+    second = here[1] if len(here) > 1 else counterpart(pages, pages.read(here)[0]) if here else None
+    if second is None:
+        raise UserError("Comparing needs two runs or epochs: name two, ragrounds trace RUN RUN.")
+    top = not places and attempt_list.row == 0 and len(pages.runs) == 2
+    return CompareScreen(attempt_list, notes, here[0], second, seek=top or listed, listed=listed)
+
+
+COMPARE = View(
+    name="compare",
+    key="4",
+    title="Compare two answers",
+    opens=lambda attempt_list, notes, places: _compared(attempt_list, notes, places, listed=False),
+)
+DIFFERING = View(
+    name="differing",
+    title="Compare two answers, with the questions on which they differ",
+    opens=lambda attempt_list, notes, places: _compared(attempt_list, notes, places, listed=True),
+)

@@ -14,6 +14,7 @@ from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
 from ragrounds.ui.trace.hop_lines import HopLine, hop_line
 from ragrounds.ui.trace.layout import fit
+from ragrounds.ui.trace.lists import table_text
 
 _AT_ONCE = 100
 """Questions whose calls are read at a time."""
@@ -53,17 +54,14 @@ def difference_text(first: Run, second: Run, found: Sequence[AnswerDifference], 
     """Both runs with how often each is ahead, then a line a question in `width` columns."""
     if not found:
         return f"{safe(first.agent)} and {safe(second.agent)} differ on no question."
-    lines = _counts(_names(first, second), found)
     begin = commonprefix([one.question_id for one in found])  # noqa: RUF071 (by letters)
     rows = [_cells(one, begin[: begin.rfind("/") + 1], width >= _WIDE) for one in found]
     heads = ["question", "gold", "#1", "#2"]
-    sizes = [max(cell_len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
-    room = max(_LEAST, width - sum(sizes) - 2 * len(sizes))
-    lines += ["", "  ".join([*map(fit, heads, sizes), "it begins"])]
-    for one, row in zip(found, rows, strict=True):
-        text = one_line(one.attempts[0].question.text[: room * 2], room)
-        lines.append("  ".join([*map(fit, row, sizes), text]).rstrip())
-    return "\n".join(lines)
+    size = sum(max(cell_len(row[column]) + 2 for row in (heads, *rows)) for column in range(len(heads)))
+    room = max(_LEAST, width - size)
+    texts = [one_line(one.attempts[0].question.text[: room * 2], room) for one in found]
+    table = [[*heads, "it begins"], *([*row, text] for row, text in zip(rows, texts, strict=True))]
+    return "\n".join([*_counts(_names(first, second), found), "", table_text(table)])
 
 
 def difference_rows(first: Run, second: Run, found: Sequence[AnswerDifference]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""A list of attempts outside of the viewer: as JSON, as a table for a terminal or for Markdown, and as CSV.
+"""Lists outside of the viewer: as tables for a terminal or for Markdown, as JSON and as CSV; first that of attempts.
 
 CSV has every figure as it is, with readers' marks and notes; a table has what fits a line.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from rich.cells import cell_len
@@ -20,6 +20,8 @@ from ragrounds.ui.trace.attempt_list import mark
 
 _MISSED = ("scorer", "uncached", "tokens", "outcome", "calls", "time", "hops", "gold")
 """Columns of a table that are left out where it is too wide, the first first."""
+_TO_RIGHT = frozenset({"score", "calls", "tokens", "uncached", "time", "hops"})
+"""Columns of tables that hold figures."""
 _LEFT_OUT = frozenset({"run", "question", "gold", "index", "facts", "notes"})
 _FIGURES = tuple(name for name in AttemptSummary.__struct_fields__ if name not in _LEFT_OUT)
 _FACTS = tuple(name for name in AttemptFacts.__struct_fields__ if name not in ("gold", "notes"))
@@ -121,10 +123,8 @@ def gold_words(facts: AttemptFacts | None) -> str:
 
 
 def list_csv(summaries: Sequence[AttemptSummary]) -> str:
-    """Rows as CSV, the headings first. No cell is a formula to a spreadsheet; what is not known is empty."""
-    out = io.StringIO(newline="")
-    writer = csv.DictWriter(out, CSV_COLUMNS, restval="", lineterminator="\n")
-    writer.writeheader()
+    """Rows as CSV, the headings first; what is not known is empty."""
+    rows: list[Sequence[object]] = [CSV_COLUMNS]
     for one in summaries:
         row = summary_json(one)
         facts = row.pop("facts")
@@ -132,7 +132,14 @@ def list_csv(summaries: Sequence[AttemptSummary]) -> str:
         row["run_notes"] = one.facts.notes.split() if one.facts else None
         row["marks"] = " ".join(note.mark for note in one.notes if note.mark)
         row["notes"] = "\n".join(f"{note.author}: {note.text}" for note in one.notes if note.text)
-        writer.writerow({name: _csv_cell(row.get(name)) for name in CSV_COLUMNS})
+        rows.append([row.get(name) for name in CSV_COLUMNS])
+    return csv_text(rows)
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV. No cell is a formula to a spreadsheet; ``None`` is empty."""
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows(map(_csv_cell, row) for row in rows)
     return out.getvalue()
 
 
@@ -146,6 +153,30 @@ def unknown_words(unknown: UnknownFacts) -> str:
     if unknown.no_facts:
         parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps are not indexed")
     return f"Not judged by this filter: {', '.join(parts)}." if parts else ""
+
+
+def table_text(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as text in aligned columns, those of figures to the right."""
+    sizes = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = []
+        for name, cell, size in zip(rows[0], row, sizes, strict=True):
+            gap = " " * (size - cell_len(cell))
+            cells.append(gap + cell if name in _TO_RIGHT else cell + gap)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def table_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a Markdown table."""
+    lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
+
+
+def _cell(text: str) -> str:
+    flat = " ".join(text.split())
+    return "".join(f"\\{letter}" if letter in "|`*_<>[]\\" else letter for letter in flat)
 
 
 def _csv_cell(value: object) -> object:

@@ -1,0 +1,217 @@
+"""The grid in text: names, signs and words of its cells, and its tables for a terminal, Markdown and CSV.
+
+Text begins with what it comes to, each agent and every two of them; then the questions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ragrounds.evals.compare.grid import AgentGridCell, GridQuestion, GridTable, TwoByTwo
+from ragrounds.evals.scorers import described
+from ragrounds.records import Run
+from ragrounds.ui.tables import Column, TextTable
+from ragrounds.ui.text import UNKNOWN, dollars, figure_text, in_scale, number_of, one_line, p_value, points, safe
+from ragrounds.ui.trace.attempt_list import outcome_sign
+from ragrounds.ui.trace.lists import csv_text
+
+_PARAMETER = 12
+"""Letters up to which the one parameter of an agent stands in its heading where no other agent has its graph."""
+_HEATS = 5
+"""Steps of colour from a score of 0 to one of 1."""
+_SIGNS = "✓ right  ✗ wrong  ! failed  ^ capped  x blocked or refused  = paused  ~ abstained  ? unreadable  0 empty"
+_MOST_PAIRS = 15
+"""Pairs that text lists at most; CSV leaves them out and JSON has all."""
+
+
+def column_names(runs: Sequence[Run], names: Mapping[str, str], parameter: bool = False) -> list[str]:
+    """A short name for every run, each another: its own name or its agent's, with only those parameters that tell it
+    apart. Safe to show.
+
+    Args:
+        runs: the columns.
+        names: run id → what it is called, where it has a name of its own.
+        parameter: an agent's only parameter stands there too where it is short, for a screen that has room.
+    """
+    whole = [names.get(run.id) or run.agent for run in runs]
+    bases = [text.partition("[")[0] for text in whole]
+    parts = [_parameters(text) for text in whole]
+    found = []
+    for base, own in zip(bases, parts, strict=True):
+        alike = [other for name, other in zip(bases, parts, strict=True) if name == base]
+        if len(alike) > 1:
+            own = [part for part in own if not all(part in other for other in alike)]
+        elif not (parameter and len(own) == 1 and len(own[0]) <= _PARAMETER):
+            own = []
+        found.append(" ".join((base, *own)))
+    # Where several are left alike, their runs' ids tell them apart.
+    again = Counter(found)
+    ids = {name: [run.id for run, other in zip(runs, found, strict=True) if other == name] for name in again}
+    return [
+        one_line(name if again[name] == 1 else f"{name} {_own_letters(run.id, ids[name])}", 60)
+        for name, run in zip(found, runs, strict=True)
+    ]
+
+
+def _own_letters(id: str, alike: Sequence[str]) -> str:
+    """The first letters of an id, without its words that all of them begin with, that no other has; at least four."""
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
+    common = "".join(letters[0] for letters in same)
+    start = max(common.rfind("-"), common.rfind("_")) + 1
+    begun = [id[start:end] for end in range(start + 4, len(id)) if id[end - 1] != "-"]
+    return next((part for part in begun if sum(one[start:].startswith(part) for one in alike) == 1), id[start:])
+
+
+def _parameters(text: str) -> list[str]:
+    inside = text.partition("[")[2].removesuffix("]")
+    found, depth, begin = [], 0, 0
+    for at, letter in enumerate(inside):
+        depth += (letter in "[(") - (letter in "])")
+        if letter == "," and not depth:
+            found.append(inside[begin:at].strip())
+            begin = at + 1
+    return [part for part in (*found, inside[begin:].strip()) if part]
+
+
+def score_text(value: float | None) -> str:
+    """A score in three cells: ``.67``, ``0`` or ``1``."""
+    if value is None or value != value:  # not a number: not known
+        return UNKNOWN
+    text = f"{value:.2f}"
+    return "1" if text == "1.00" else "0" if text == "0.00" else text.removeprefix("0")
+
+
+def cell_text(cell: AgentGridCell) -> str:
+    """A cell without colour: the sign of the list of attempts, a share of epochs, or a score."""
+    sign = outcome_sign(cell.outcome)
+    if cell.outcome == "not_run":
+        return "·"
+    if not cell.scored or cell.value is None:
+        return sign or "-"
+    if cell.epochs > 1:
+        return (score_text(cell.value) if cell.fractional else f"{cell.right}/{cell.epochs}") + sign
+    if cell.value >= 1:
+        return "✓"
+    return sign or ("✗" if cell.value <= 0 else score_text(cell.value))
+
+
+def cell_style(cell: AgentGridCell) -> str:
+    """The style of a cell: ``heat-0`` … ``heat-4`` by its score, ``heat-trouble``, or ``dim`` where there is none."""
+    if cell.outcome == "not_run":
+        return "dim"
+    if outcome_sign(cell.outcome) and not cell.right:
+        return "heat-trouble"
+    return heat(cell.value)
+
+
+def heat(value: float | None) -> str:
+    """The style of a score between 0 and 1; ``None``: there is none."""
+    if value is None:
+        return "dim"
+    if value <= 0 or value >= 1:
+        return f"heat-{0 if value <= 0 else _HEATS - 1}"
+    return f"heat-{1 + min(_HEATS - 3, int(value * (_HEATS - 2)))}"
+
+
+def unit_of(scorer: str) -> str:
+    """The unit of a grid's scorer: ``percent`` or another."""
+    return described(scorer).unit if scorer else "percent"
+
+
+def difference_words(pair: TwoByTwo, unit: str) -> str:
+    """The difference of two agents, in points or in the scorer's unit."""
+    if pair.difference is None or unit == "percent":
+        return points(pair.difference)
+    return figure_text(pair.difference, "+.4g")
+
+
+def grid_tables(table: GridTable) -> list[TextTable]:
+    """What a terminal and Markdown show."""
+    unit, numbers = unit_of(table.scorer), [f"{place}" for place in range(1, len(table.agents) + 1)]
+    apart = "".join(f"; {count:,} cells scored by {name} are in no mean" for name, count in table.others.items())
+    made = [
+        TextTable(
+            key="agents",
+            scorer=table.scorer,
+            title=(f"Agents, mean score by {table.scorer}" if table.scorer else "Agents") + apart,
+            columns=(Column("#"), Column("agent", right=False), Column("mean"), Column("questions with a score")),
+            rows=tuple(
+                (number, safe(one.name), in_scale(one.mean, unit), f"{one.scored:,} of {table.questions:,}")
+                for number, one in zip(numbers, table.agents, strict=True)
+            ),
+        )
+    ]
+    if table.pairs:
+        made.append(_pairs(table, unit))
+    if table.sort == "group":
+        groups = ((one, [in_scale(mean, unit) for mean in one.means]) for one in table.groups)
+        made.append(
+            TextTable(
+                key="groups",
+                scorer=table.scorer,
+                title="Groups, mean scores",
+                columns=(Column("group", right=False), Column("questions"), *map(Column, numbers)),
+                rows=tuple((safe(one.name), f"{one.count:,}", *means) for one, means in groups),
+            )
+        )
+    listed = number_of(len(table.rows), "question")
+    of = f" of {table.questions:,}" if len(table.rows) != table.questions else ""
+    cells = (Column(number, right=False, whole=True) for number in numbers)
+    head = (Column("question", right=False, whole=True), Column("group", right=False), Column("split"))
+    made.append(
+        TextTable(
+            key="grid",
+            title=f"{listed}{of}, by {table.sort} ({_SIGNS}  · not run)",
+            columns=(*head, *cells, Column("cost")),
+            rows=tuple(map(_row, table.rows)),
+        )
+    )
+    return made
+
+
+def _row(question: GridQuestion) -> tuple[str, ...]:
+    costs = [cell.cost for cell in question.cells if cell.outcome != "not_run"]
+    known = [cost for cost in costs if cost is not None]
+    cost = dollars(sum(known)) if costs and len(known) == len(costs) else UNKNOWN
+    split = score_text(question.disagreement)
+    return safe(question.id), safe(question.group), split, *map(cell_text, question.cells), cost
+
+
+def _pairs(table: GridTable, unit: str) -> TextTable:
+    # Those that differ most surely come first; a pair without a test by how often they differ.
+    ranked = sorted(table.pairs, key=lambda pair: (pair.p is None, pair.p or 0, -pair.first_only - pair.second_only))
+    left = len(ranked) - _MOST_PAIRS
+    more = f"; {number_of(left, 'further pair')} in --format json" if left > 0 else ""
+    names = ("both right", "first alone", "second alone", "neither", "second − first", "McNemar p", "Holm p")
+    return TextTable(
+        key="pairs",
+        scorer=table.scorer,
+        title=f"Every two agents, on the questions both have a score for by {table.scorer}{more}",
+        columns=(Column("pair", right=False, whole=True), *map(Column, names)),
+        rows=tuple(
+            (
+                f"{pair.first + 1} × {pair.second + 1}",
+                *(f"{count:,}" for count in (pair.both, pair.first_only, pair.second_only, pair.neither)),
+                difference_words(pair, unit),
+                p_value(pair.p),
+                p_value(pair.p_holm),
+            )
+            for pair in ranked[:_MOST_PAIRS]
+        ),
+    )
+
+
+def grid_csv(table: GridTable) -> str:
+    """A row a question; of each agent its score, outcome and cost. Nothing in a cell is a formula."""
+    heads = [f"{one.name} {what}" for one in table.agents for what in ("score", "outcome", "cost_uncached")]
+    rows = [["question_id", "subject", "disagreement", *heads]]
+    for row in table.rows:
+        cells = ((_plain(cell.value), cell.outcome, _plain(cell.cost)) for cell in row.cells)
+        rows.append([row.id, row.group, _plain(row.disagreement), *itertools.chain.from_iterable(cells)])
+    return csv_text(rows)
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.12g}"

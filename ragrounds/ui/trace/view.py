@@ -1,0 +1,297 @@
+"""A view of the attempts, and the screen that every view is.
+
+A view is one :class:`View` in one file of the folder `views`, where it is found as a scorer is: the keys, the line
+above each screen, the help, ``ragrounds trace --view`` and the user's key file read it there. Nothing imports a view,
+and no view imports another: one opens the other by its name.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar, TypeVar, TypeVarTuple
+
+from msgspec import Struct
+from textual import work
+from textual._context import NoActiveAppError
+from textual.app import SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Input
+from textual.worker import get_current_worker
+
+from ragrounds import plugins
+from ragrounds.errors import StopRun, UserError
+from ragrounds.evals.store.attempt_notes import MARK_WORDS
+from ragrounds.evals.store.database import ChangeWatch
+from ragrounds.ui.text import one_line
+from ragrounds.ui.trace.attempt_list import AttemptList
+from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen, letters
+from ragrounds.ui.trace.notes import MARK_SIGNS, OTHER_SIGN, NoteScreen, ReaderNotes
+from ragrounds.ui.trace.widgets import Pager
+
+Ending = TypeVar("Ending")
+Given = TypeVarTuple("Given")
+_LOOK = 1.0
+"""Seconds between looks at the store."""
+
+FILTER_KEY = Binding("f", "filter", "Filter", id="filter", priority=True)
+"""For views that show the list as it is filtered and sorted."""
+MARK_KEYS = (
+    Binding("asterisk", "mark", "Mark …", id="mark", show=False, key_display="*"),
+    Binding("a", "note", "Write a note", id="note", show=False, priority=True),
+)
+"""For views with a row of the list under their cursor, and a :class:`FindBar`, in which a mark of one's own is
+typed."""
+
+
+class ViewScreen(Screen[int | None]):
+    """A screen over an :class:`AttemptList`. It ends with the place of the attempt that is to be opened;
+    `chosen_place` is then the place of the call to go to among its calls."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy", "Copy", id="copy", show=False),
+        Binding("o", "editor", "Open in $EDITOR", id="editor", show=False),
+    ]
+    DETAIL = ""
+    """Id of the :class:`Pager` that is copied where none has the focus."""
+    chosen_place: int | None = None
+
+    def __init__(self, attempt_list: AttemptList, notes: ReaderNotes) -> None:
+        super().__init__()
+        self.attempt_list, self.notes = attempt_list, notes
+        self.store_watch = ChangeWatch(attempt_list.pages.store.engine)
+
+    # What a view says of itself
+
+    def relisted(self) -> None:
+        """Show the list again: its filter, its order or its cursor has changed."""
+
+    def written(self) -> None:
+        """Show what was written to the store since the last look."""
+
+    def notes_changed(self) -> None:
+        """Show the marks and the notes by now."""
+
+    def place_here(self) -> int | None:
+        """The place of the attempt under the cursor among the pages, where the list shows it."""
+        return None
+
+    # What all have in common
+
+    def on_mount(self) -> None:
+        """Look at the store every second from now on."""
+        self.set_interval(_LOOK, self.look)
+
+    def on_unmount(self) -> None:
+        """Close the connection by which the store is looked at."""
+        self.store_watch.close()
+
+    def look(self) -> None:
+        """Show what was written since the last look, if anything was."""
+        if is_open(self) and self.store_watch.changed():
+            self.written()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that open a line to type in come before all others, so that what is typed right after them arrives
+        there; but in a line they are letters."""
+        return not (action in ("find", "find_everywhere", "filter", "note") and isinstance(self.focused, Input))
+
+    def open_view(self, name: str, *places: int) -> None:
+        """Open a view over this screen, at the places of some attempts; what is chosen there is opened."""
+        try:
+            screen = all_views()[name].opens(self.attempt_list, self.notes, places)
+        except UserError as error:
+            self.app.notify(str(error), markup=False)
+            return
+        if screen is not None:
+            self.app.push_screen(screen, lambda place: self.open_place(place, screen.chosen_place))
+
+    def open_place(self, index: int | None, call: int | None = None) -> None:
+        """Open the attempt at a place of the pages, and of its calls the one with this number, as another screen asks
+        for it."""
+        if index is not None:
+            self.chosen_place = call
+            self.dismiss(index)
+
+    def action_leave(self) -> None:
+        """Go back, to the attempt under the cursor."""
+        self.dismiss(self.place_here())
+
+    async def action_filter(self) -> None:
+        """Open the filter line; what it chooses holds in all views."""
+        await self.app.run_action("filter")
+
+    def action_seek(self, step: int, where: str, what: str) -> None:
+        """Go to the next attempt that `where` chooses (for `step` -1 the one before)."""
+        self._seek(step, where, what)
+
+    @work(thread=True, exclusive=True, group="list")
+    def _seek(self, step: int, where: str, what: str) -> None:
+        answer(self, self._sought, self.attempt_list.seek(step, where), what)
+
+    def _sought(self, row: int | None, what: str) -> None:
+        if row is None:
+            self.app.notify(f"There is no {what} in this list.", markup=False)
+            return
+        self.attempt_list.move(row)
+        self.relisted()
+
+    def action_zoom(self) -> None:
+        """Enlarge the pane with the focus to the whole screen, or make it small again."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self.focused is not None:
+            self.maximize(self.focused)
+
+    # Copying and opening the detail
+
+    def detail_text(self) -> str:
+        """The text of the detail with the focus, else of the first, as it was recorded."""
+        pager = self.focused if isinstance(self.focused, Pager) else self.query_one(f"#{self.DETAIL}", Pager)
+        return "\n".join(block.text for block in pager.blocks)
+
+    def action_copy(self) -> None:
+        """Copy what is selected with the mouse, else the whole detail."""
+        text = self.get_selected_text() or self.detail_text()
+        self.app.copy_to_clipboard(text)
+        self.app.notify(f"Copied {len(text):,} characters.", markup=False)
+
+    def action_editor(self) -> None:
+        """Open a copy of the detail in the user's editor."""
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+        if not editor:
+            self.app.notify("Set EDITOR to the editor of your choice, such as EDITOR=vim.", markup=False)
+            return
+        with tempfile.TemporaryDirectory(prefix="ragrounds-") as folder:
+            file = Path(folder) / "trace.md"
+            file.write_text(self.detail_text(), encoding="utf-8", errors="surrogatepass")
+            try:
+                with self.app.suspend():
+                    # The user's own command, from the user's own environment.
+                    subprocess.run([*shlex.split(editor), str(file)], check=False)  # noqa: S603
+            except (SuspendNotSupported, OSError, ValueError) as error:
+                self.app.notify(f"Cannot open {editor!r}: {error}", markup=False, severity="error")
+
+    # Marks and notes on the attempt under the cursor
+
+    def action_mark(self) -> None:
+        """Choose a mark for the attempt under the cursor."""
+        summary = self.attempt_list.current
+        if summary is None:
+            return
+        mine = self.notes.mine(summary)
+        here = mine.mark if mine else ""
+        words = [*MARK_WORDS, *(word for word in self.notes.marks() if word not in MARK_WORDS)]
+        lines = [
+            MenuLine(word, f"{MARK_SIGNS.get(word, OTHER_SIGN)} {word}", "", letter, "▸ " if word == here else "  ")
+            for word, letter in zip(words, letters(words, taken="qjkgGx0"), strict=True)
+        ]
+        lines += [MenuLine(" ", "another word …", "", "+"), MenuLine("", "no mark", "", "0")]
+
+        def chosen(word: str | None) -> None:
+            """Leave the mark."""
+            if word == " ":
+                self.query_one(FindBar).ask("mark with the word", here, self.focused, self.leave_mark)
+            elif word is not None:
+                self.leave_mark(word)
+
+        at = words.index(here) if here in words else 0
+        self.app.push_screen(MenuScreen(f"mark {one_line(summary.question.id, 40)}", lines, at), chosen)
+
+    def leave_mark(self, word: str) -> None:
+        """Mark the attempt under the cursor; an empty word takes the mark away."""
+        self._annotate(mark=word)
+
+    def action_note(self) -> None:
+        """Write a note on the attempt under the cursor."""
+        summary = self.attempt_list.current
+        if summary is None:
+            return
+        mine = self.notes.mine(summary)
+
+        def written(text: str | None) -> None:
+            """Keep the note."""
+            if text is not None:
+                self._annotate(text=text)
+
+        title = f"note on {one_line(summary.question.id, 30)}, {one_line(summary.run.agent, 30)}"
+        self.app.push_screen(NoteScreen(title, mine.text if mine else "", self.notes.others(summary)), written)
+
+    def _annotate(self, mark: str | None = None, text: str | None = None) -> None:
+        summary = self.attempt_list.current
+        if summary is None:
+            return
+        try:
+            self.notes.write(summary, mark=mark, text=text)
+        except (UserError, StopRun) as error:
+            self.app.notify(str(error), markup=False, severity="error")
+            return
+        self.notes_changed()
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """A view: what opens it, and what the help says of it."""
+
+    name: str
+    """As it is typed after `--view`; the ids of its keys begin with it."""
+    key: str = ""
+    """The number that opens it from every screen; empty: none does."""
+    title: str
+    """What its key does, for the help."""
+    opens: Callable[[AttemptList, ReaderNotes, tuple[int, ...]], ViewScreen | None]
+    """Makes its screen over a list, at the places of some attempts; none: where the list stands. ``None``: the list
+    itself. A :class:`UserError` says why there is nothing to show."""
+
+
+ATTEMPTS = View(name="attempts", key="1", title="Attempts and their steps", opens=lambda *_: None)
+"""The main screen, over which all others are opened."""
+
+
+def all_views() -> dict[str, View]:
+    """The views by name, those with a number first, in its order."""
+    found = [ATTEMPTS, *plugins.discover(f"{__package__}.views", View).values()]
+    return {view.name: view for view in sorted(found, key=lambda view: (not view.key, view.key))}
+
+
+def is_open(screen: Screen[Ending]) -> bool:
+    """Whether a screen still has its panes: it was not left, though another one may stand before it."""
+    return screen.is_attached and screen in screen.app.screen_stack
+
+
+def answer(screen: Screen[Ending], show: Callable[[*Given], object], *given: *Given) -> None:
+    """Call `show` with what was read, on the thread that draws, and wait for it; where the screen was left, do nothing.
+
+    Args:
+        screen: whose worker it is that calls this, on a thread of its own.
+        show: shows it on the screen.
+        given: the arguments of `show`.
+    """
+
+    def shown() -> None:
+        """Look only now whether it is wanted: keys may have been pressed since the call."""
+        if is_open(screen):
+            show(*given)
+
+    try:
+        app = screen.app
+    except NoActiveAppError:  # it is gone altogether
+        return
+    app.call_from_thread(shown)
+
+
+def teller(screen: Screen[Ending], show: Callable[[str], object]) -> Callable[[str], None]:
+    """For a worker's long work: says on its screen how far it is, and ends it where it is not wanted any more."""
+    worker = get_current_worker()
+
+    def tell(words: str) -> None:
+        """Say it."""
+        if worker.is_cancelled:
+            raise UserError("Stopped. What was made is kept; the next search goes on.")
+        answer(screen, show, words)
+
+    return tell
