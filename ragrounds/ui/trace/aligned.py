@@ -176,11 +176,11 @@ def side_blocks(loaded: LoadedAttempt, move: Move | None, other: Move | None) ->
         what = "step" if other is None or other.traced is None else "search" if other.hop else "call"
         return [TextBlock(f"No such {what} here.", "dim")]
     if move.hop is not None:
-        found = search_blocks(loaded, move.hop.traced, move.hop, other.hop if other else None)
+        title = f"search {move.hop.number}" + (f", the same as search {again}" if (again := move.hop.repeats) else "")
         failed = [TextBlock(f"failed: {move.hop.error}", "trouble")] if move.hop.error else []
-        again = f", the same as search {move.hop.repeats}" if move.hop.repeats is not None else ""
-        title = TextBlock(f"search {move.hop.number}{again}", "heading")
-        return [title, *failed, *(block for block in found if not block.more)]
+        found = list(search_blocks(loaded, move.hop.traced, move.hop, other.hop if other else None))
+        found = found[1:] if move.hop.traced.searched else found  # there is little room for what all searches share
+        return [TextBlock(title, "heading"), *failed, *(block for block in found if not block.more)]
     node = next((node for node in walk(loaded.root) if node.place == move.place), None)
     if node is not None:
         return [block for block in detail(loaded, node) if not block.more]

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS, GOLD_PHRASES, FilterField
+from ragrounds.ui.text import number_of
 
 _JOINING = (("and", "both"), ("or", "one of both"), ("not", "the opposite of what follows"))
 _PHRASES = (
@@ -106,14 +107,9 @@ def _values(field: FilterField | None, begun: str, values: Values) -> Iterable[t
         return
     wanted = begun.strip('"').casefold()
     counted = values(field.name)
-    known = [(name, number_words(count)) for name, count in counted]
+    known = [(name, number_of(count, "attempt")) for name, count in counted]
     known += [(name, "") for name in field.values if name not in {one for one, _ in known}]
     fitting = [(name, about) for name, about in known if wanted in name.casefold() and name.casefold() != wanted]
     fitting.sort(key=lambda one: not one[0].casefold().startswith(wanted))
     for name, about in fitting:
         yield quoted(name), about
-
-
-def number_words(count: int) -> str:
-    """How many attempts."""
-    return f"{count:,} attempt{'' if count == 1 else 's'}"

@@ -195,7 +195,7 @@ def test_the_grid_is_a_result_with_a_frame(trace: Trace, home: Path) -> None:
 
 def test_hops_in_every_format(trace: Trace) -> None:
     text = trace("seeker", "--hops", "--format", "text").stdout.splitlines()
-    assert text[0].split() == ["question", "1", "2", "3", "ans", "likely"] or "search 1" in text[0]
+    assert text[0].split() == "question search 1 search 2 search 3 ans likely".split()  # no terminal: 80 columns
     assert "★1●" in text[1]
     assert text[-1].startswith("★3 gold")
     data = json.loads(trace("seeker", "--hops", "--where", "wrong", "--format", "json").stdout)["attempts"]

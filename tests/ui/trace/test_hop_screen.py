@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,7 @@ from ragrounds.ui.trace.views.hops import HopScreen
 from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
 
-pytestmark = pytest.mark.slow
-
-SIZES = [pytest.param((80, 24), marks=pytest.mark.slow), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
+SIZES = ((80, 24), (120, 40), (200, 60))
 Hunted = tuple[Path, dict[tuple[str, str], str]]
 
 
@@ -136,8 +135,6 @@ async def test_the_filter_of_the_list_holds(hunt_pages: Pages, hunted: Hunted) -
         if (row := hunt_pages.row_of([one.agent for one in hunt_pages.runs].index(agent), id)) is not None
     )  # fmt: skip
     listed = AttemptList(hunt_pages)
-    from array import array
-
     listed.order = array("Q", wrong[:5])
     app = TraceApp(hunt_pages)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -146,6 +143,38 @@ async def test_the_filter_of_the_list_holds(hunt_pages: Pages, hunted: Hunted) -
         app.push_screen(shown)
         await settle(pilot)
         assert set(shown.lines) == set(wrong[:5])
+
+
+@pytest.mark.parametrize(
+    ("width", "most", "heading"),
+    [
+        (77, 3, "question search 1 search 2 search 3 ans likely"),
+        (77, 6, "question 1 2 3 4 5 6 ans likely"),
+        (197, 1, "question search 1 answer likely"),
+    ],
+)
+def test_headings_number_the_searches(width: int, most: int, heading: str) -> None:
+    assert hop_heading(hop_columns(width, {}, most), 0, most).split() == heading.split()
+
+
+async def test_a_search_is_looked_at_and_opened(pages: Pages) -> None:
+    app = TraceApp(pages, row=6)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await press(pilot, "2", "right")
+        shown = app.screen
+        assert isinstance(shown, HopScreen)
+        assert "search 2 of 3, in search" in shown.detail_text()
+        assert "query 1" in shown.detail_text()
+        assert "★  1. Chapter 1   gold, new, seen by read" in shown.detail_text()
+        assert screen(app).splitlines()[2].split()[1:6] == ["agent", "question", "search", "1", "search"]
+        await press(pilot, "b")
+        assert "by search 2" in shown.detail_text()
+        await press(pilot, "b", "w")
+        assert app.attempt_list.row == 10
+        await press(pilot, "right", "enter")
+        assert app.screen is app.browse
+        assert app.browse.tree_state is not None
+        assert app.browse.tree_state.node.row.plain == "search “query 2” → 2, gold at 1"
 
 
 async def test_an_attempt_without_searches_or_that_was_not_made(pages: Pages) -> None:
