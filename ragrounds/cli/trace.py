@@ -10,6 +10,7 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
+from ragrounds.api.grid import grid
 from ragrounds.api.trace import (
     AttemptQuery,
     annotate,
@@ -227,8 +228,6 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
 
 
 def _print_grid(query: AttemptQuery, format: str) -> None:
-    from ragrounds.api.grid import grid
-
     sort = "disagreement" if query.sort == "asked" else query.sort
     found = grid(query=query, sort=sort, ascending=query.ascending, limit=query.limit)
     if format == "json":
