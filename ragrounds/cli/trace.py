@@ -130,8 +130,7 @@ def trace_command(
     elif differing and (format or not _on_terminal()):
         _print_differing(runs or [], which.scorer or [], format or "text")
     elif format is None:
-        start = view or ("differing" if differing else "grid" if which.grid else "hops" if which.hops else "attempts")
-        _view(which, runs or [], attempt, epoch, light, start)
+        _view(which, runs or [], attempt, epoch, light, view or "differing" * differing)
     elif attempt is not None:
         _print_attempt(attempt, epoch, format)
     else:
@@ -176,6 +175,7 @@ def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int,
             told.add(what)
             say(f"{what} …")
 
+    start = start or ("grid" if which.grid else "hops" if which.hops else "attempts")
     query = _query(which, runs)
     if which.grid:  # the grid has orders of its own
         query = replace(query, sort="asked")
