@@ -17,8 +17,6 @@ from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
     chosen_settings,
-    made_beside,
-    make_folder,
     open_store,
     opened_runs,
     run_names,
@@ -27,19 +25,15 @@ from ragrounds.api.workspace import (
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import Comparison, compare
-from ragrounds.evals.exchange.formats import EXPORTS, Export, find_export
-from ragrounds.evals.exchange.mirage_predictions import as_runs, read_predictions, store_run
 from ragrounds.evals.judges.recorded import with_replies
-from ragrounds.evals.scorers.words import copy_words
-from ragrounds.evals.store.database import open_source, open_target, reclaim_space
+from ragrounds.evals.store.database import reclaim_space
 from ragrounds.evals.store.garbage import Garbage
 from ragrounds.evals.store.index_backlog import Backlog, index_missing
 from ragrounds.evals.store.leases import Lease, worker
 from ragrounds.evals.store.ledger import Ledger
-from ragrounds.evals.store.run_names import copy_names, kept_names
+from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
-from ragrounds.evals.store.transfer import TransferResult, choose_runs, copy_runs
 from ragrounds.records import FINAL, Run
 from ragrounds.settings import Settings
 from ragrounds.ui.run_tables import print_run
@@ -162,14 +156,6 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
     def brief(self) -> str:
         """How many there are, and where."""
         return f"{len(self.loaded):,} in {self.place}"
-
-
-class ImportedRuns(Struct, frozen=True):
-    """Runs made from another system's outputs."""
-
-    runs: tuple[tuple[Run, int, int], ...]
-    """Each with its predictions, and its questions without one."""
-    comparison: Comparison
 
 
 def runs(*, home: str | Path | None = None, settings: Settings | None = None) -> StoredRuns:
@@ -319,104 +305,3 @@ def index_runs(
     """
     with open_store(settings or user_settings()) as store:
         return index_missing(store, store.named(references) if references else store.runs(), progress, anew=anew)
-
-
-def export_runs(
-    references: Sequence[str], place: str, settings: Settings | None = None, progress: Progress = unheard
-) -> TransferResult:
-    """Copy runs with all they rest on into a portable file (made where there is none) or another store, by its URL.
-
-    Raises:
-        UserError: an unknown run, no run at all, or a place that cannot be written.
-    """
-    with open_store(settings or user_settings()) as store, open_target(place) as engine:
-        moved = copy_runs(store.engine, engine, choose_runs(store.engine, references), FINAL, progress)
-        copy_words(store.engine, engine)
-        copy_names(store.engine, engine, moved.runs)
-    return moved
-
-
-def import_runs(
-    place: str, references: Sequence[str], settings: Settings | None = None, progress: Progress = unheard
-) -> TransferResult:
-    """Copy runs of a portable file or another store into this one. A file is checked whole before anything is written.
-
-    Raises:
-        UserError: an unknown run, no run at all, or a damaged file.
-    """
-    with open_store(settings or user_settings()) as store, open_source(place) as engine:
-        moved = copy_runs(engine, store.engine, choose_runs(engine, references), FINAL, progress)
-        copy_words(engine, store.engine)
-        copy_names(engine, store.engine, moved.runs)
-    return moved
-
-
-def import_mirage_predictions(
-    paths: Sequence[Path], benchmark: str = "mirage", settings: Settings | None = None
-) -> ImportedRuns:
-    """Make runs of the MIRAGE authors' prediction files, score and compare them.
-
-    Args:
-        paths: the authors' folders of per-question files, or JSON lines.
-        benchmark: which they answer.
-
-    Raises:
-        UserError: a file that cannot be read, or questions that the benchmark does not have.
-    """
-    from ragrounds.evals.benchmarks import load
-
-    chosen = settings or user_settings()
-    loaded = load(benchmark, chosen.home)
-    with open_store(chosen) as store:
-        predictions = (prediction for path in paths for prediction in read_predictions(path))
-        made = as_runs(predictions, loaded, [run.id for run in store.runs()])
-        runs = [store_run(store, imported, loaded) for imported in made]
-        counted = [
-            (run, len(imported.attempts) - imported.missing, imported.missing)
-            for imported, run in zip(made, runs, strict=True)
-        ]
-        return ImportedRuns(tuple(counted), compare(store, runs))
-
-
-def export(
-    name: str,
-    references: Sequence[str],
-    options: Mapping[str, object],
-    out: Path | None = None,
-    *,
-    force: bool = False,
-    settings: Settings | None = None,
-    progress: Progress = unheard,
-) -> Iterator[str]:
-    """Write the files of an export, each whole or not at all, or send it where its options say so.
-
-    Args:
-        name: of the format, or an import path of one's own (``package.module:NAME``).
-        references: runs: ids, beginnings of ids, or agents' texts.
-        options: of the format.
-        out: the file or folder; ``None``: it is sent.
-        force: write over what is there.
-        progress: is told what is being sent, and how many are.
-
-    Yields:
-        What was written where, a line for each file.
-
-    Raises:
-        UserError: an unknown format, run or option; what is there already; an extra that is not installed.
-    """
-    made = find_export(name)
-    chosen = made.options(**options)
-    if made.check is not None:
-        made.check(chosen, out is not None)
-    with opened_runs(references, settings) as (store, runs), EXPORTS.used(made.name):
-        wanted = Export(store, runs, chosen, progress)
-        if out is None and made.send is not None:
-            yield made.send(wanted)
-        elif out is not None and made.parts is not None:
-            for part in made.parts(wanted):
-                target = out / part.name if part.name else out
-                if part.name:
-                    make_folder(out)
-                with made_beside(target, force) as path:
-                    written = part.write(path)
-                yield f"{target}: {written}"

@@ -13,8 +13,14 @@ import msgspec
 import typer
 
 from ragrounds.api import names
-from ragrounds.api.exchange import list_formats, typed_format
-from ragrounds.api.runs import export, export_runs, import_mirage_predictions, import_runs
+from ragrounds.api.exchange import (
+    export,
+    export_runs,
+    import_mirage_predictions,
+    import_runs,
+    list_formats,
+    typed_format,
+)
 from ragrounds.cli import options
 from ragrounds.cli.commands import Command, Group
 from ragrounds.cli.output import counting, print_json, say
