@@ -2,10 +2,6 @@
 
 import hashlib
 import os
-import socket
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -23,6 +19,7 @@ from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.embedders import Encoding, finish_vectors, joined
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.dense import FlatStore
+from tests.servers.engines import chroma
 
 _ROWS = [
     ("a", "Asthma", "inhaled steroids help"),
@@ -189,35 +186,11 @@ def test_pairs_prefixes_and_two_encoders(minilm):
     np.testing.assert_allclose(prefixed.queries(["gout"]), line.queries(["query: gout"]), atol=1e-5)
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@pytest.fixture
-def chroma_server(tmp_path):
+@pytest.fixture(scope="module")
+def chroma_server(tmp_path_factory):
     """A real Chroma server on a free port of this machine."""
-    port = _free_port()
-    command = [sys.executable, "-c", "from chromadb.cli.cli import app; app()", "run", "--host", "127.0.0.1"]
-    environment = {**os.environ, "ANONYMIZED_TELEMETRY": "False"}
-    server = subprocess.Popen(
-        [*command, "--port", str(port), "--path", str(tmp_path / "served")],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        for _ in range(150):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert server.poll() is None, "the server ended"
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(10)
+    with chroma(tmp_path_factory.mktemp("served")) as server:
+        yield server.url
 
 
 async def test_a_chroma_server(beir, tmp_path, chroma_server):

@@ -1,10 +1,12 @@
 """`ragrounds index`: build, list, show, remove."""
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
+from ragrounds.api import index
 from ragrounds.cli.index import index as index_app
 from ragrounds.errors import UserError
 
@@ -113,20 +115,31 @@ def without_pointer(folder, home):
     (folder.parent.parent / "current.json").write_text("junk{{{")
 
 
+@pytest.fixture(scope="module")
+def two_indexes(tmp_path_factory):
+    """A home with two indexes of two generations each, to be copied, and the documents."""
+    home, corpus = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("documents")
+    (corpus / "a.md").write_text("# Croup\n\nBarking cough.")
+    (corpus / "b.txt").write_text("Gout")
+    for name in ("broken", "mine"):
+        for _ in range(2):
+            (corpus / f"{len(list(corpus.iterdir()))}.txt").write_text(f"more for {name}")
+            index.build(name, corpus, home=home, progress=False)
+    return home, corpus
+
+
 DAMAGES = [damaged_json, without_passages, cut_short("passages.bin"), cut_short("offsets.u64"), without_pointer]
 
 
 @pytest.mark.parametrize("harm", DAMAGES, ids=["json", "missing", "passages", "offsets", "pointer"])
-def test_a_damaged_index_hinders_no_other_and_is_removed(run, corpus, tmp_path, harm):
-    for name in ("broken", "mine"):
-        run("build", name, "--from", corpus)
-        (corpus / f"{name}.txt").write_text(f"more for {name}")
-        run("build", name, "--from", corpus)
+def test_a_damaged_index_hinders_no_other_and_is_removed(run, two_indexes, tmp_path, harm):
+    home, corpus = two_indexes
+    shutil.copytree(home, tmp_path / "home")
     harm(tmp_path / "home" / "indexes" / "broken" / "generations" / "0002", tmp_path / "home")
     listed = run("ls")
     assert [line.split()[1] for line in listed.stdout.splitlines() if line.split()[0] in ("broken", "mine")] == [
         "damaged",
-        "4",
+        "6",
     ]
     assert "broken is damaged. " in listed.stderr
     assert "`ragrounds index rm broken`" in listed.stderr

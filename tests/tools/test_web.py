@@ -104,13 +104,19 @@ async def test_a_page_is_fetched_and_read(site, fetcher):
         ("/big", "more than 100,000 bytes"),
         ("/bomb", "more than 100,000 bytes"),
         ("/image", "image/png"),
-        ("/slow", "longer than"),
         ("/gone", "404"),
     ],
 )
 async def test_what_is_refused(site, fetcher, path, reason):
     with pytest.raises(FetchFailed, match=reason):
         await fetcher.fetch(site.url + path)
+
+
+async def test_a_page_that_takes_too_long_is_given_up(site):
+    hurried = Fetcher(FetchLimits(private=True, pause=0.0, seconds=0.3))
+    with pytest.raises(FetchFailed, match="longer than"):
+        await hurried.fetch(f"{site.url}/slow")
+    await hurried.close()
 
 
 @pytest.mark.parametrize(
