@@ -131,7 +131,7 @@ def test_which_retrievers_need_a_corpus(spec: str, needed: bool) -> None:
         ("pubmed[match=some]", "expected auto, all or any"),
         ("pubmed[mach=any]", "Did you mean 'match'"),
         ("europe_pmc[fulltext=1]", "expected true or false"),
-        ("europe_pmc[rate=-1]", "a number, more than 0"),
+        ("europe_pmc[rate=-1]", "> 0.0 - at `..rate`"),
     ],
 )
 def test_specs_that_make_no_sense(spec: str, reason: str, tmp_path: Path) -> None:

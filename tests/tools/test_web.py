@@ -312,8 +312,8 @@ async def test_a_key_that_a_provider_repeats_is_taken_out(monkeypatch):
         ("searxng", "address"),
         ("serper[k=3]", "no parameter 'k'"),
         ("tavily[rat=3]", "Did you mean 'rate'"),
-        ("tavily[rate=0]", "a number, more than 0"),
-        ("tavily[length=1.5]", "a whole number"),
+        ("tavily[rate=0]", "> 0.0 - at `..rate`"),
+        ("tavily[length=1.5]", "`int .*at `..length`"),
         ('tavily[url="https://elsewhere.example"]', "key_env=TAVILY_API_KEY"),
     ],
 )

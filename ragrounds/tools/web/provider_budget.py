@@ -20,10 +20,11 @@ import itertools
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import Meta
 
 from ragrounds.contracts import SearchNote
 from ragrounds.errors import StopRun, UserError, nearest
@@ -69,18 +70,21 @@ class PassingFault(Exception):
         self.wait = wait
 
 
+_ENDLESS = 1e12
+
+
 class ProviderBudget(msgspec.Struct, frozen=True, kw_only=True):
     """What a provider allows."""
 
-    rate: float
+    rate: Annotated[float, Meta(gt=0, lt=_ENDLESS)]
     """Requests a second, of all of this command together."""
-    length: int | None = None
+    length: Annotated[int, Meta(gt=0)] | None = None
     """Characters of a query, as UTF-16 counts them; ``None``: no limit of its own."""
-    words: int | None = None
+    words: Annotated[int, Meta(gt=0)] | None = None
     """Words of a query."""
-    price: float | None = None
+    price: Annotated[float, Meta(ge=0, lt=_ENDLESS)] | None = None
     """Dollars a request; ``None``: not known."""
-    wait: float = 300.0
+    wait: Annotated[float, Meta(ge=0, lt=_ENDLESS)] = 300.0
     """Seconds that a search waits for a provider that says 429 or that is not there."""
 
 
@@ -96,19 +100,11 @@ def budget_of(spec: Spec, default: ProviderBudget) -> ProviderBudget:
     Raises:
         UserError: a value that is no number of its kind.
     """
-    given: dict[str, float | int] = {}
-    for name in LIMITS:
-        value = spec.parameters.get(name)
-        if value is None:
-            continue
-        whole = name in ("length", "words")
-        least = "0" if name in ("price", "wait") else "more than 0"
-        fits = isinstance(value, int) or (isinstance(value, float) and not whole)
-        if isinstance(value, bool) or not fits or not 0 <= value < float("inf") or (least != "0" and not value):  # type: ignore[operator]
-            kind = "a whole number" if whole else "a number"
-            raise UserError(f"Cannot use {name}={value!r} in {spec.name}: expected {kind}, {least}.")
-        given[name] = value  # type: ignore[assignment]
-    return msgspec.structs.replace(default, **given)
+    given = {name: spec.parameters[name] for name in LIMITS if name in spec.parameters}
+    try:
+        return msgspec.convert({**msgspec.structs.asdict(default), **given}, ProviderBudget)
+    except msgspec.ValidationError as problem:
+        raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
 
 
 def effective(spec: Spec) -> Spec:
