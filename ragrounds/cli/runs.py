@@ -22,7 +22,7 @@ from ragrounds.cli.output import counting, print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.progress.live_table import live_table
+from ragrounds.ui.progress.lines import live_table
 from ragrounds.ui.projection import retry_json
 from ragrounds.ui.run_tables import garbage_lines, index_lines
 from ragrounds.ui.tables import print_table, results_console

@@ -31,9 +31,7 @@ def claim_table(claims: Sequence[ClaimVerdict]) -> TextTable:
     """A line for each condition of the claims."""
     claimed = [(claim, one) for claim in claims for one in claim.conditions]
     columns = (
-        words(
-            "claim", lambda row: row[0].claim if len(row[0].conditions) == 1 else f"{row[1].measured} {row[1].claimed}"
-        ),
+        words("claim", _claimed),
         words("stands", lambda row: row[1].decision),
         Column("measured", lambda row: row[1].value),
         Column("interval", lambda row: _interval(row[1])),

@@ -68,6 +68,10 @@ class Column(Struct, frozen=True):
             row = row.get(part) if isinstance(row, Mapping) else getattr(row, part) if row is not None else None
         return row
 
+    def cell(self, row: Any) -> str:
+        """What is written of a row."""
+        return self.text(self.of(row))
+
 
 class TextTable(Struct, frozen=True, kw_only=True):
     """A table of text. Nothing in it is markup."""
@@ -110,7 +114,7 @@ def table_of(key: str, rows: Iterable[Any], columns: Iterable[Column | None], **
     shown = [
         one for one in columns if one is not None and (not one.where or any(getattr(row, one.where) for row in made))
     ]
-    cells = tuple(tuple(one.text(one.of(row)) for one in shown) for row in made)
+    cells = tuple(tuple(one.cell(row) for one in shown) for row in made)
     return TextTable(
         key=key, columns=tuple(replace(one, name=one.heading or one.name) for one in shown), rows=cells, **about
     )

@@ -108,10 +108,6 @@ def _shortened(value: float, step: int, units: Sequence[str]) -> str:
     return f"{value:.{1 if place else 0}f} {units[place]}".rstrip()
 
 
-DURATION_WIDTH = 11
-"""Columns of the longest text of :func:`duration` below 100 days: ``59 min 05 s``."""
-
-
 def duration(seconds: float | None) -> str:
     """Seconds as people say them: ``5 ms``, ``1.2 s``, ``12 s``, ``2 min 05 s``, ``1 h 02 min``, ``3 d 04 h``."""
     if seconds is None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 from rich.console import RenderableType
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.scorers import described
+from ragrounds.ui.columns import Column
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, ProgressFacts
 from ragrounds.ui.progress.lines import (
@@ -43,17 +43,8 @@ _LABEL = 13
 _TOOK = 10
 """Columns of how long something has been in flight."""
 _NARROW_BAR, _WIDE_BAR = 12, 24
-
-
-class _Shown(NamedTuple):
-    """A column of the agents' table."""
-
-    name: str
-    rank: int
-    """Columns of a high rank are left out first where the terminal is narrow."""
-    read: Callable[[AgentProgress], str]
-    right: bool = True
-    style: str = ""
+_SCORE = 1
+"""How soon the score is left out where the terminal is narrow: columns of a high number are first."""
 
 
 def frame(facts: ProgressFacts, width: int, height: int, said: Sequence[str] = ()) -> list[RenderableType]:
@@ -171,7 +162,7 @@ def _agents(facts: ProgressFacts, width: int, most: int) -> list[RenderableType]
         shown = [one for one in shown if one in by_need]
     columns = _columns(facts, shown, width)
     names = [one_line(agent.name, 200) for agent in shown]
-    used = sum(max([cell_len(one.name), *(cell_len(one.read(agent)) for agent in shown)]) + _GAP for one in columns)
+    used = sum(_size(one, shown) for one in columns)
     size = max(_AGENT[0], min(max([5, *map(cell_len, names)]), _AGENT[1], width - used))
     bar = min(_WIDE_BAR, width - used - size - _GAP)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
@@ -179,10 +170,12 @@ def _agents(facts: ProgressFacts, width: int, most: int) -> list[RenderableType]
     if bar >= _NARROW_BAR:
         table.add_column("", width=bar)
     for one in columns:
-        table.add_column(one.name, justify="right" if one.right else "left", no_wrap=True, overflow="ellipsis")
+        table.add_column(one.name, justify="right", no_wrap=True, overflow="ellipsis")
     for agent, name in zip(shown, names, strict=True):
         bars = [ProgressBar(total=max(agent.total, 1), completed=agent.done, width=bar)] if bar >= _NARROW_BAR else []
-        table.add_row(Text(name), *bars, *(Text(one.read(agent), style=one.style) for one in columns))
+        table.add_row(
+            Text(name), *bars, *(Text(one.cell(agent), style="bold" if one.spare == _SCORE else "") for one in columns)
+        )
     parts: list[RenderableType] = [*_caption(facts, width), table]
     if left := len(facts.agents) - len(shown):
         rest = [one for one in facts.agents if one not in shown]
@@ -203,44 +196,51 @@ def _caption(facts: ProgressFacts, width: int) -> list[RenderableType]:
     return [Text.assemble((said[: len(title)], "bold"), (said[len(title) :], "dim"))]
 
 
-def _columns(facts: ProgressFacts, agents: Sequence[AgentProgress], width: int) -> list[_Shown]:
+def _columns(facts: ProgressFacts, agents: Sequence[AgentProgress], width: int) -> list[Column]:
     """The columns that a terminal of this width has room for."""
 
     def scale(agent: AgentProgress, value: float | None) -> str:
         return in_scale(value, described(agent.scorer).unit) if agent.scorer else UNKNOWN
 
+    def outcome(name: str, spare: int) -> Column:
+        """The column of an outcome."""
+        return Column(name.replace("_", " "), lambda agent: agent.outcomes.get(name, 0), spare=spare)
+
+    def ends(agent: AgentProgress) -> str:
+        """The interval of the score."""
+        return interval(agent.figure, described(agent.scorer).unit) if agent.scorer else UNKNOWN
+
     alone = all(agent.dataset for agent in facts.agents)
     score = facts.agents[0].dataset.rpartition("/")[2] if alone and facts.agents else "average"
-    troubles = [name for name in facts.outcomes if name not in ("answered", "failed")]
     columns = [
-        _Shown("done", 0, lambda agent: f"{agent.done:,}/{agent.total:,}"),
-        _Shown(one_line(score, 16) or "score", 1, lambda agent: scale(agent, agent.figure.value), style="bold"),
-        _Shown("95 %", 2, lambda agent: interval(agent.figure, described(agent.scorer).unit) if agent.scorer else "-"),
-        _Shown("n", 5, lambda agent: f"{agent.figure.n:,}"),
-        _Shown("in flight", 6, lambda agent: f"{agent.in_flight:,}"),
-        _Shown("answered", 8, lambda agent: f"{agent.outcomes.get('answered', 0):,}"),
-        _Shown("failed", 3, lambda agent: f"{agent.outcomes.get('failed', 0):,}"),
-        *(_Shown(name.replace("_", " "), 7, _counted(name)) for name in troubles),
-        _Shown("tokens", 9, lambda agent: tokens(agent.tokens)),
-        _Shown("paid", 4, lambda agent: dollars(agent.cost_paid)),
-        _Shown("uncached", 10, lambda agent: dollars(agent.cost_uncached)),
+        Column("done", lambda agent: f"{agent.done:,}/{agent.total:,}"),
+        Column(one_line(score, 16) or "score", lambda agent: scale(agent, agent.figure.value), spare=_SCORE),
+        *([] if alone else [Column("pooled", lambda agent: scale(agent, agent.pooled), spare=11)]),
+        Column("95 %", ends, spare=2),
+        Column("n", "figure.n", spare=5),
+        Column("in flight", "in_flight", spare=6),
+        outcome("answered", 8),
+        outcome("failed", 3),
+        *(outcome(name, 7) for name in facts.outcomes if name not in ("answered", "failed")),
+        Column("tokens", text=tokens, spare=9),
+        Column("paid", "cost_paid", dollars, spare=4),
+        Column("uncached", "cost_uncached", dollars, spare=10),
     ]
-    if not alone:
-        columns.insert(2, _Shown("pooled", 11, lambda agent: scale(agent, agent.pooled)))
     longest_name = max([_AGENT[0], *(cell_len(one_line(agent.name, 200)) for agent in agents)])
     room = width - max(_AGENT[0], min(longest_name, _AGENT[1], width // 4))
-    kept: list[_Shown] = []
-    for one in sorted(columns, key=lambda column: column.rank):
-        size = max([cell_len(one.name), *(cell_len(one.read(agent)) for agent in agents)]) + _GAP
-        if size > room and one.rank:
+    kept: list[Column] = []
+    for one in sorted(columns, key=lambda column: column.spare):
+        size = _size(one, agents)
+        if size > room and one.spare:
             break
         room -= size
         kept.append(one)
     return [one for one in columns if one in kept]
 
 
-def _counted(name: str) -> Callable[[AgentProgress], str]:
-    return lambda agent: f"{agent.outcomes.get(name, 0):,}"
+def _size(column: Column, agents: Sequence[AgentProgress]) -> int:
+    """Columns of the terminal that it takes."""
+    return max([cell_len(column.name), *(cell_len(column.cell(agent)) for agent in agents)]) + _GAP
 
 
 def _flying(facts: ProgressFacts, width: int, room: int) -> list[RenderableType]:

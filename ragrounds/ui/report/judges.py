@@ -95,30 +95,25 @@ def verdict_parts(
                     agreed += _people(name, said, own)
                 if changed:
                     remarks.append(_changed(name, changed))
-        labels = (column for label in kind.labels for column in (Column(f"{label} %"), Column("95 %")))
-        drop = 1 if len(judged) == 1 else 0  # the run's name, where there is one run
-        yield TextTable(
-            key="verdicts",
-            title=f"{method}: verdicts, by judge and axis",
-            columns=(
-                Column("run", right=False), Column("judge", right=False), Column("axis", right=False),
-                Column("verdicts"), Column("missing"), *labels,
-            )[drop:],
-            rows=tuple(row[drop:] for row in rows),
-        )  # fmt: skip
+        # Without the run's name where there is one run.
+        named = [words("run", lambda row: row[0])] if len(judged) > 1 else []
+        shares = [name for label in kind.labels for name in (f"{label} %", "95 %")]
+        heads = (("judge", False), ("axis", False), *((name, True) for name in ("verdicts", "missing", *shares)))
+        yield table_of("verdicts", rows, [*named, *_cells(heads)], title=f"{method}: verdicts, by judge and axis")
         if agreed:
-            yield TextTable(
-                key="agreement",
-                title=f"{method}: agreement (Cohen's kappa: 1 perfect, 0 as by chance)",
-                columns=(
-                    Column("run", right=False), Column("one", right=False), Column("other", right=False),
-                    *map(Column, ("items", "same %", "95 %", "kappa", "95 %")),
-                )[drop:],
-                rows=tuple(row[drop:] for row in agreed),
-            )  # fmt: skip
+            measures = ("items", "same %", "95 %", "kappa", "95 %")
+            heads = (("one", False), ("other", False), *((name, True) for name in measures))
+            title = f"{method}: agreement (Cohen's kappa: 1 perfect, 0 as by chance)"
+            yield table_of("agreement", agreed, [*named, *_cells(heads)], title=title)
         yield from remarks
     if human is not None and (strange := sorted(_words(human) - known)):
         yield f"People's labels are left out: {one_line(strange[0], 60)!r} is no verdict on any of these runs."
+
+
+def _cells(heads: Sequence[tuple[str, bool]]) -> Iterator[Column]:
+    """The columns of rows of text behind the run's name."""
+    for place, (name, right) in enumerate(heads, 1):
+        yield Column(name, lambda row, place=place: row[place], right=right)  # type: ignore[misc]
 
 
 def _sides(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 from typing import Any
 
@@ -16,8 +17,7 @@ from ragrounds.models.traffic import ServerTraffic
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.frame import frame, table_parts
-from ragrounds.ui.progress.lines import progress_line
-from ragrounds.ui.progress.live_table import live_table
+from ragrounds.ui.progress.lines import live_table, progress_line
 from ragrounds.ui.progress.terminal import drawn_lines
 
 SIZES = [(80, 24), (120, 40), (200, 60), (60, 15), (40, 10), (20, 6)]
@@ -33,8 +33,8 @@ def agent(number: int = 1, **changed: Any) -> AgentProgress:
         "in_flight": 21,
         "outcomes": {"answered": 110, "abstained": 3, "failed": 7 + number},
         "scorer": "strict",
-        "average": 0.5,
-        "pooled": 0.44,
+        "average": 0.6125,
+        "pooled": 0.4875,
         "figure": Figure(value=0.6125, low=0.5012, high=0.7034, n=120 + number, missing=0),
         "dataset": "mirage/pubmedqa",
         "tokens": 123_456,
@@ -137,9 +137,11 @@ def test_the_columns_are_those_of_the_table() -> None:
         assert f" {name}" in headings
     two = facts(agents=1)
     several = replace(two, agents=(replace(two.agents[0], dataset=""),))
-    headings = next(line for line in drawn(several, width, 60) if line.startswith("agent"))
-    assert "average" in headings
-    assert "pooled" in headings
+    lines = drawn(several, width, 60)
+    place = next(at for at, line in enumerate(lines) if line.startswith("agent"))
+    cells = dict(zip(re.split(r"  +", lines[place].strip()), re.split(r"  +", lines[place + 1].strip()), strict=False))
+    found = [(name, lines[place + 1][: lines[place].index(name) + len(name)].split()[-1]) for name in cells]
+    assert dict(found) | {"average": "61.25", "pooled": "48.75"} == dict(found)
 
 
 def test_agents_that_have_no_room_are_counted() -> None:
