@@ -346,12 +346,14 @@ def test_attempts_that_share_a_pool_keep_their_own_calls(served, home):
 
 def test_the_seconds_of_an_attempt_end_a_thread_that_goes_on(served, attempt):
     served.gate.clear()
-    asked_after = threading.Event()
+    over = threading.Event()
 
     def work() -> str:
-        for _round in range(5):
-            by_requests(served.url)
-            asked_after.set()
+        try:
+            for _round in range(5):
+                by_requests(served.url)
+        finally:
+            over.set()
         return "late"
 
     async def do(_: Question) -> str:
@@ -361,7 +363,7 @@ def test_the_seconds_of_an_attempt_end_a_thread_that_goes_on(served, attempt):
     made = attempt(do, limits=Limits(seconds=0.2))
     assert isinstance(made.error, AttemptEnded)
     assert made.error.status == "capped"
-    time.sleep(1)  # the gate opens, and the thread goes on
+    assert over.wait(10), "the gate opens, and the thread goes on"
     assert len(served.asked) == 1, "what it asks for afterwards is not sent"
 
 

@@ -116,7 +116,9 @@ class AttemptRunner:
         finished = _scored(attempt, planned, item, self._scorers)
         on_end(finished)
         number = self._numbers[run.id]
-        scores = (*finished.scores, *self._scores_of_before(planned, finished))
+        scores = finished.scores
+        if (attempt.question_id, attempt.epoch) in self._made[run.id]:
+            scores = (*scores, *self._scores_of_before(planned, finished))
         traced = tuple(context.traced)
         await self._store.writer.write(
             lambda: [
@@ -131,8 +133,6 @@ class AttemptRunner:
         """The scores that an attempt of before has and this one has not, a judge's perhaps, as missing ones: they are
         of another text."""
         run, attempt, made = planned.run, finished.attempt, {score.scorer for score in finished.scores}
-        if (attempt.question_id, attempt.epoch) not in self._made[planned.run.id]:
-            return []
         others = self._scored[planned.run.id] - made
         return [
             Score(

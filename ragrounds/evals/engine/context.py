@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, Unpack
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.agent import check_subagent, open_agent
@@ -69,6 +70,7 @@ from ragrounds.tools.retriever import searcher_code
 from ragrounds.tools.search_notes import LIVE, SEARCH_NOTES, SEARCH_REQUESTS
 
 R = TypeVar("R", bound=Reply)
+S = TypeVar("S", bound=Struct)
 W = TypeVar("W")
 ANSWER_TOKENS = 1024
 """Tokens left for the answer in a model's window where nothing else is set."""
@@ -175,10 +177,10 @@ class AttemptContext(AttemptLog):
         """
         if self._threads.elsewhere:
             return await self._threads.across(self.complete(model, request, kind, role=role, prices=prices))
-        await self.under_cap()
-        self.check_caps()
+        await self._hold_to_caps()
         code = getattr(model, "code", "")
         first = _digest("model", model.spec, *([code] if code else ()), request, self.epoch)
+        # The same question asked again in one attempt is another sample: it must not be answered by the first reply.
         occurrence = self._occurrences[first]
         self._occurrences[first] += 1
         if occurrence:
@@ -188,29 +190,11 @@ class AttemptContext(AttemptLog):
             key = self.replaced[key]
             self.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")
         entry = Entry(key=key, kind="model", actor=model.spec, request=request, payer=self.payer)
-        begun = self.begin_call(model.spec, role)
         faults: list[Fault] = []
-        try:
-            with self.begun():
-                answered, cached = await self.journal.once(entry, lambda: model.complete(request, faults), kind)
-            reply = believed(answered)
-        except CallFailed as error:
-            failed = error.faults or tuple(faults)
-            self.end_call(begun, model.spec, role=role, key=key, faults=failed, error=error.message, asked=request)
-            raise
-        self.end_call(
-            begun,
-            model.spec,
-            role=role,
-            key=key,
-            model=reply.model,
-            cached=cached,
-            usage=reply.usage,
-            price=_price_of(model, reply, prices),
-            faults=tuple(faults),
-            asked=request,
-            gave=reply,
-        )
+        answered, ended = await self._once(entry, lambda: model.complete(request, faults), kind, role, role, faults)
+        reply = believed(answered)
+        price = _price_of(model, reply, prices)
+        ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults), gave=reply)
         for note in reply.notes:
             self.note("reply", note)
         if reply.finish == "content_filter":
@@ -219,6 +203,30 @@ class AttemptContext(AttemptLog):
             raise AttemptEnded("failed", f"{NO_CHOICES}: the provider gave a response without choices")
         self.last_reply = reply.text
         return reply
+
+    async def _once(
+        self, entry: Entry, make: Callable[[], Awaitable[S]], kind: type[S], what: str, role: str, faults: list[Fault]
+    ) -> tuple[S, Callable[..., None]]:
+        """A call, made once for its key and in the journal before it is used; and what ends it in the log.
+
+        Raises:
+            CallFailed: no answer after all tries; the log has it already.
+        """
+        begun = self.begin_call(entry.actor, what, entry.kind)
+        ended = partial(self.end_call, begun, entry.actor, role=role, kind=entry.kind, key=entry.key)
+        ended = partial(ended, asked=entry.request)
+        try:
+            # Only the call itself counts as in flight: a cap that is reached meanwhile must not wait for our reading.
+            with self.begun():
+                answer, cached = await self.journal.once(entry, make, kind)
+        except CallFailed as error:
+            ended(faults=error.faults or tuple(faults), error=error.message)
+            raise
+        return answer, partial(ended, cached=cached)
+
+    async def _hold_to_caps(self) -> None:
+        await self.under_cap()
+        self.check_caps()
 
     def wait(self, asked: Coroutine[object, object, W]) -> W:
         """Have a call made from a plain function that runs in a thread, and wait for it: see :class:`ThreadBridge`."""
@@ -307,14 +315,12 @@ class AttemptContext(AttemptLog):
     async def _used(self, tool: AgentTool, arguments: Mapping[str, object]) -> ToolAnswer:
         """A use of a tool that does not search: once for each key, in the journal before its answer is used."""
         self._check_blind("used a tool")
-        await self.under_cap()
-        self.check_caps()
+        await self._hold_to_caps()
         if tool.spec == READ and (known := self._passages.get(str(arguments.get("passage")))) is not None:
             arguments = {**arguments, DOCUMENT: known.document}
         given = msgspec.json.encode(arguments, order="deterministic").decode()
         request = ToolRequest(tool=tool.tool.name, query=given)
         key = _digest("tool", tool.actor, sorted(tool.codes.items()), request).hex()
-        begun = self.begin_call(tool.actor, given, "tool")
         use = tool.use
 
         async def answered() -> ToolAnswer:
@@ -327,23 +333,16 @@ class AttemptContext(AttemptLog):
                 raise CallFailed(problem.kind, str(problem)) from problem
 
         entry = Entry(key=key, kind="tool", actor=tool.actor, request=request)
-        ended = partial(self.end_call, begun, tool.actor, role="using", kind="tool", key=key, asked=request)
-        try:
-            with self.begun():
-                answer, cached = await self.journal.once(entry, answered, ToolAnswer)
-        except CallFailed as error:
-            ended(faults=error.faults, error=error.message)
-            raise
+        answer, ended = await self._once(entry, answered, ToolAnswer, given, "using", [])
         found = tuple(passage.id for passage in answer.passages)
-        ended(cached=cached, price=tool.price, passages=found, gave=answer, usage=Usage())
+        ended(price=tool.price, passages=found, gave=answer, usage=Usage())
         self._passages.update({passage.id: passage for passage in answer.passages if passage.id not in self._passages})
         return answer
 
     async def _searched(self, searcher: Searcher, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
         """One search: once for each key, in the journal before what it found is used."""
         self._check_blind("searched")
-        await self.under_cap()
-        self.check_caps()
+        await self._hold_to_caps()
         if not query.text.strip() and not empty:
             self.note("empty_query", "an empty query was not searched")
             return ()
@@ -357,7 +356,6 @@ class AttemptContext(AttemptLog):
             request = replace(request, near=guard.share, near_to=guard.question)
         key = _digest("search", searcher.spec, searcher_code(searcher), request).hex()
         entry = Entry(key=key, kind="search", actor=searcher.spec, request=request)
-        begun = self.begin_call(searcher.spec, query.text, "search")
 
         async def found() -> SearchResult:
             """Search, and collect what it used."""
@@ -379,33 +377,9 @@ class AttemptContext(AttemptLog):
             withheld = guarded.withheld if guarded else 0
             return SearchResult(tuple(passages), (*used, *requests), withheld, tuple(notes), searched)
 
-        try:
-            with self.begun():
-                result, cached = await self.journal.once(entry, found, SearchResult)
-        except CallFailed as error:
-            self.end_call(
-                begun,
-                searcher.spec,
-                role="searching",
-                kind="search",
-                key=key,
-                faults=error.faults,
-                error=error.message,
-                asked=request,
-            )
-            raise
-        self.end_call(
-            begun,
-            searcher.spec,
-            role="searching",
-            kind="search",
-            key=key,
-            cached=cached,
-            price=self._price(result),
-            passages=tuple(passage.id for passage in result.passages),
-            asked=request,
-            gave=result,
-        )
+        result, ended = await self._once(entry, found, SearchResult, query.text, "searching", [])
+        ids = tuple([passage.id for passage in result.passages])
+        ended(price=self._price(result), passages=ids, gave=result)
         if result.withheld:
             self.note("withheld", f"the leak guard left {result.withheld} passages out of what was found")
         for note in result.notes:

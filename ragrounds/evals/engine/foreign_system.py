@@ -43,6 +43,9 @@ class AttemptObservation:
 
     def __init__(self, context: AttemptContext, recorder: AttemptRecorder | None, journal: StoreJournal) -> None:
         self._context = context
+        self.context: Context = context
+        # Steps and remarks are the attempt's own.
+        self.entered, self.left, self.note = context.entered, context.left, context.note
         self._recorder = recorder
         self._journal = journal
         self._loop = asyncio.get_running_loop()
@@ -51,24 +54,11 @@ class AttemptObservation:
         self.handler = CallbackRecorder(context, recorder, self) if recorder else None
         self.callbacks: Sequence[object] = (self.handler,) if self.handler else ()
 
-    @property
-    def context(self) -> Context:
-        """The attempt's context."""
-        return self._context
-
     async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
         """Have a server answer, as a model is asked."""
         if self._recorder and self._recorder.probing:
             self._recorder.end(StopRun("The probe is over: nothing is asked."))
         return await self._context.complete(server, request, kind, role=role, prices=self._context.prices)
-
-    def entered(self, task: str, node: str, inside: str = "") -> int:
-        """Record that a step began."""
-        return self._context.entered(task, node, inside)
-
-    def left(self, task: str, node: str, changes: object, error: str = "") -> None:
-        """Record that a step ended."""
-        self._context.left(task, node, changes, error)
 
     def model_called(self, token: str, what: str, begun: bool) -> None:
         """Note that a model call began, or ended: one behind which nothing was seen at the wire is not recorded."""
@@ -113,10 +103,6 @@ class AttemptObservation:
         """Count a call that cannot be replayed; a replay ends by it."""
         if self._recorder:
             self._recorder.unseen(what)
-
-    def note(self, what: str, text: str) -> None:
-        """Leave a remark in the trace."""
-        self._context.note(what, text)
 
 
 async def run_system(system: System, context: AttemptContext, journal: StoreJournal) -> Answer:

@@ -59,6 +59,11 @@ class OpeningRecorder:
         if recorder.stop is not None:
             raise recorder.stop
 
+    @property
+    def started(self) -> bool:
+        """Whether anything was opened that is watched."""
+        return self._recorder is not None
+
     def words(self) -> str:
         """What was asked, in a sentence; empty: nothing."""
         recorder, context = self._recorder, self._context
@@ -130,6 +135,7 @@ def opening_recorded(
     finally:
         with contextlib.suppress(ValueError):  # ended in another context
             OPENING.reset(before)
-        if words := recorder.words():
+        if recorder.started and (words := recorder.words()):
             tell(words)
-        recorder.close()
+        if recorder.started:
+            recorder.close()

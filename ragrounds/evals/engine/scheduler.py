@@ -79,9 +79,8 @@ async def replay(
     """
     disable_uploads()
     runner = AttemptRunner(store, journal, planned_runs, scorers)
-    source = WorkQueue(
-        store, planned_runs, questions, golds, [BudgetStop(budget or Budget()), *stops], listener, wanted
-    )
+    limits = [BudgetStop(budget)] if budget is not None else []
+    source = WorkQueue(store, planned_runs, questions, golds, [*limits, *stops], listener, wanted)
     ends: list[BaseException] = []
     with interruptible(ends), live_feed(store.home):
         try:

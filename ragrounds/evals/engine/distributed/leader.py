@@ -90,7 +90,7 @@ async def replay_distributed(
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
-    every = [BudgetStop(budget or Budget()), *stops]
+    every = [*([BudgetStop(budget)] if budget is not None else []), *stops]
     source = WorkQueue(store, planned_runs, questions, golds, every, listener, wanted)
     leader = _Leader(store, planned_runs, scorers, source, concurrency, say, worker_timeout)
     setup = replace(_setup(recipe, planned_runs, home, url, journal.mode), store_timeout=store_timeout)
