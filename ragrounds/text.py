@@ -114,6 +114,14 @@ def normalized(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
     return unicodedata.normalize(form, text if text.isascii() else _HEAP.sub(_thinned, text))
 
 
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
+
+
+def words(text: str) -> list[str]:
+    """A text's words without case and punctuation; characters of Chinese and Japanese one by one."""
+    return _WORD.findall(text.casefold())
+
+
 def _thinned(found: re.Match[str]) -> str:
     kept, marks = list[str](), 0
     for letter in found[0]:

@@ -53,7 +53,7 @@ def by_hand(answer, reference):
     [("Give thiamine first.", "thiamine before glucose"), ("one two two", "two"), ("维生素 B1", "硫胺素")],
 )
 def test_the_value_is_as_by_hand(answer, reference):
-    from ragrounds.evals.scorers.rouge_l import words
+    from ragrounds.text import words
 
     made, _ = opened()
     value = made.score(attempt(answer), LONG, gold(reference)).value

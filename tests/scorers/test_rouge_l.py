@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.evals.scorers.rouge_l import _longest_common, rouge_l, words
+from ragrounds.evals.scorers.rouge_l import _longest_common, rouge_l
+from ragrounds.text import words
 from tests.scorers.making import attempt, gold, question
 
 

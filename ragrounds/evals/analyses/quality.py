@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import StatisticsError, correlation
 
 from msgspec import Struct
 
@@ -144,8 +145,6 @@ def ndcg(passages: Sequence[Passage], gold: Gold, k: int) -> float:
 def _pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
     if len(pairs) < 3:
         return None
-    from statistics import StatisticsError, correlation
-
     try:
         return correlation([x for x, _ in pairs], [y for _, y in pairs])
     except StatisticsError:  # no spread

@@ -8,7 +8,6 @@ paraphrases, and silent (``None``) about texts that fit no passage or say too li
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -21,10 +20,10 @@ from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, every_trace
 from ragrounds.records import Gold, Passage, Question, Run
+from ragrounds.text import words
 
 READER = "information"
 """The key of the state under which `reason_in_documents` leaves what is worth keeping."""
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 _COMMON = frozenset(
     "a an and are as at be been but by can could did do does for from had has have he her his how if in into is it its "
     "may more most no not of on or our she should so such than that the their them then there these they this those to "
@@ -119,19 +118,19 @@ def use_of_searches(searches: Sequence[Searched], gold: Gold, answer: str) -> tu
 def attributed(text: str, passages: Iterable[Passage]) -> str | None:
     """The document whose passage holds the largest share of the text's content words; ``None`` where none holds half,
     or the text has too few words. Of equal shares the passage that comes first wins."""
-    words = _content(text)
-    if len(words) < _FEWEST_WORDS:
+    said = _content(text)
+    if len(said) < _FEWEST_WORDS:
         return None
     best, document = 0.0, None
     for passage in passages:
-        share = len(words & _content(f"{passage.title} {passage.text}")) / len(words)
+        share = len(said & _content(f"{passage.title} {passage.text}")) / len(said)
         if share > best:
             best, document = share, passage.document
     return document if best >= _HALF else None
 
 
 def _content(text: str) -> set[str]:
-    return set(_WORD.findall(text.casefold())) - _COMMON
+    return set(words(text)) - _COMMON
 
 
 LAST = 4

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.matches import Floats, Ints, Matches
 from ragrounds.evals.arena.ratings import POINTS, START, reachable
+from ragrounds.evals.stats.intervals import normal_quantile
 
 FEWEST_VOTES = 30
 """Votes below which no correction is given: its error would rest on too few."""
@@ -70,8 +71,6 @@ def correct_by_votes(
     """
     if len(votes) < FEWEST_VOTES or len(judged) < 2 or votes.clusters < 2:
         return None
-    from scipy import special
-
     sample = _VotedSample(votes, same, judged, _contrasts(votes), _contrasts(judged))
     alone = sample.strengths(0.0)
     if alone is None:
@@ -82,7 +81,7 @@ def correct_by_votes(
         weight, found = 0.0, alone
     covariance = sample.covariance(found, weight)
     error = np.sqrt(np.diag(covariance))
-    reach = float(special.ndtri(0.5 + confidence / 2))
+    reach = normal_quantile(confidence)
     ratings = START + POINTS * found
     return CorrectedRatings(
         systems=votes.systems,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,8 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-_AT_ONCE = 4_000_000
-"""Numbers held in memory at once: replicates × clusters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,22 +109,10 @@ def resampled(matches: Matches, *, replicates: int = 1000, seed: int = 0) -> Flo
     tables = np.zeros((replicates, size * size))
     if count == 0:
         return tables.reshape(replicates, size, size)
-    points = _by_cluster(matches)
-    at_once = max(1, _AT_ONCE // count)
-    for start in range(0, replicates, at_once):
-        stop = min(replicates, start + at_once)
-        # Counting draws is several times quicker than a multinomial over as many classes as there are questions.
-        times = np.stack([np.bincount(draw.integers(0, count, count), minlength=count) for _ in range(start, stop)])
-        tables[start:stop] = (points.T @ times.T.astype(np.float64)).T
+    cells = np.concatenate([matches.first * size + matches.second, matches.second * size + matches.first])
+    points = np.concatenate([matches.score, 1.0 - matches.score])
+    clusters = np.concatenate([matches.cluster, matches.cluster])
+    for number in range(replicates):
+        times = np.bincount(draw.integers(0, count, count), minlength=count)
+        tables[number] = np.bincount(cells, points * times[clusters], size * size)
     return tables.reshape(replicates, size, size)
-
-
-def _by_cluster(matches: Matches) -> csr_array:
-    """The points of each cluster, (C, K²); sparse, because most questions are played by few pairs."""
-    from scipy import sparse
-
-    size, count = len(matches.systems), matches.clusters
-    rows = np.concatenate([matches.cluster, matches.cluster])
-    columns = np.concatenate([matches.first * size + matches.second, matches.second * size + matches.first])
-    values = np.concatenate([matches.score, 1.0 - matches.score])
-    return sparse.coo_array((values, (rows, columns)), shape=(count, size * size)).tocsr()

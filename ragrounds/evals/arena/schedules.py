@@ -24,7 +24,7 @@ way is at most 1 − confidence.
 from __future__ import annotations
 
 import hashlib
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -272,19 +272,22 @@ def _doubtful(fitted: Floats, covariance: Floats, open_pairs: Flags) -> Ints:
     return order
 
 
-def misordered(gaps: Floats, variance: Floats) -> Floats:
-    """The chance that a gap has the wrong sign, by the normal approximation."""
+def _special() -> Any:
+    """SciPy's functions, which are slow to import."""
     from scipy import special
 
-    chance: Floats = special.ndtr(-gaps / np.sqrt(np.maximum(variance, 1e-12)))
+    return special
+
+
+def misordered(gaps: Floats, variance: Floats) -> Floats:
+    """The chance that a gap has the wrong sign, by the normal approximation."""
+    chance: Floats = _special().ndtr(-gaps / np.sqrt(np.maximum(variance, 1e-12)))
     return chance
 
 
 def log_stake(wins: Floats, losses: Floats) -> Floats:
     """The logarithm of the stake after so many wins and losses of the system that was bet on."""
-    from scipy import special
-
-    a = _SHAPE
+    a, special = _SHAPE, _special()
     upper = special.betaincc(a + wins, a + losses, 0.5)
     with np.errstate(divide="ignore"):
         stake: Floats = (

@@ -23,12 +23,12 @@ from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.stats import stratified_mean
 from ragrounds.records import Gold, Question
+from ragrounds.text import words
 
 SIMILAR = 0.8
 """Jaccard similarity of two questions' words from which they are near duplicates."""
 _FEWEST_WORDS = 6
 """Questions with fewer different words, options included, are too short to be near duplicates of anything."""
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 
 
 class ExactDuplicates(Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ def place(question: Question) -> str:
 
 
 def _words(question: Question) -> list[str]:
-    return _WORD.findall(" ".join((question.text, *question.options.values())).casefold())
+    return words(" ".join((question.text, *question.options.values())))
 
 
 class SharedQuestions(Struct, frozen=True, kw_only=True):
@@ -233,8 +233,8 @@ def in_corpus(
 
 def shingles(text: str) -> set[str]:
     """Every run of eight words, without case and punctuation."""
-    words = _WORD.findall(text.casefold())
-    return {" ".join(words[start : start + SHINGLE]) for start in range(len(words) - SHINGLE + 1)}
+    found = words(text)
+    return {" ".join(found[start : start + SHINGLE]) for start in range(len(found) - SHINGLE + 1)}
 
 
 class OptionAudit(Struct, frozen=True, kw_only=True):

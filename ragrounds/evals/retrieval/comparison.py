@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import msgspec
+import numpy as np
 
 from ragrounds.errors import UserError
 from ragrounds.evals.stats import holm, paired_difference
@@ -96,7 +97,6 @@ def compare(
 def randomisation(differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """Two-sided p-value: how often the mean difference is as far from 0 when each query's sign is drawn anew. Exact
     where all sign patterns are no more than `resamples`."""
-    import numpy as np
     from scipy import stats
 
     values = np.asarray(differences, dtype=float)

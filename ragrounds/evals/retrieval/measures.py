@@ -8,10 +8,13 @@ A measure may also be given by trec_eval's own name (``iprec_at_recall_0.10``, `
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from statistics import fmean
+
+import numpy as np
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.retrieval.trec import Judgements, Run
@@ -116,15 +119,11 @@ def tied_precision(grades: Mapping[str, int], scores: Mapping[str, float], relev
 
 def ordered(documents: Mapping[str, float]) -> list[tuple[str, float]]:
     """Documents as trec_eval orders them: by score as a float32, equal ones by id, both descending."""
-    import numpy as np
-
     return sorted(documents.items(), key=lambda item: (float(np.float32(item[1])), item[0]), reverse=True)
 
 
 def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Each measure over its queries, as trec_eval sums it up: counts are added, ``gm_…`` are geometric means."""
-    import math
-
     summed: dict[str, float] = {}
     for name, each in values.items():
         if name.startswith("num_"):
@@ -137,8 +136,6 @@ def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 def _absent(name: str) -> float:
     """What a query without results has: 0, and for geometric means, which are kept as logarithms, trec_eval's floor."""
-    import math
-
     return math.log(_FLOOR) if name.startswith("gm_") else 0.0
 
 

@@ -13,21 +13,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.scorers.rouge_l import words
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.specs import Spec, parse
-
-if TYPE_CHECKING:
-    from ragrounds.tools.cards import NamedEmbedder
-    from ragrounds.tools.embedders import Embedder, Vectors
+from ragrounds.text import words
+from ragrounds.tools.cards import NamedEmbedder
+from ragrounds.tools.embedders import Embedder, TokenEmbedder, Vectors
 
 _WINDOW = 400
 """Characters that are embedded together: within what the smallest models take, 256 tokens, also in Chinese."""
 _CUT = re.compile(r"(?<=[.!?。！？;；\n])\s*")
+_LONGEST = 4_000
+"""Words of a text that are matched."""
 _KEPT = 20_000
 """Words whose vectors are kept."""
 
@@ -41,15 +42,11 @@ class TokenVectors:
 
     def __call__(self, text: str) -> Vectors:
         """A row a token; no row where the text has none."""
-        import numpy as np
-
-        from ragrounds.tools.embedders import TokenEmbedder
-
         if isinstance(self._embedder, TokenEmbedder):
             parts = windows(text)
             found = self._embedder.tokens(parts) if parts else []
             return _unit(np.concatenate(found)) if found else np.zeros((0, 1), dtype=np.float32)
-        given = words(text)
+        given = words(text)[:_LONGEST]
         new = [word for word in dict.fromkeys(given) if word not in self._words]
         if len(self._words) + len(new) > _KEPT:
             self._words.clear()
@@ -72,8 +69,6 @@ class GreedyMatch(ScorerRecord, frozen=True, kw_only=True):
 
     def opened(self, named: NamedEmbedder) -> GreedyMatch:
         """The scorer with an embedder, which its name then holds."""
-        from ragrounds.tools.embedders import TokenEmbedder
-
         tokens = "context" if isinstance(named.embedder, TokenEmbedder) else "words"
         name = str(Spec(self.name).having(embedder=parse(named.spec), tokens=tokens))
         return GreedyMatch(name=name, vectors=TokenVectors(named.embedder))
@@ -121,8 +116,6 @@ def windows(text: str) -> list[str]:
 
 
 def _unit(vectors: Vectors | Sequence[Vectors]) -> Vectors:
-    import numpy as np
-
     made = np.asarray(vectors, dtype=np.float32)
     lengths = np.linalg.norm(made, axis=1, keepdims=True)
     return np.asarray(made / np.where(lengths > 0, lengths, 1), dtype=np.float32)

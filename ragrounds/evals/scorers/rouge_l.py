@@ -6,13 +6,11 @@ a word.
 
 from __future__ import annotations
 
-import re
-
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
+from ragrounds.text import words
 
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+")
 _LONGEST = 4_000
 """Words of a text that are compared; the time grows with the product of both lengths."""
 
@@ -34,14 +32,9 @@ class RougeL(ScorerRecord, frozen=True, kw_only=True):
         return self.scored(attempt, None if attempt.status == "not_run" else rouge_l(attempt.text, gold.answer), read)
 
 
-def words(text: str) -> list[str]:
-    """A text's words without case and punctuation; characters of Chinese and Japanese one by one."""
-    return _WORD.findall(text.casefold())[:_LONGEST]
-
-
 def rouge_l(answer: str, reference: str) -> float:
     """ROUGE-L F1 of two texts, 0.0 where either has no words."""
-    given, wanted = words(answer), words(reference)
+    given, wanted = words(answer)[:_LONGEST], words(reference)[:_LONGEST]
     common = _longest_common(given, wanted)
     return 2 * common / (len(given) + len(wanted)) if common else 0.0
 

@@ -19,22 +19,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import UNSET as _UNSET
 from msgspec import Struct, UnsetType
 
+from ragrounds.contracts import SearchRequest, SearchResult
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import fold
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, node_path
 from ragrounds.files import broken, convert, read_jsonl, shown
 from ragrounds.records import Attempt, Call, Gold, Kind, Question, Score, blank
 from ragrounds.specs import parse
-
-if TYPE_CHECKING:
-    from ragrounds.evals.store.store import Store
 
 Mode = Literal["exact", "in_order", "any_order", "unordered", "subset"]
 EVERY = "*"
@@ -106,7 +105,6 @@ class Trajectory(ScorerRecord, frozen=True, kw_only=True):
 
 def queries_of(store: Store) -> Callable[[Call], str | None]:
     """How to look up what a search call asked for, in a store's journal."""
-    from ragrounds.contracts import SearchRequest, SearchResult
 
     def query(call: Call) -> str | None:
         """What the search asked for; ``None``: the journal does not hold it."""
