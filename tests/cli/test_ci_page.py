@@ -71,6 +71,6 @@ def test_every_form_of_claim_on_the_page_can_be_read() -> None:
 
 def test_the_inputs_of_the_action_are_all_told() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    assert re.findall(r"^\| `([a-z-]+)` \| .* \| .*\|$", PAGE.partition("| input |")[2], re.M) == list(action["inputs"])
+    assert {name for name in action["inputs"] if f"`{name}`" not in PAGE} == set()
     (step,) = list(yaml.safe_load(re.findall(r"```yaml\n(      - uses: OWNER.*?)```", PAGE, re.S)[0]))
     assert set(step["with"]) <= set(action["inputs"])
