@@ -12,8 +12,8 @@ from ragrounds.api.study import show_study
 from ragrounds.encodings import encoding_of
 from ragrounds.evals.benchmarks.catalogue import load
 from ragrounds.evals.studies.stand_in import retrieval_sets as sets
-from ragrounds.evals.studies.stand_in.conditions import CONDITIONS
 from ragrounds.evals.studies.stand_in.retrieval import stand_in
+from ragrounds.evals.studies.stand_in.texts import CONDITIONS
 from ragrounds.evals.studies.study import open_study, shipped_studies
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.ui.study_tables import published_lines

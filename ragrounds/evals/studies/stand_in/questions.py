@@ -190,9 +190,9 @@ def _mrag(dataset: str, folder: Path) -> Path:
         keys = ("id", "question", "answer", "facts")
         return write_rows(place / "multimedqa.jsonl", ({key: one[key] for key in keys} for one in long))
     if dataset == "tcm":
-        return write_rows(place / "tcm.jsonl", texts.TCM)
+        return write_rows(place / "tcm.jsonl", texts.MADE_UP.tcm)
     if dataset == "clfqa":
-        return write_rows(place / "clfqa.jsonl", texts.CLFQA)
+        return write_rows(place / "clfqa.jsonl", texts.MADE_UP.clfqa)
     if dataset == "cmeie":
         return write_rows(place / "CMeIE_dev.jsonl", texts.cmeie())
     if dataset == "ddi":
@@ -201,7 +201,7 @@ def _mrag(dataset: str, folder: Path) -> Path:
         for name, lines in texts.chemprot().items():
             write_once(place / "chemprot" / f"chemprot_test_{name}.tsv", "\n".join(lines))
         return place / "chemprot"
-    triplets = texts.DRKG if dataset == "drkg" else texts.ADINT
+    triplets = texts.MADE_UP.drkg if dataset == "drkg" else texts.MADE_UP.adint
     return write_once(place / f"{dataset}.tsv", "\n".join("\t".join(triplet) for triplet in triplets))
 
 

@@ -1,6 +1,6 @@
 """Made-up sets in the papers' own forms: R2MED's eight, CMedTEB's five, OGCaReBench's questions and case reports.
 
-All are written from :mod:`.conditions`: some queries share words with their documents and some do not, so that rankings
+All are written from :mod:`.texts`: some queries share words with their documents and some do not, so that rankings
 differ between retrievers. Reports are long enough to be cut into chunks, and some questions into pieces.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.studies.stand_in.conditions import CONDITIONS, Disease
+from ragrounds.evals.studies.stand_in.texts import CONDITIONS, Disease
 
 Row = dict[str, object]
 R2MED = (
