@@ -51,7 +51,7 @@ def open_store(settings: Settings, say: Callable[[str], None] | None = None) -> 
     """The store that the settings name: PostgreSQL, or a SQLite file in the home folder. `say` is told where it does
     not answer any more and is waited for, and which of several runs a name was taken for; without it, standard error
     is."""
-    return Store(settings.home, settings.store, patience=settings.store_timeout, say=say or _say)
+    return Store(settings.home, settings.store, timeout=settings.store_timeout, say=say or _say)
 
 
 def _say(text: str) -> None:

@@ -73,13 +73,13 @@ async def test_a_run_outlives_a_restart_and_asks_nothing_twice(
     assert len(said) % 2 == 0
 
 
-async def test_after_the_patience_there_is_one_line_and_a_call_that_was_paid_is_kept(
+async def test_after_the_timeout_there_is_one_line_and_a_call_that_was_paid_is_kept(
     postgres: Restartable, url: str, tmp_path: Path
 ) -> None:
     asked, golds = questions(40)
     said: list[str] = []
     model = ScriptedModel(delay=0.02)
-    with Store(tmp_path, url, patience=0.5, say=said.append) as store:
+    with Store(tmp_path, url, timeout=0.5, say=said.append) as store:
         one = planned(store, "direct", asked, golds, model)
 
         def stop() -> None:

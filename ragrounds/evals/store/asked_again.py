@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import attempt_of
-from ragrounds.evals.store.database import autocommit, insert_new, snapshot, stream, writing
+from ragrounds.evals.store.database import autocommit, chunks, insert_new, snapshot, stream, writing
 from ragrounds.evals.store.store import Store
 from ragrounds.records import FINAL, Attempt, Run
 
@@ -177,8 +177,8 @@ def replaced_replies(store: Store, run: Run) -> ReplacedReplies:
                 chain.append(following_key(chain[-1]))
         held: set[str] = set()
         asked = [bytes.fromhex(key) for key in sorted({key for chain in chains.values() for key in chain})]
-        for start in range(0, len(asked), 500):
-            wanted = sa.select(schema.calls.c.key).where(schema.calls.c.key.in_(asked[start : start + 500]))
+        for chunk in chunks(asked):
+            wanted = sa.select(schema.calls.c.key).where(schema.calls.c.key.in_(chunk))
             held |= {bytes(row.key).hex() for row in connection.execute(wanted)}
     newest = {key: next((one for one in reversed(chain) if one in held), key) for key, chain in chains.items()}
     return ReplacedReplies({key: chain[-1] for key, chain in chains.items()}, newest)

@@ -10,7 +10,7 @@ import importlib
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -167,6 +167,11 @@ def insert_new(engine: sa.Engine, table: sa.Table) -> sa.Insert:
     """An INSERT statement that leaves a row of the same primary key as it is."""
     executable: sa.Insert = dialect_of(engine).insert(table).on_conflict_do_nothing()
     return executable
+
+
+def chunks(items: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
+    """Parts of a sequence that one statement can name."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:

@@ -42,6 +42,16 @@ Progress = Callable[[str, int], None]
 """Called with what is being done and the number of rows done."""
 
 
+def reported(rows: Iterable[Any], step: str, report: Progress) -> Iterator[Any]:
+    """Rows as they come, of which every five hundredth and the last are reported."""
+    count = 0
+    for count, row in enumerate(rows, 1):
+        if count % 500 == 0:
+            report(step, count)
+        yield row
+    report(step, count)
+
+
 class Marks:
     """The recorded calls (by key) and texts (by hash) that something refers to, marked on one connection."""
 
@@ -313,9 +323,4 @@ class _Collection:
         return RowVolume(int(count), int(size))
 
     def _rows(self, statement: sa.Select[Any], what: str) -> Iterator[Any]:
-        count = 0
-        for count, row in enumerate(stream(self._connection, statement), 1):
-            if count % 500 == 0:
-                self._report(what, count)
-            yield row
-        self._report(what, count)
+        return reported(stream(self._connection, statement), what, self._report)

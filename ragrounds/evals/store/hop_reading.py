@@ -14,6 +14,7 @@ from msgspec import Struct, msgpack
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, decompress, score_of
+from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.recorded_calls import AttemptReader
 from ragrounds.evals.store.run_rows import scorers_of
@@ -70,9 +71,9 @@ class HopReader:
         table, number = schema.scores, self._numbers[run.id]
         found: dict[tuple[str, int], list[Score]] = {}
         for scorer in scorers_of(connection, number):
-            for start in range(0, len(questions), _CHUNK):
+            for chunk in chunks(questions):
                 wanted = sa.select(table).where(table.c.run == number, table.c.scorer == scorer)
-                chunk = questions[start : start + _CHUNK]
+                chunk = chunk
                 for row in connection.execute(wanted.where(table.c.question_id.in_(chunk))):
                     with suppress(DamagedRecord):
                         found.setdefault((row.question_id, row.epoch), []).append(score_of(run, row))
@@ -126,8 +127,8 @@ def attempt_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
                 found[key] = GoldHop(row.searches + row.failed_searches, row.gold_hop, bool(row.gold))
     reader = HopReader(pages)
     left = sorted(missing)
-    for start in range(0, len(left), _CHUNK):
-        chunk = left[start : start + _CHUNK]
+    for chunk in chunks(left):
+        chunk = chunk
         rows = [pages.row_of(place, question_id, epoch) for question_id, epoch in chunk]
         for read in reader.read(pages.read(row for row in rows if row is not None)):
             if read.attempt is not None:

@@ -31,7 +31,7 @@ from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, compress, decompress, pack, storable, unpack
-from ragrounds.evals.store.database import again, autocommit
+from ragrounds.evals.store.database import again, autocommit, chunks
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.processes import Process, process
@@ -426,8 +426,8 @@ class StoreJournal:
         def read() -> set[str]:
             found: set[str] = set()
             with self._store.engine.connect() as connection:
-                for start in range(0, len(left), 500):
-                    wanted = sa.select(column).where(column.in_(left[start : start + 500]))
+                for chunk in chunks(left):
+                    wanted = sa.select(column).where(column.in_(chunk))
                     found |= {bytes(row.key).hex() for row in connection.execute(wanted)}
             return found
 

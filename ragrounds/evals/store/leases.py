@@ -89,6 +89,8 @@ class Lease:
         while True:
             self._write(insert_new(self._engine, _leases), mine)
             held = self._row(run)
+            # The row that is there decides, not whether the insert wrote one: of two that come at once exactly one
+            # has its own there.
             if held is None:
                 continue  # given back in this moment
             if held.owner == self._owner:
@@ -98,6 +100,7 @@ class Lease:
                     f"The run {run} is being made by process {held.pid} on {held.host}. Wait until it has ended, or "
                     "end it and give the same command again; --new starts another run beside it."
                 )
+            # Only from the owner and count that was seen: one who takes it, or counts, in this moment wins.
             taken = sa.update(_leases).where(
                 _leases.c.run == run, _leases.c.owner == held.owner, _leases.c.beat == held.beat
             )

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, attempts_of, decompress
+from ragrounds.evals.store.database import chunks
+from ragrounds.evals.store.store import packed_calls
 from ragrounds.evals.store.traces import TracedCall, calls, traced_calls
 from ragrounds.records import Attempt, Run
 
-T = TypeVar("T")
-_CHUNK = 500
 _PASSAGE = 4000
 """Characters up to which a text is kept in memory: passages and instructions come again and again."""
 _KEPT = 4096
@@ -50,7 +49,7 @@ class AttemptReader:
     def _attempts(self, run: Run, number: int, wanted: set[Place]) -> dict[Place, Attempt]:
         table = schema.attempts
         found: dict[Place, Attempt] = {}
-        for chunk in _chunks(sorted({question_id for question_id, _ in wanted})):
+        for chunk in chunks(sorted({question_id for question_id, _ in wanted})):
             statement = sa.select(table).where(table.c.run == number, table.c.question_id.in_(chunk))
             rows = [row for row in self._connection.execute(statement) if (row.question_id, row.epoch) in wanted]
             for one in attempts_of(run, rows, self.texts):
@@ -59,19 +58,12 @@ class AttemptReader:
 
     def packed_calls(self, keys: Iterable[str], requests: bool = True) -> dict[str, tuple[bytes | None, bytes]]:
         """As :meth:`ragrounds.evals.store.store.Store.packed_calls`."""
-        table = schema.calls
-        asked = table.c.request if requests else sa.null().label("request")
-        found: dict[str, tuple[bytes | None, bytes]] = {}
-        for chunk in _chunks(sorted(set(keys))):
-            chosen = table.c.key.in_([bytes.fromhex(key) for key in chunk])
-            rows = self._connection.execute(sa.select(table.c.key, asked, table.c.response).where(chosen))
-            found |= {bytes(row.key).hex(): (row.request, row.response) for row in rows}
-        return found
+        return packed_calls(self._connection.execute, keys, requests)
 
     def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:
         """Long texts by their hashes; one that is damaged is left out, and so is every record that refers to it."""
         wanted, table = set(hashes), schema.blobs
-        for chunk in _chunks(sorted(wanted - self._texts.keys())):
+        for chunk in chunks(sorted(wanted - self._texts.keys())):
             for row in self._connection.execute(sa.select(table).where(table.c.hash.in_(chunk))):
                 with suppress(DamagedRecord, UnicodeDecodeError):
                     self._texts[bytes(row.hash)] = decompress(row.data).decode()
@@ -82,13 +74,9 @@ def stored_questions(connection: sa.Connection, run: Run, ids: Iterable[str]) ->
     """Questions of a run by their ids."""
     table = schema.questions
     found: dict[str, StoredQuestion] = {}
-    for chunk in _chunks(sorted(set(ids))):
+    for chunk in chunks(sorted(set(ids))):
         wanted = sa.select(table.c.body).where(table.c.set == run.questions, table.c.question_id.in_(chunk))
         for row in connection.execute(wanted):
             item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
             found[item.question.id] = item
     return found
-
-
-def _chunks(items: Sequence[T]) -> Iterator[list[T]]:
-    return (list(items[at : at + _CHUNK]) for at in range(0, len(items), _CHUNK))

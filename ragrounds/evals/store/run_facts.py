@@ -14,7 +14,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.asked_again import every_replaced
-from ragrounds.evals.store.database import autocommit
+from ragrounds.evals.store.database import autocommit, chunks
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
@@ -161,8 +161,8 @@ def _days(store: Store, keys: Iterable[bytes]) -> str:
     """The first and the last day of some calls: ``2026-11-23``, ``2026-11-23 to 2026-11-25``; empty: none is kept."""
     wanted, table, moments = sorted(keys), schema.calls, list[float]()
     with store.engine.connect() as connection:
-        for start in range(0, len(wanted), _CHUNK):
-            chosen = table.c.key.in_(wanted[start : start + _CHUNK])
+        for chunk in chunks(wanted):
+            chosen = table.c.key.in_(chunk)
             row = connection.execute(sa.select(sa.func.min(table.c.at), sa.func.max(table.c.at)).where(chosen)).one()
             moments += [float(moment) for moment in row if moment is not None]
     if not moments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from ragrounds.evals.store.database import (
     RECONNECT_SECONDS,
     again,
     autocommit,
+    chunks,
     dialect_of,
     insert_new,
     lost,
@@ -61,18 +62,18 @@ class Store:
     Args:
         home: the folder of the store and of what belongs to it.
         url: of a store on a server; ``None``: ``home/store.sqlite``.
-        patience: seconds for which a server that was reached and does not answer any more is waited for.
+        timeout: seconds for which a server that was reached and does not answer any more is waited for.
         say: called with a line when that happens, in any thread, and when a name that fits several runs is taken for
             one of them.
     """
 
     def __init__(
-        self, home: Path, url: str | None = None, *, patience: float = RECONNECT_SECONDS, say: Say = lambda text: None
+        self, home: Path, url: str | None = None, *, timeout: float = RECONNECT_SECONDS, say: Say = lambda text: None
     ) -> None:
         self.home = home
         self.engine = open_engine(home, url)
         self._say = say
-        self._stop_waiting = dialect_of(self.engine).reconnect(self.engine, self.place, patience, say)
+        self._stop_waiting = dialect_of(self.engine).reconnect(self.engine, self.place, timeout, say)
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None
         self._texts: dict[bytes, str] = {}
@@ -389,8 +390,8 @@ class Store:
         wanted = list(dict.fromkeys(hashes))
         found = {hash: self._texts[hash] for hash in wanted if hash in self._texts}
         missing = [hash for hash in wanted if hash not in found]
-        for start in range(0, len(missing), _CHUNK):
-            statement = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(missing[start : start + _CHUNK]))
+        for chunk in chunks(missing):
+            statement = sa.select(schema.blobs).where(schema.blobs.c.hash.in_(chunk))
             for row in self._read(statement):
                 hash, text = bytes(row.hash), decompress(row.data).decode()
                 found[hash] = text
@@ -413,14 +414,7 @@ class Store:
     def packed_calls(self, keys: Iterable[str], requests: bool = True) -> dict[str, tuple[bytes | None, bytes]]:
         """Key → request (``None`` without `requests`) and response of recorded calls, packed; those that the journal
         does not hold are left out."""
-        table, wanted = schema.calls, [bytes.fromhex(key) for key in dict.fromkeys(keys)]
-        asked = table.c.request if requests else sa.null().label("request")
-        found: dict[str, tuple[bytes | None, bytes]] = {}
-        for start in range(0, len(wanted), _CHUNK):
-            chosen = table.c.key.in_(wanted[start : start + _CHUNK])
-            for row in self._read(sa.select(table.c.key, asked, table.c.response).where(chosen)):
-                found[bytes(row.key).hex()] = (row.request, row.response)
-        return found
+        return packed_calls(self._read, keys, requests)
 
     def number(self, run: Run) -> int:
         """The number of a run in this store.
@@ -464,6 +458,19 @@ class Store:
             again(write)
         except sa.exc.SQLAlchemyError as error:
             raise writing_failed(self.engine, error) from error
+
+
+def packed_calls(
+    read: Callable[[sa.Executable], sa.CursorResult[Any]], keys: Iterable[str], requests: bool
+) -> dict[str, tuple[bytes | None, bytes]]:
+    """As :meth:`Store.packed_calls`, by whatever carries statements out."""
+    table = schema.calls
+    asked = table.c.request if requests else sa.null().label("request")
+    found: dict[str, tuple[bytes | None, bytes]] = {}
+    for chunk in chunks([bytes.fromhex(key) for key in dict.fromkeys(keys)]):
+        for row in read(sa.select(table.c.key, asked, table.c.response).where(table.c.key.in_(chunk))):
+            found[bytes(row.key).hex()] = (row.request, row.response)
+    return found
 
 
 def now() -> float:

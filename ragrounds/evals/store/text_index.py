@@ -23,7 +23,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_texts import AttemptTexts
 from ragrounds.evals.store.codec import hash_of
-from ragrounds.evals.store.database import autocommit, dialect_of, said, upsert
+from ragrounds.evals.store.database import autocommit, chunks, dialect_of, said, upsert
 from ragrounds.evals.store.dialect import AttemptPlace, Document
 from ragrounds.evals.store.schema import TEXT_FIELDS
 from ragrounds.evals.store.text_folding import TextTerm, joined, spans_of, terms_of
@@ -209,7 +209,7 @@ def _name(*texts: str) -> bytes:
 def _numbers_of(connection: sa.Connection, names: Sequence[bytes]) -> dict[bytes, int]:
     """Names of shared texts → their documents, of those that the index holds."""
     found: dict[bytes, int] = {}
-    for start in range(0, len(names), _CHUNK):
-        held = connection.execute(sa.select(_S).where(_S.c.hash.in_(names[start : start + _CHUNK])))
+    for chunk in chunks(names):
+        held = connection.execute(sa.select(_S).where(_S.c.hash.in_(chunk)))
         found |= {bytes(row.hash): row.doc for row in held}
     return found

@@ -33,7 +33,7 @@ from ragrounds.evals.store.codec import (
     unpack,
 )
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing, writing_failed
-from ragrounds.evals.store.garbage import BATCH, Marks, Progress
+from ragrounds.evals.store.garbage import BATCH, Marks, Progress, reported
 from ragrounds.evals.store.run_names import find_run
 from ragrounds.evals.store.servers import adopt_servers
 from ragrounds.records import AnswerStatus, Run, Status
@@ -254,14 +254,9 @@ class SourceVerifier:
             raise ValueError(f"{count:,} {what} that the runs refer to are missing")
 
     def _rows(self, table: sa.Table, statement: sa.Select[Any], size: int = 100) -> _Rows:
-        step = f"reading {self._at}"
-        count = 0
-        for count, row in enumerate(stream(self._reading, statement, size), 1):
+        for row in reported(stream(self._reading, statement, size), f"reading {self._at}", self._report):
             _check_types(table, row)
-            if count % 500 == 0:
-                self._report(step, count)
             yield row
-        self._report(step, count)
 
     def _broken(self, why: str) -> UserError:
         return UserError(f"{self._place} cannot be read: {self._at}: {why}. Nothing was written.")

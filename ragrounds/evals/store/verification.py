@@ -26,7 +26,7 @@ from ragrounds.evals.store.codec import (
     run_of,
 )
 from ragrounds.evals.store.database import dialect_of, said, snapshot, stream
-from ragrounds.evals.store.garbage import Marks, Progress
+from ragrounds.evals.store.garbage import Marks, Progress, reported
 from ragrounds.evals.store.index_backlog import missing_of
 from ragrounds.evals.store.leases import is_stale
 from ragrounds.evals.store.text_index import count_words, has_words
@@ -271,15 +271,11 @@ class Verification:
     def _rows(
         self, table: sa.Table, what: str, statement: sa.Select[Any] | None = None, size: int = 100
     ) -> Iterator[Any]:
-        count = 0
-        for count, row in enumerate(
-            stream(self._reading, sa.select(table) if statement is None else statement, size), 1
-        ):
-            if count % 500 == 0:
-                self._report(what, count)
+        wanted = sa.select(table) if statement is None else statement
+        self._findings.checked[what] += 0  # also what the store has none of was looked at
+        for row in reported(stream(self._reading, wanted, size), what, self._report):
+            self._findings.checked[what] += 1
             yield row
-        self._report(what, count)
-        self._findings.checked[what] += count
 
     def _reads(self, kind: str, place: str) -> _Reads:
         return _Reads(self._findings, kind, place)

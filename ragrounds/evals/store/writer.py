@@ -125,6 +125,7 @@ class Writer:
                 ended = True
                 break
             item = following
+        # After a failure nothing more is written: what came later may rest on what is missing.
         try:
             if self._broken is None:
                 # Of a lost connection nobody knows whether it has committed: what is written again is there once.
@@ -133,6 +134,7 @@ class Writer:
             self._broken = writing_failed(self._engine, error)
         except StopRun as error:
             self._broken = error
+        # Only now, after the commit, does anybody learn of it: a result that is used is on the disk.
         for item in batch:
             item.known = known
             item.error = self._broken or item.error

@@ -123,7 +123,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
     set_share(setup.share)
     _follow_leader(setup)
     ends: list[BaseException] = []
-    with Store(Path(setup.home), setup.store, patience=setup.store_timeout) as store:
+    with Store(Path(setup.home), setup.store, timeout=setup.store_timeout) as store:
         with opening_recorded(store, setup.mode, setup.recipe.prices, lambda words: None):
             planned_runs = _planned_runs(setup)
         journal, semaphore = StoreJournal(store, setup.mode), AttemptSemaphore(setup.concurrency)
