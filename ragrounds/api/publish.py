@@ -40,7 +40,6 @@ from ragrounds.redaction import Redactor
 from ragrounds.settings import Settings
 from ragrounds.text import file_name
 from ragrounds.ui.comparison_tables import agent_names
-from ragrounds.ui.leaderboard.attempt_page import attempt_page, licence_lines
 from ragrounds.ui.leaderboard.board import (
     DATA,
     Board,
@@ -51,9 +50,9 @@ from ragrounds.ui.leaderboard.board import (
     by_licence,
     withheld_words,
 )
-from ragrounds.ui.leaderboard.index_page import index_page
+from ragrounds.ui.leaderboard.index_page import attempt_page, index_page, licence_lines
+from ragrounds.ui.report.html_tables import page_script
 from ragrounds.ui.report.page import page_style, report_page
-from ragrounds.ui.report.scripts import page_script
 from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.text import number_of, size
 from ragrounds.version import __version__

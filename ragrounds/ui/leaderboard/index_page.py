@@ -1,16 +1,19 @@
-"""The way in: every ranking as a table that the page's script sorts and filters, every study beside its paper."""
+"""The way in: every ranking as a table that the page's script sorts and filters, every study beside its paper; and the
+pages of attempts, with their texts or with digests where these may not be given on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
 from msgspec import Struct
 
+from ragrounds.evals.benchmarks.licences import TextLicence
 from ragrounds.evals.compare.comparison import ScorerTable
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.leaderboard import Ranking
+from ragrounds.evals.store.traces import Trace
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.comparison_tables import agent_names, interval
@@ -28,9 +31,9 @@ from ragrounds.ui.leaderboard.board import (
     strategy,
     withheld_words,
 )
-from ragrounds.ui.report.html_tables import breakable, html_table, prose, text
-from ragrounds.ui.report.page import head
-from ragrounds.ui.report.scripts import asset, page_script
+from ragrounds.ui.report.html_tables import asset, breakable, html_table, page_script, prose, text
+from ragrounds.ui.report.page import head, page_style
+from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.study_tables import study_tables
 from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of
 from ragrounds.ui.theme import theme_style
@@ -270,3 +273,39 @@ def _study(one: BoardStudy) -> str:
 
 def _asset(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8").strip()
+
+
+def attempt_page(
+    title: str,
+    about: Sequence[str],
+    traces: Iterable[Trace],
+    order: Mapping[str, int],
+    runs: Sequence[tuple[str, str]],
+    links: Sequence[tuple[str, str]],
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[str]:
+    """The page, part by part. It asks nothing of any network.
+
+    Args:
+        title: of the page.
+        about: what a reader must know, a paragraph each.
+        traces: as they are published.
+        order: question id, as it is published → its place.
+        runs: run id and name.
+        links: label and relative address of other pages.
+        on_progress: called with the number of attempts written so far.
+    """
+    hide, script = Redactor(), page_script(attempts=True)
+    yield head(hide(title), [], page_style(), script, links)
+    yield hide("".join(f"<p>{text(line)}</p>" for line in about))
+    yield from attempt_part(traces, order, runs, hide, on_progress)
+    yield f"</main>\n<script>{script}</script>\n</body></html>\n"
+
+
+def licence_lines(licences: Sequence[TextLicence], free: frozenset[str]) -> list[str]:
+    """Whose texts these are, and under which licence they are given on."""
+    return [
+        f"Questions and answers of {one.dataset}: licence {one.license}{f', {one.source}' if one.source else ''}."
+        for one in licences
+        if one.dataset in free
+    ]

@@ -13,7 +13,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.records import Run
 from ragrounds.specs import parse
-from ragrounds.ui.report.scripts import asset
+from ragrounds.ui.report.html_tables import asset
 from ragrounds.version import __version__
 
 _PLACE = re.compile(r",? ?\b(?:arXiv|doi) \S+$")

@@ -1,11 +1,14 @@
-"""A table as HTML: a plain one that needs no script. The page's script adds sorting, transposing and copying to it."""
+"""Texts and tables as HTML that needs no script; style sheets, pieces of HTML, and the one script of a page, which
+adds sorting, transposing and copying."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib.resources import files
 
+from ragrounds.errors import UserError
 from ragrounds.ui.tables import Column, TextTable, latex_label
 from ragrounds.ui.text import safe
 
@@ -86,3 +89,30 @@ def _under(row: Sequence[str]) -> str:
 
 def _right(right: bool) -> str:
     return ' class="right"' if right else ""
+
+
+_TABLES = ("tables.js",)
+_ATTEMPTS = ("unpacking.js", "filter.js", "hops.js", "detail.js", "listing.js")
+_READY = "document.documentElement.dataset.ready = performance.now().toFixed(1);"
+
+
+def page_script(*, attempts: bool) -> str:
+    """The script of a page: what its tables need, and with `attempts` their browser.
+
+    It sets ``data-ready`` of the page's root when it can be used.
+    """
+    names, begin = (_TABLES + _ATTEMPTS, "startAttempts();") if attempts else (_TABLES, _READY)
+    pieces = "\n".join(asset(name) for name in names)
+    return f"(()=>{{'use strict';\n{pieces}\nstartTables();\n{begin}}})();"
+
+
+def asset(name: str) -> str:
+    """A file that stands beside this one.
+
+    Raises:
+        UserError: it does not.
+    """
+    found = files(__package__) / name
+    if not found.is_file():
+        raise UserError(f"The installed ragrounds lacks its file {name}; install it again.")
+    return found.read_text(encoding="utf-8").strip()

@@ -22,13 +22,12 @@ from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.comparison_warnings import warning_lines
 from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
-from ragrounds.ui.report.attempt_part import attempt_part
 from ragrounds.ui.report.citation import citations
-from ragrounds.ui.report.html_tables import prose, tables_and_remarks, text
+from ragrounds.ui.report.html_tables import asset, page_script, prose, tables_and_remarks, text
 from ragrounds.ui.report.judges import arena_parts, people_lines, verdict_parts
 from ragrounds.ui.report.methods import UsedParts, methods
+from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import LABEL, figure, results_section
-from ragrounds.ui.report.scripts import asset, page_script
 from ragrounds.ui.report.sections import (
     abstract_section,
     causes_section,

@@ -22,9 +22,9 @@ from ragrounds.ui.analysis_tables import analysis_table, with_names
 from ragrounds.ui.columns import Column, table_of, words
 from ragrounds.ui.comparison_warnings import limitation_sentences
 from ragrounds.ui.comparison_words import abstract_sentences, lack_lines, listed, missing_commands
-from ragrounds.ui.report.attempt_part import attempt_link
 from ragrounds.ui.report.citation import Citation
 from ragrounds.ui.report.html_tables import html_table, prose, text
+from ragrounds.ui.report.payload import attempt_link
 from ragrounds.ui.report.results import figure
 from ragrounds.ui.text import number_of, one_line
 

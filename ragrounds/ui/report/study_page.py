@@ -9,10 +9,9 @@ from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.analysis_tables import analysis_table
 from ragrounds.ui.report import sections
-from ragrounds.ui.report.html_tables import prose, tables_and_remarks, text
+from ragrounds.ui.report.html_tables import page_script, prose, tables_and_remarks, text
 from ragrounds.ui.report.page import head, page_style, section
 from ragrounds.ui.report.results import figure
-from ragrounds.ui.report.scripts import page_script
 from ragrounds.ui.report.sections import missing_aside
 from ragrounds.ui.study_tables import (
     published_lines,

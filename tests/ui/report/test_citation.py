@@ -34,7 +34,7 @@ def test_imported_answers_are_no_run_of_a_strategy_that_ships(store):
 def test_every_paper_of_a_card_and_of_a_strategy_has_authors_a_year_and_a_title():
     import tomllib
 
-    from ragrounds.ui.report.scripts import asset
+    from ragrounds.ui.report.html_tables import asset
 
     strategies = tomllib.loads(asset("strategy_papers.toml"))
     assert set(strategies) <= set(names())

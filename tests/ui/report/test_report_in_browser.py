@@ -5,7 +5,7 @@ import base64
 import msgspec
 import pytest
 
-from ragrounds.ui.report.attempt_part import attempt_link
+from ragrounds.ui.report.payload import attempt_link
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import passage, traced_events
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ragrounds.ui.report.html_tables import html_table
+from ragrounds.ui.report.html_tables import html_table, page_script
 from ragrounds.ui.report.page import head, page_style
-from ragrounds.ui.report.scripts import page_script
 from ragrounds.ui.tables import Column, TextTable, latex, markdown
 
 TABLE = TextTable(
