@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,6 +20,11 @@ async def _replay_here(*given: Any, **named: Any) -> str:
     from ragrounds.evals.engine.scheduler import replay
 
     return await replay(*given, **named)
+
+
+def _distributed(part: str) -> Any:
+    """A module of the distributed replay. It is found by its name here alone: a run in one process loads none of it."""
+    return import_module(f"ragrounds.evals.engine.distributed.{part}")
 
 
 def replayer(
@@ -39,15 +45,13 @@ def replayer(
     engine, workers = execution.engine, execution.workers
     if engine == "local" and (workers or 1) == 1:
         return _replay_here
-    from ragrounds.evals.engine.distributed.leader import replay_distributed
-
     if workers is not None and workers > in_flight:
         raise UserError(
             f"--workers {workers} with --concurrency {in_flight}: a worker has at least one attempt in flight. "
             "Raise --concurrency, which is for all workers together, or take fewer workers."
         )
     distributed = partial(
-        replay_distributed,
+        _distributed("leader").replay_distributed,
         recipe=recipe,
         home=settings.home,
         url=settings.store,
@@ -56,15 +60,13 @@ def replayer(
         store_timeout=settings.store_timeout,
     )
     if engine == "local":
-        from ragrounds.evals.engine.distributed.worker import open_pipes
-
         serve = partial(with_servers, tell=message, held=held)
-        return partial(distributed, open_links=partial(open_pipes, workers or 1), serve=serve)
+        return partial(distributed, open_links=partial(_distributed("worker").open_pipes, workers or 1), serve=serve)
     if find_spec("ray") is None:
         raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
     if needs_servers(recipe):
         raise UserError("--engine ray starts no servers: start them yourself, and name them with --base-url.")
-    from ragrounds.evals.engine.distributed.ray_cluster import open_cluster
-
-    joining = partial(open_cluster, workers, in_flight, settings.store is not None, held, message)
+    joining = partial(
+        _distributed("ray_cluster").open_cluster, workers, in_flight, settings.store is not None, held, message
+    )
     return partial(distributed, open_links=joining)

@@ -94,6 +94,7 @@ class FailureCount:
             reason: why.
         """
         ended = self._ended[key]
+        # A window, not the whole run: a server that dies after a thousand answers would be a small share of them.
         ended.last.append(failed)
         if not failed:
             return
@@ -107,6 +108,7 @@ class FailureCount:
             self._open(ended, f"{sum(ended.last):,} of {of} {self._noun} of {name} failed")
 
     def _open(self, ended: _Ended, what: str) -> None:
+        # The first reason stays: what fails while the run winds down fails by its end.
         if not self.reached:
             [(reason, count)] = ended.reasons.most_common(1)
             reason = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"

@@ -186,6 +186,7 @@ class AttemptContext(AttemptLog):
         if occurrence:
             request = replace(request, occurrence=occurrence)
         key = (_digest(first, occurrence) if occurrence else first).hex()
+        # `runs retry` does not take some replies again. The journal only adds, so they are asked under another key.
         if key in self.replaced:
             key = self.replaced[key]
             self.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")

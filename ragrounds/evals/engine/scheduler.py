@@ -194,6 +194,7 @@ async def run_pool(
     with _rare_garbage_collection():
         async with asyncio.TaskGroup() as group:
             while True:
+                # First a place, then a question: one that is taken is asked, so a stop between two loses nothing.
                 await semaphore.acquire()
                 if not queued and not ends and (item := await source.next()) is not None:
                     queued.extend((planned, item) for planned in item.planned_runs)
@@ -230,6 +231,7 @@ class AttemptSemaphore(ResizableSemaphore):
             if self.taken < self.count:
                 self.taken += 1
                 return
+            # Ahead of attempts that have not begun: what is begun holds calls that are paid for already.
             place = asyncio.get_running_loop().create_future()
             self._waiting.appendleft(place)
             await place
@@ -251,6 +253,7 @@ class AttemptPlace:
 
     def leave_to_write(self) -> None:
         """Give the place back, where it may be: the attempt has ended and is only written any more."""
+        # Beyond that the place is kept until the disk has caught up: finished attempts would fill the memory.
         if self._semaphore.writing < self._semaphore.count:
             self._writing = True
             self._semaphore.writing += 1

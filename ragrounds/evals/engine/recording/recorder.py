@@ -226,6 +226,7 @@ class AttemptRecorder:
         Raises:
             Unsent: always.
         """
+        # The first reason is the true one: refusing a call makes the system fail by others.
         self.stop = self.stop or why
         self._loop.call_soon_threadsafe(self.ended.set)
         raise Unsent(str(why)) from why
@@ -318,6 +319,7 @@ class AttemptRecorder:
         if key in self._context.replaced:
             key = self._context.replaced[key]
             self._context.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")
+        # A call that failed keeps its begin and its place in the trace: its tries are one call with faults.
         tried = self._tried.get(first)
         begun = tried.begun if tried else self._context.begin_call(call.actor, call.form.role)
         redact = self._redactor(request)
@@ -355,6 +357,7 @@ class AttemptRecorder:
             self.end(error)
         if not isinstance(error, Exception):
             raise error
+        # The client may try again: then it is the same call, under the same key, and not another sample.
         self._occurrences[started.first] -= 1
         status = error.response.status if isinstance(error, WireFailure) else None
         kind = "connection" if status is None else _KINDS.get(status, "server" if status >= 500 else "bad_request")
@@ -362,6 +365,7 @@ class AttemptRecorder:
         kind = error.kind if isinstance(error, BadReply) else kind
         fault = Fault(kind=kind, message=redacted(str(error) or type(error).__name__)[:300], status=status)
         self._tried[started.first] = replace(started, faults=(*started.faults, fault))
+        # The client must see what its server gave: whether and when it tries again is its own to decide.
         if isinstance(error, WireFailure):
             return error.response
         raise error
