@@ -14,7 +14,7 @@ import logging
 import shutil
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -260,22 +260,11 @@ class _Collecting:
             self._ledger.close()
         if self._passages.count == 0:
             raise UserError(f"The corpus {source.name!r} is empty: no passage was found in {listed(source)}.")
-        write_files(self._folder, self._files)
-        write_whole(self._folder / "report.json", self._report.to_json())
-        manifest = Manifest(
-            name=name,
-            version=self._passages.chain.hex()[:12],
-            passages=self._passages.count,
-            documents=self._ledger.documents,
-            chunker=self._cut.chunker,
-            source=listed(source),
-            skipped=self._skipped,
-            size=self._passages.size,
-            built=time.time(),
-            code=self._code,
-            origins=origins,
-        )
-        finish(self._folder, manifest)
+        asked = Manifest(
+            name=name, version="", passages=0, documents=0, chunker=self._cut.chunker, source=listed(source),
+            skipped=self._skipped, code=self._code, origins=origins,
+        )  # fmt: skip
+        manifest = finish(self._folder, asked, self._passages, self._ledger, self._files, self._report)
         if self._progress:
             self._progress(self._passages.count)
         known = self._changes.replaced + self._changes.unchanged
@@ -413,12 +402,30 @@ def read_report(folder: Path) -> BuildReport | None:
     return None
 
 
-def finish(folder: Path, manifest: Manifest) -> None:
-    """Make a collection whole, of which the passages are stored: it is found by id, and says what it is."""
+def finish(
+    folder: Path,
+    manifest: Manifest,
+    passages: PassageWriter,
+    ledger: LedgerWriter,
+    files: Iterable[FileEntry],
+    report: BuildReport,
+) -> Manifest:
+    """Make a collection whole, of which the passages are stored: it is found by id, and says what it is. The
+    manifest is written last, and says of the passages what `passages` and `ledger` counted."""
+    write_files(folder, files)
+    write_whole(folder / "report.json", report.to_json())
     _index_ids(folder)
-    write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=2))
-    for left in ("progress.json", "seen.u64"):
-        (folder / left).unlink(missing_ok=True)
+    made = msgspec.structs.replace(
+        manifest,
+        version=passages.chain.hex()[:12],
+        passages=passages.count,
+        documents=ledger.documents,
+        size=passages.size,
+        built=time.time(),
+    )
+    write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
+    (folder / "progress.json").unlink(missing_ok=True)
+    return made
 
 
 def _index_ids(folder: Path) -> None:

@@ -21,7 +21,6 @@ from ragrounds.tools.collection import (
     current_generation,
     is_current,
     read_manifest,
-    write_whole,
 )
 from ragrounds.tools.collection_builder import (
     Changes,
@@ -34,7 +33,7 @@ from ragrounds.tools.collection_builder import (
     read_report,
 )
 from ragrounds.tools.corpora import SAMPLE, BadLine, CorpusSource
-from ragrounds.tools.document_ledger import DocumentLedger, FileEntry, LedgerWriter, look, write_files
+from ragrounds.tools.document_ledger import DocumentLedger, FileEntry, LedgerWriter, look
 from ragrounds.tools.generations import Change
 
 _TOLD = 2_000
@@ -187,17 +186,7 @@ class _Writer:
         for part in (self._passages, self._ledger):
             part.flush()
             part.close()
-        write_files(self._folder, files)
-        write_whole(self._folder / "report.json", report.to_json())
-        made = msgspec.structs.replace(
-            manifest,
-            version=self._passages.chain.hex()[:12],
-            passages=self._passages.count,
-            documents=self._ledger.documents,
-            size=self._passages.size,
-            built=time.time(),
-        )
-        finish(self._folder, made)
+        made = finish(self._folder, manifest, self._passages, self._ledger, files, report)
         if self._progress:
             self._progress(self._passages.count)
         return made
