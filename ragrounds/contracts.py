@@ -32,6 +32,9 @@ T = TypeVar("T", bound=Struct)
 R = TypeVar("R", bound=Reply)
 W = TypeVar("W")
 
+PROVIDER = "ragrounds"
+"""What LangChain is told of who provides the models of an attempt's context: their calls are recorded there already."""
+
 
 class Entry(Struct, frozen=True, kw_only=True):
     """A call as the journal knows it."""

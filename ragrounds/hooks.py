@@ -134,4 +134,26 @@ EXPORT = Hook(
     FORMAT = ExportFormat(name="mine", summary="…", writes="file", options=Options, parts=parts)
 """
 
-HOOKS = (SCORER, JUDGE_METHOD, AGENT, STRATEGY, FAMILY, RETRIEVER, ANALYSIS, EXPORT)
+VIEW = Hook(noun="view", expected="a View", folder="ragrounds.ui.trace.views")
+"""A view of the attempts in the terminal viewer::
+
+    def opens(attempt_list: AttemptList, notes: ReaderNotes, places: tuple[int, ...]) -> ViewScreen: ...
+
+    MINE = View(name="mine", key="5", title="…", opens=opens)
+"""
+
+DATABASE = Hook(noun="kind of database", expected="a Dialect, and `open_url`", folder="ragrounds.evals.store")
+"""Where a store is, by the scheme of its URL: the module of the folder that has the scheme's name, with the
+:class:`~ragrounds.evals.store.dialect.Dialect` under that name in capitals, and::
+
+    def open_url(url: sa.URL) -> sa.Engine: ...
+"""
+
+CLUSTER = Hook(noun="engine", expected="`open_cluster`", folder="ragrounds.evals.engine.distributed")
+"""What a run's questions are distributed to (``--engine ray``); each link is a worker::
+
+    async def open_cluster(workers: int | None, concurrency: int, shared_store: bool, held: ExitStack,
+                           say: Callable[[str], None]) -> Sequence[Link]: ...
+"""
+
+HOOKS = (SCORER, JUDGE_METHOD, AGENT, STRATEGY, FAMILY, RETRIEVER, ANALYSIS, EXPORT, VIEW, DATABASE, CLUSTER)

@@ -26,7 +26,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel
 
-from ragrounds.contracts import Context, Tool
+from ragrounds.contracts import PROVIDER, Context, Tool
 from ragrounds.errors import UserError
 from ragrounds.graphs.documents import written
 from ragrounds.graphs.langchain_requests import call_arguments, form_of, structured
@@ -34,9 +34,6 @@ from ragrounds.graphs.langchain_turns import chunk_of, message_of, turns_of
 from ragrounds.graphs.model_text import written_query
 from ragrounds.records import Reply
 from ragrounds.tools.agent_tools import described
-
-PROVIDER = "ragrounds"
-"""By which callbacks know that a call is recorded already."""
 
 
 def context() -> Context:

@@ -10,7 +10,6 @@ from msgspec import Struct, field
 
 from ragrounds.contracts import Observation
 from ragrounds.errors import UserError, nearest
-from ragrounds.graphs.answer_prompts import options_block
 from ragrounds.records import Answer, Passage, Question
 
 FIELDS = ("question", "stem", "options", "choices", "prompt", "messages", "language")
@@ -66,7 +65,7 @@ def refuse_settings(wiring: Wiring, kind: str, *names: str) -> None:
 
 def fed(question: Question) -> dict[str, object]:
     """Every one of :data:`FIELDS` for a question."""
-    options = options_block(question.options)
+    options = "\n".join(f"{letter}. {text}" for letter, text in question.options.items())
     prompt = f"{question.text}\n\n{options}".strip()
     return {
         "question": question.text,

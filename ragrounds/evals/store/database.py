@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from ragrounds import hooks
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.dialect import Dialect
@@ -24,7 +25,7 @@ from ragrounds.evals.store.run_completion import is_file
 from ragrounds.evals.store.sqlite import SQLITE, open_file, open_to_read
 
 T = TypeVar("T")
-_SERVERS = {"postgresql": "ragrounds.evals.store.postgresql"}
+_SERVERS = {"postgresql": f"{hooks.DATABASE.folder}.postgresql"}
 """Scheme of a URL → the module that has `open_url` and the dialect by the scheme's name in capitals."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 RECONNECT_SECONDS = 120.0

@@ -24,7 +24,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import get_current_worker
 
-from ragrounds import plugins
+from ragrounds import hooks, plugins
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store.attempt_notes import MARK_WORDS
 from ragrounds.evals.store.database import ChangeWatch
@@ -254,7 +254,7 @@ ATTEMPTS = View(name="attempts", key="1", title="Attempts and their steps", open
 
 def all_views() -> dict[str, View]:
     """The views by name, those with a number first, in its order."""
-    found = [ATTEMPTS, *plugins.discover(f"{__package__}.views", View).values()]
+    found = [ATTEMPTS, *plugins.discover(hooks.VIEW.folder, View).values()]
     return {view.name: view for view in sorted(found, key=lambda view: (not view.key, view.key))}
 
 
