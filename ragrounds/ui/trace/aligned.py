@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.evals.store.hops import Hop, plain_query
 from ragrounds.evals.store.traces import TracedCall
@@ -180,7 +181,8 @@ def side_blocks(loaded: LoadedAttempt, move: Move | None, other: Move | None) ->
         failed = [TextBlock(f"failed: {move.hop.error}", "trouble")] if move.hop.error else []
         found = list(search_blocks(loaded, move.hop.traced, move.hop, other.hop if other else None))
         found = found[1:] if move.hop.traced.searched else found  # there is little room for what all searches share
-        return [TextBlock(title, "heading"), *failed, *(block for block in found if not block.more)]
+        shown = (replace(block, text=block.text.lstrip("\n")) for block in found if not block.more)
+        return [TextBlock(title, "heading"), *failed, *shown]
     node = next((node for node in walk(loaded.root) if node.place == move.place), None)
     if node is not None:
         return [block for block in detail(loaded, node) if not block.more]

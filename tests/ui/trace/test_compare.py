@@ -212,6 +212,8 @@ async def test_two_runs_open_at_their_first_difference(
     app = TraceApp(pages, view=view)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
+        await pilot.pause()  # the view opens once the list is drawn
+        await settle(pilot)
         await press(pilot, *keys)
         shown = app.screen
         assert isinstance(shown, CompareScreen)

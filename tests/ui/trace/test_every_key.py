@@ -19,7 +19,7 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from ragrounds.evals.store.attempt_notes import notes_of, remove_note
+from ragrounds.evals.store.attempt_notes import notes_of, write_note
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp, screens
@@ -286,7 +286,8 @@ async def begin_anew(pilot: Pilot[None]) -> None:
     pages = app.attempt_list.pages
     for (run, question_id, epoch), held in notes_of(pages.store, pages.runs).items():
         for note in held:
-            remove_note(pages.store, next(one for one in pages.runs if one.id == run), question_id, epoch, note.author)
+            where_left = next(one for one in pages.runs if one.id == run)
+            write_note(pages.store, where_left, question_id, epoch, author=note.author, mark="", text="")
     browse.notes.read()
     browse.attempts.focus()
     browse.list_changed()
