@@ -8,7 +8,7 @@ import functools
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,6 @@ from ragrounds.records import Message
 from ragrounds.specs import Spec, Value, parse
 
 NONE = "none"
-G = TypeVar("G", bound=Struct)
 
 
 class ModelCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -251,11 +250,16 @@ VLLM = "vllm"
 WHERE = ("base_url", "alias")
 """Parameters that say where a server is: together from the model's text, or together from the command."""
 
-_SAMPLING = {field.name for field in msgspec.structs.fields(Sampling)}
-_SERVING = {field.name for field in msgspec.structs.fields(Serving)}
-_FORM = {field.name for field in msgspec.structs.fields(ChatFormat)}
-_WEIGHTS = {field.name for field in msgspec.structs.fields(Weights)}
-_ENGINE = {field.name for field in msgspec.structs.fields(VllmServerOptions)}
+_PARTS: Mapping[str, type[Struct]] = {
+    "sampling": Sampling,
+    "serving": Serving,
+    "form": ChatFormat,
+    "weights": Weights,
+    "engine": VllmServerOptions,
+}
+"""The parts of :class:`ModelOptions` that a model's text sets, all of them side by side."""
+_NAMES = {part: {field.name for field in msgspec.structs.fields(kind)} for part, kind in _PARTS.items()}
+_OF_VLLM = ("weights", "engine")
 
 
 def read_options(spec: Spec) -> ModelOptions:
@@ -270,33 +274,27 @@ def read_options(spec: Spec) -> ModelOptions:
             f"The model {spec.name!r} names no provider. Expected provider:model, such as openai:gpt-4o-mini, "
             "or baseline:extractive for the built-in baseline."
         )
-    known = _SAMPLING | _SERVING | _FORM | (_WEIGHTS | _ENGINE if provider == VLLM else set())
+    parts = [part for part in _PARTS if part not in _OF_VLLM or provider == VLLM]
+    known = {name for part in parts for name in _NAMES[part]}
     for key in spec.parameters:
         if key not in known:
             raise UserError(
                 f"A model has no parameter {key!r}.{nearest(key, known)} Known: {', '.join(sorted(known))}."
             )
-    options = ModelOptions(
-        provider,
-        model,
-        _read(Sampling, {k: v for k, v in spec.parameters.items() if k in _SAMPLING}, spec),
-        _read(Serving, {k: v for k, v in spec.parameters.items() if k in _SERVING}, spec),
-        _read(ChatFormat, {k: v for k, v in spec.parameters.items() if k in _FORM}, spec),
-        _read(Weights, {k: v for k, v in spec.parameters.items() if k in _WEIGHTS}, spec),
-        _read(VllmServerOptions, {k: v for k, v in spec.parameters.items() if k in _ENGINE}, spec),
-    )
+    plain = {key: str(value) if isinstance(value, Spec) else value for key, value in spec.parameters.items()}
+    try:
+        made: dict[str, Any] = {
+            part: msgspec.convert({key: plain[key] for key in plain.keys() & _NAMES[part]}, kind)
+            for part, kind in _PARTS.items()
+        }
+    except msgspec.ValidationError as error:
+        raise UserError(f"The model {str(spec)!r}: {error}") from error
+    options = ModelOptions(provider, model, **made)
     try:
         options.serving.price  # noqa: B018
     except ValueError as error:
         raise UserError(f"The price of the model {str(spec)!r}: {error}.") from error
     return options
-
-
-def _read(kind: type[G], values: dict[str, Value], spec: Spec) -> G:
-    try:
-        return msgspec.convert({k: str(v) if isinstance(v, Spec) else v for k, v in values.items()}, kind)
-    except msgspec.ValidationError as error:
-        raise UserError(f"The model {str(spec)!r}: {error}") from error
 
 
 def with_defaults(text: str, defaults: Mapping[str, Value | None]) -> str:
@@ -319,7 +317,7 @@ def server_of(identity: str) -> str:
     """:attr:`ModelOptions.server` of a model's identity: without how it is sampled, and which server of that place it
     is."""
     spec = parse(identity)
-    return str(Spec(spec.name, {k: v for k, v in spec.parameters.items() if k == "server" or k in _WEIGHTS}))
+    return str(Spec(spec.name, {k: v for k, v in spec.parameters.items() if k == "server" or k in _NAMES["weights"]}))
 
 
 def starts_server(text: str) -> bool:

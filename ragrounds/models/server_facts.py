@@ -24,7 +24,7 @@ from ragrounds.text import safe, wellformed
 if TYPE_CHECKING:
     from ragrounds.models.transport import Transport
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds that all that a server is asked here may take."""
 _LISTED = ("id", "root", "parent", "owned_by", "max_model_len", "hugging_face_id", "canonical_slug")
 """Fields of an entry of ``/models``. Not `created`: vLLM gives the time of the question there."""
@@ -85,10 +85,10 @@ async def ask_server(url: str, options: ModelOptions) -> Facts:
     from ragrounds.models.transport import Transport
 
     key = key_of(options)
-    server, root = (Transport(place, key, PATIENCE) for place in (url, url.removesuffix("/v1")))
+    server, root = (Transport(place, key, TIMEOUT) for place in (url, url.removesuffix("/v1")))
     facts: dict[str, str] = {}
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             listed = await _told(server, "/models")
             facts |= _entry(listed, options.model)
             own = [probe for probe in _PROBES if probe.owner == facts.get("owned_by")]

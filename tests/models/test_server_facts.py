@@ -147,7 +147,7 @@ async def _endless(request: web.Request) -> web.StreamResponse:
     ],
 )
 async def test_what_cannot_be_read_was_not_told(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_facts, "PATIENCE", 0.5)
+    monkeypatch.setattr(server_facts, "TIMEOUT", 0.5)
     async with serving({"/v1/models": page}) as (url, _):
         assert await ask_servers(model(url)) == {}
 

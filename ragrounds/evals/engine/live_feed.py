@@ -28,7 +28,7 @@ from ragrounds.processes import this_machine
 from ragrounds.records import Event
 
 _LOG = logging.getLogger(__name__)
-_PATIENCE = 2.0
+_TIMEOUT = 2.0
 """Seconds that one question to another process may take."""
 _LONGEST_QUESTION = 4_096
 _LONGEST_ANSWER = 64_000_000
@@ -141,7 +141,7 @@ class _Feed:
     def _answer(self, asking: socket.socket) -> None:
         try:
             with asking:
-                asking.settimeout(_PATIENCE)
+                asking.settimeout(_TIMEOUT)
                 question = _questions.decode(_received(asking, _LONGEST_QUESTION))
                 if not secrets.compare_digest(question.token.encode(), self._token.encode()):
                     return
@@ -212,12 +212,12 @@ class LiveWatcher:
 def _forget(file: Path, place: _Place) -> None:
     """Remove the file of a process that is no more. One just begun may have its file and not listen yet."""
     with contextlib.suppress(OSError):
-        if time.time() - file.stat().st_mtime > _PATIENCE:
+        if time.time() - file.stat().st_mtime > _TIMEOUT:
             file.unlink()
 
 
 def _asked(place: _Place, question: _Question) -> bytes:
-    with socket.create_connection(("127.0.0.1", place.port), timeout=_PATIENCE) as asking:
+    with socket.create_connection(("127.0.0.1", place.port), timeout=_TIMEOUT) as asking:
         said = _encode(question)
         asking.sendall(len(said).to_bytes(_HEAD, "big") + said)
         return _received(asking, _LONGEST_ANSWER)
@@ -237,7 +237,7 @@ def _received(connection: socket.socket, longest: int) -> bytes:
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
     got = bytearray()
-    ends = time.monotonic() + _PATIENCE
+    ends = time.monotonic() + _TIMEOUT
     while len(got) < size:
         part = connection.recv(min(size - len(got), 1 << 20))
         if not part or time.monotonic() > ends:

@@ -3,76 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Protocol, cast
+from typing import Any
 
 from ragrounds.evals.engine.recording.wire import Grown, answered, bounded, bounded_async, passing, watcher
 from ragrounds.models.wire_forms import WireRequest, WireResponse
-
-
-class _Headers(Protocol):
-    def items(self) -> Iterable[tuple[str, str]]:
-        """Names and values."""
-
-
-class _Request(Protocol):
-    method: str
-    url: object
-    headers: _Headers
-
-    def read(self) -> bytes:
-        """The whole body."""
-
-    async def aread(self) -> bytes:
-        """The whole body."""
-
-
-class _Response(Protocol):
-    status_code: int
-    headers: _Headers
-
-    def iter_bytes(self) -> Iterable[bytes]:
-        """The body, unpacked."""
-
-    def aiter_bytes(self) -> AsyncIterable[bytes]:
-        """The body, unpacked."""
-
-    def close(self) -> None:
-        """Give the connection back."""
-
-    async def aclose(self) -> None:
-        """Give the connection back."""
-
-
-class _Library(Protocol):
-    HTTPTransport: type[_Sync]
-    AsyncHTTPTransport: type[_Async]
-
-    def Response(self, status: int, *, headers: Mapping[str, str], content: bytes) -> _Response:  # noqa: N802
-        """Make a response."""
-
-
-class _Sync(Protocol):
-    def handle_request(self, request: _Request) -> _Response:
-        """Send."""
-
-
-class _Async(Protocol):
-    async def handle_async_request(self, request: _Request) -> _Response:
-        """Send."""
 
 
 def install(name: str) -> Iterator[Callable[[], None]]:
     """Watch one of the two libraries, where it is installed. Gives what undoes it."""
     if name not in sys.modules and find_spec(name) is None:
         return
-    library = cast(_Library, import_module(name))
+    library: Any = import_module(name)  # one of the two, by the same names
     sync, asynchronous = library.HTTPTransport, library.AsyncHTTPTransport
     handle, handle_async = sync.handle_request, asynchronous.handle_async_request
 
-    def watched(self: _Sync, request: _Request) -> _Response:
+    def watched(self: object, request: Any) -> Any:
         found = watcher()
         if found is None:
             return handle(self, request)
@@ -93,7 +41,7 @@ def install(name: str) -> Iterator[Callable[[], None]]:
                 return handle(self, request)
         return _response(library, answer)
 
-    async def watched_async(self: _Async, request: _Request) -> _Response:
+    async def watched_async(self: object, request: Any) -> Any:
         found = watcher()
         if found is None:
             return await handle_async(self, request)
@@ -114,21 +62,21 @@ def install(name: str) -> Iterator[Callable[[], None]]:
                 return await handle_async(self, request)
         return _response(library, answer)
 
-    sync.handle_request = watched  # type: ignore[method-assign]
-    asynchronous.handle_async_request = watched_async  # type: ignore[method-assign]
+    sync.handle_request = watched
+    asynchronous.handle_async_request = watched_async
 
     def undo() -> None:
-        sync.handle_request = handle  # type: ignore[method-assign]
-        asynchronous.handle_async_request = handle_async  # type: ignore[method-assign]
+        sync.handle_request = handle
+        asynchronous.handle_async_request = handle_async
 
     yield undo
 
 
-def _asked(request: _Request, body: bytes) -> WireRequest:
+def _asked(request: Any, body: bytes) -> WireRequest:
     headers = {name.lower(): value for name, value in request.headers.items()}
     return WireRequest(request.method, str(request.url), headers, body)
 
 
-def _response(library: _Library, answer: WireResponse) -> _Response:
+def _response(library: Any, answer: WireResponse) -> Any:
     headers = {"content-type": answer.content_type, **answer.headers}
     return library.Response(answer.status, headers=headers, content=answer.body)

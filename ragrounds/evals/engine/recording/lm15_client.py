@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Protocol, cast
+from typing import Any
 
 from ragrounds.evals.engine.recording.wire import Grown, answered, bounded, bounded_async, passing, watcher
 from ragrounds.http import Unpacker
@@ -15,43 +15,20 @@ _LONGEST = 128 << 20
 """Bytes that an answer may have once it is unpacked."""
 
 
-class _Asked(Protocol):
-    """A request."""
-
-    method: str
-    url: str
-    headers: Sequence[tuple[str, str]]
-    body: bytes
-
-
-class _Told(Protocol):
-    """An answer, whose body comes in parts."""
-
-    status: int
-    headers: Sequence[tuple[str, str]]
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Its parts."""
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Its parts, of the async transport."""
-
-
 def install() -> Iterator[Callable[[], None]]:
     """Watch the transports, where DSPy is loaded. Gives what undoes it."""
-    module = sys.modules.get(PLACE)
+    module: Any = sys.modules.get(PLACE)  # a foreign module without types
     if module is None:
         return
     yield _install_blocking(module)
     yield _install_async(module)
 
 
-def _install_blocking(module: object) -> Callable[[], None]:
-    kind = getattr(module, "StdlibTransport")  # noqa: B009 - a foreign module without types
-    stream = cast("Callable[[object, _Asked], _Told]", kind.stream)
-    told = cast("Callable[..., _Told]", getattr(module, "TransportResponse"))  # noqa: B009
+def _install_blocking(module: Any) -> Callable[[], None]:
+    kind, told = module.StdlibTransport, module.TransportResponse
+    stream = kind.stream
 
-    def watched(self: object, request: _Asked) -> _Told:
+    def watched(self: object, request: Any) -> Any:
         """Send a request, or answer it from the journal."""
         found = watcher()
         if found is None:
@@ -73,31 +50,26 @@ def _install_blocking(module: object) -> Callable[[], None]:
     return lambda: setattr(kind, "stream", stream)
 
 
-def _install_async(module: object) -> Callable[[], None]:
-    kind = getattr(module, "StdlibAsyncTransport")  # noqa: B009
-    stream = cast("Callable[[object, _Asked], object]", kind._do_stream)
-    told = cast("Callable[..., object]", getattr(module, "AsyncTransportResponse"))  # noqa: B009
+def _install_async(module: Any) -> Callable[[], None]:
+    kind, told = module.StdlibAsyncTransport, module.AsyncTransportResponse
+    stream = kind._do_stream
 
-    async def sent(self: object, request: _Asked) -> _Told:
-        """Send it as DSPy does."""
-        return cast("_Told", await stream(self, request))  # type: ignore[misc]
-
-    async def watched(self: object, request: _Asked) -> object:
+    async def watched(self: object, request: Any) -> Any:
         """Send a request, or answer it from the journal."""
         found = watcher()
         if found is None:
-            return await sent(self, request)
+            return await stream(self, request)
 
         async def send(grown: Grown) -> WireResponse:
             """Send it, and read the whole answer."""
             with passing():
-                answer = await sent(self, request)
+                answer = await stream(self, request)
                 return _read(answer, [part async for part in bounded_async(answer, grown)])
 
         answer = await found.exchange(_asked(request), send)
         if answer is None:
             with passing():
-                return await sent(self, request)
+                return await stream(self, request)
 
         async def parts() -> AsyncIterator[bytes]:
             """The body, as it is given back."""
@@ -112,12 +84,12 @@ def _install_async(module: object) -> Callable[[], None]:
     return lambda: setattr(kind, "_do_stream", stream)
 
 
-def _asked(request: _Asked) -> WireRequest:
+def _asked(request: Any) -> WireRequest:
     headers = {name.lower(): value for name, value in request.headers}
     return WireRequest(request.method, request.url, headers, bytes(request.body))
 
 
-def _read(answer: _Told, parts: Sequence[bytes]) -> WireResponse:
+def _read(answer: Any, parts: Sequence[bytes]) -> WireResponse:
     """A whole answer, unpacked."""
     headers = {name.lower(): value for name, value in answer.headers}
     unpacker = Unpacker(headers.get("content-encoding", ""), _LONGEST)
