@@ -11,7 +11,7 @@ from ragrounds.agents.systems import asks_our_models, is_foreign
 from ragrounds.agents.systems.place import HERE, give
 from ragrounds.agents.systems.settings import read_table, with_model, with_tables
 from ragrounds.api.aliases import split_alias
-from ragrounds.api.run_request import Execution, RunRequest
+from ragrounds.api.run_request import RunArguments
 from ragrounds.errors import UserError
 from ragrounds.specs import parse
 
@@ -50,18 +50,11 @@ def asks_ours(agent: str) -> bool:
     return asks_our_models(open_agent(agent).card)
 
 
-def _may_be_foreign(agent: str) -> bool:
-    """Whether an agent's text names a file or a place in a module; nothing is opened for it."""
-    name = parse(agent).name
-    return ":" in name or name.endswith((".py", ".json", ".toml"))
-
-
-def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str], None]) -> RunRequest:
+def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArguments:
     """A request whose agents' texts hold what it sets for systems of the user's own.
 
     Args:
-        request: what is to be run.
-        execution: how.
+        request: what is to be run, and how.
         tell: is told of agents that something is not for.
 
     Raises:
@@ -80,7 +73,7 @@ def with_settings(request: RunRequest, execution: Execution, tell: Callable[[str
     if (config or context) and not foreign:
         raise _for_nobody("--config" if config else "--context", request.agents)
     here = [text for text in foreign if text.startswith(f"{HERE}:")]
-    if here and ((execution.workers or 1) > 1 or execution.engine != "local"):
+    if here and ((request.workers or 1) > 1 or request.engine != "local"):
         raise UserError(
             f"{here[0]} is an object of this process, which workers cannot reach: put it into a module or a file, and "
             "name it as module:NAME or ./FILE.py:NAME."

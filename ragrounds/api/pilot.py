@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragrounds.api.progress import RunListener
-from ragrounds.api.run_request import Execution
+from ragrounds.api.run_request import RunArguments
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.plan import PlannedRun
@@ -30,16 +30,17 @@ class Pilot:
         planned_runs: Sequence[PlannedRun],
         questions: Sequence[Question],
         settings: Settings,
-        execution: Execution,
+        execution: RunArguments,
         *,
         seed: int | None,
+        only: bool,
         in_flight: int,
         listener: RunListener,
     ) -> None:
         self._store, self._planned_runs, self._all = store, planned_runs, questions
         self._in_flight, self._listener = in_flight, listener
         cost = costs_money(planned_runs)
-        sure = (execution.confirmed or execution.journal == "replay") and not execution.pilot_only
+        sure = (execution.confirmed or execution.journal == "replay") and not only
         # A budget says already how much may be spent.
         self._dollars = settings.project_above_dollars if execution.max_cost is None and cost is not False else None
         self._minutes = settings.project_above_minutes if execution.max_time is None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragrounds.agents.profiles import names_agents, sampled, settled
 from ragrounds.api.agent_texts import searching_with
-from ragrounds.api.run_request import RunRequest
+from ragrounds.api.run_request import RunArguments
 from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import user_prices
 from ragrounds.evals.benchmarks import Benchmark
@@ -27,7 +27,7 @@ def holds_statements(loaded: Benchmark) -> bool:
     return any(for_a_judge(question) for question in loaded.questions)
 
 
-def recipe_of(request: RunRequest, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:
+def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:
     """What the agents of a request are opened from, with the settings in place of what it leaves open."""
     where = server_defaults(request.base_url, request.alias, settings)
     url = where["base_url"]

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from ragrounds.api.run_request import Execution
+from ragrounds.api.run_request import RunArguments
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.plan import Recipe, needs_servers, with_servers
 from ragrounds.settings import Settings
@@ -28,7 +28,7 @@ def _distributed(part: str) -> Any:
 
 
 def replayer(
-    execution: Execution,
+    execution: RunArguments,
     in_flight: int,
     recipe: Recipe,
     settings: Settings,

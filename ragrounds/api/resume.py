@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import join, quote
 
 from ragrounds.api.agent_texts import asks_ours
-from ragrounds.api.run_request import Execution, RunRequest
+from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import opened_runs
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.catalogue import family_path
@@ -40,7 +40,7 @@ _KEPT = (
 evening: budgets, displays, where workers are, when to stop."""
 
 
-def kept_request(request: RunRequest, recipe: Recipe, execution: Execution) -> Asked:
+def kept_request(request: RunArguments, recipe: Recipe) -> Asked:
     """What is kept of a request, apart from its agents, as options of `ragrounds run`. Nothing that looks like a key
     is."""
     where = recipe.defaults
@@ -50,7 +50,7 @@ def kept_request(request: RunRequest, recipe: Recipe, execution: Execution) -> A
         values |= {"model": recipe.model, "base_url": urls, "alias": where["alias"]}
     else:
         values |= {"model": None, "base_url": None, "alias": None}
-    values |= {"question": request.questions, "concurrency": execution.concurrency, "scorer": execution.scorers}
+    values |= {"question": request.questions, "concurrency": request.concurrency, "scorer": request.scorers}
     options: list[str] = []
     for name, held in values.items():
         for value in held if isinstance(held, list | tuple) else [held]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import replace
 from rich.console import Console
 
 from ragrounds.api.comparison_result import ComparisonResult
@@ -16,7 +16,7 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener, run_listener
 from ragrounds.api.resume import kept_options
 from ragrounds.api.run import begun_runs
-from ragrounds.api.run_request import Execution, RunRequest
+from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import RunsGiven, chosen_settings, opened_runs, run_names, texts
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
@@ -111,14 +111,8 @@ def retry(
     asked = _kept(plan, chosen, heard)
     kept = _arguments(asked)
     how = {"concurrency": concurrency or kept.pop("concurrency", None), "workers": workers, "max_cost": max_cost}
-    given = {
-        **asdict(msgspec.convert(kept, RunRequest, strict=False)),
-        **asdict(msgspec.convert({**how, "only": plan.run, "confirmed": True}, Execution, strict=False)),
-        "settings": chosen,
-        "home": None,
-        "listener": heard,
-        "progress": None,
-    }
+    how |= {"only": plan.run, "confirmed": True}
+    given = replace(msgspec.convert(kept | how, RunArguments, strict=False), settings=chosen, listener=heard)
     with chdir(asked.folder) if Path(asked.folder).is_dir() else nullcontext(), begun_runs(given) as replay:
         replay.make_again(plan.attempts)
         result = replay.result(finish(replay.carry_out()))

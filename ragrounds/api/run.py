@@ -1,8 +1,7 @@
 """Replaying a benchmark through agents: plan the runs, ask what is missing, score it, compare them.
 
-:func:`run` and :func:`arun` take the same arguments. A :class:`RunRequest` holds those that say what the runs are, an
-:class:`Execution` those that say how they are carried out; a :class:`RunListener` hears what happens, and a
-:class:`RunResult` is what comes of it.
+:func:`run` and :func:`arun` take the same arguments. A :class:`RunArguments` holds them; a :class:`RunListener`
+hears what happens, and a :class:`RunResult` is what comes of it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from msgspec import structs
@@ -20,6 +18,7 @@ from ragrounds.agents.profiles import published
 from ragrounds.agents.systems import open_system
 from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
+from ragrounds.api.arguments import takes
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.event_loop import finish
 from ragrounds.api.pilot import Pilot
@@ -28,10 +27,10 @@ from ragrounds.api.progress import run_listener
 from ragrounds.api.recipes import recipe_of
 from ragrounds.api.replayer import replayer
 from ragrounds.api.resume import kept_request
-from ragrounds.api.run_request import Execution, RunRequest, check_arguments
+from ragrounds.api.run_request import RunArguments, check_together
 from ragrounds.api.run_scorers import RunScorers
-from ragrounds.api.servers import ServerChanged, met_servers
-from ragrounds.api.workspace import JournalMode, chosen_settings, closing, open_store, texts, user_prices
+from ragrounds.api.servers import met_servers
+from ragrounds.api.workspace import chosen_settings, closing, open_store, texts, user_prices
 from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark, load, select
@@ -90,50 +89,8 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
     """Whether all attempts were there already: nothing was asked, and nothing was replayed."""
 
 
-def run(
-    benchmark: str = "sample",
-    agents: object = (),
-    *,
-    profile: str | None = None,
-    model: str | None = None,
-    base_url: str | Sequence[str] = (),
-    alias: str | None = None,
-    corpus: str | None = None,
-    retriever: str | None = None,
-    config: object = (),
-    context: object = (),
-    limit: int | None = None,
-    per_dataset: int | None = None,
-    questions: str | Sequence[str] = (),
-    seed: int = 0,
-    epochs: int = 1,
-    temperature: float | None = None,
-    top_p: float | None = None,
-    max_answer_tokens: int | None = None,
-    timeout: float | None = None,
-    rpm: float | None = None,
-    tpm: float | None = None,
-    concurrency: int | None = None,
-    workers: int | None = None,
-    engine: str = "local",
-    max_cost: float | None = None,
-    max_total_tokens: int | None = None,
-    max_time: float | None = None,
-    fail_after: str | int = "50%",
-    until: str | None = None,
-    max_questions: int | None = None,
-    order: str | None = None,
-    journal: JournalMode = "reuse",
-    server_changed: ServerChanged = "stop",
-    confirmed: bool = False,
-    new: bool = False,
-    only: str | None = None,
-    scorers: str | Sequence[str] = (),
-    listener: RunListener | None = None,
-    progress: bool | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> RunResult:
+@takes(RunArguments)
+def run(given: RunArguments) -> RunResult:
     """Replay a benchmark through agents, score every answer, compare the agents.
 
     The same call resumes what was interrupted: what a run has is not asked again, and a recorded call is never paid
@@ -142,132 +99,57 @@ def run(
         result = rr.run("mirage/pubmedqa", ["direct", "direct_cot"], model="openai:gpt-4o-mini", limit=50)
         result.to_pandas("attempts")
 
-    Args:
-        benchmark: a benchmark by name, or FAMILY:PATH.
-        agents: agents as text, ``name[key=value,…]``, or as Python objects (a graph, a chain, a function); none: three
-            on the sample, ``direct_cot`` elsewhere. What one is called in tables may follow, ``direct as "No search"``,
-            or be its key in a mapping: it is no part of the run.
-        profile: a paper's profile (:func:`list_profiles`), for agents that name none: what they leave open, and the
-            model's sampling, is set as the authors did.
-        model: for every role that an agent leaves open; ``None``: the settings', or the baseline on the sample.
-        base_url, alias: OpenAI-compatible servers that share the calls, and the name of the group; none: the settings'.
-        corpus: what agents search; ``None``: the benchmark's own, where it has one.
-        retriever: what agents search with that name none; the same run as ``NAME[retriever=…]``.
-        config, context: what systems of your own are configured with (LangGraph's ``configurable``), and their runtime
-            context: mappings, ``KEY=VALUE``, or files.
-        limit, per_dataset: questions in all and of each dataset, drawn by `seed`; ``None``: every one.
-        questions: only these, by id or the end of it: ``c01``.
-        seed: of the draw, and of the order under a claim.
-        epochs: how often each question is asked.
-        temperature, top_p, max_answer_tokens, timeout, rpm, tpm: sampling, tokens of an answer, seconds of a call,
-            requests and tokens a minute to one server; ``None``: as the model's text says.
-        concurrency: attempts in flight; ``None``: the settings'.
-        workers, engine: processes that share the work, and where they are: ``local`` or ``ray``.
-        max_cost, max_total_tokens, max_time: dollars, tokens and seconds that this call may use.
-        fail_after: what ends the runs when so many attempts of one of them failed: a share of its last 100 that ended
-            (20 at least), such as ``20%``, a number of attempts, or ``never``. The same call resumes.
-        until, max_questions: a claim that ends the runs when it is decided, and questions to ask at most.
-        order: ``given`` or ``shared`` (questions that share a source follow each other); ``None``: by the models.
-        journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
-        server_changed: where another server answers at an address than the last time: ``stop``, or ``new``, which keeps
-            its answers apart.
-        confirmed: go on where what is projected is above a threshold of the settings; nobody is asked on stdin.
-        new: begin other runs where there are some of the same identity.
-        only: the id of the one run that is to be resumed.
-        scorers: score by these too, by name or import path; the first is the headline.
-        listener: hears what happens; ``None``: a display in a terminal or a notebook, silence elsewhere.
-        progress: False: no display; True: also where there is no terminal.
-        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
-
     Raises:
         UserError: an unknown benchmark, agent, model or option; somebody else works at one of the runs; the projection
             is above a threshold and `confirmed` is not set.
         StopRun: the run cannot go on; what ended is kept.
         Interrupted: Ctrl-C; what ended is kept.
     """
-    given = locals()
     with begun_runs(given) as replay:
         return replay.result(finish(replay.carry_out()))
 
 
-async def arun(
-    benchmark: str = "sample",
-    agents: object = (),
-    *,
-    profile: str | None = None,
-    model: str | None = None,
-    base_url: str | Sequence[str] = (),
-    alias: str | None = None,
-    corpus: str | None = None,
-    retriever: str | None = None,
-    config: object = (),
-    context: object = (),
-    limit: int | None = None,
-    per_dataset: int | None = None,
-    questions: str | Sequence[str] = (),
-    seed: int = 0,
-    epochs: int = 1,
-    temperature: float | None = None,
-    top_p: float | None = None,
-    max_answer_tokens: int | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - of one call of a model
-    rpm: float | None = None,
-    tpm: float | None = None,
-    concurrency: int | None = None,
-    workers: int | None = None,
-    engine: str = "local",
-    max_cost: float | None = None,
-    max_total_tokens: int | None = None,
-    max_time: float | None = None,
-    fail_after: str | int = "50%",
-    until: str | None = None,
-    max_questions: int | None = None,
-    order: str | None = None,
-    journal: JournalMode = "reuse",
-    server_changed: ServerChanged = "stop",
-    confirmed: bool = False,
-    new: bool = False,
-    only: str | None = None,
-    scorers: str | Sequence[str] = (),
-    listener: RunListener | None = None,
-    progress: bool | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> RunResult:
+@takes(RunArguments)
+async def arun(given: RunArguments) -> RunResult:
     """As :func:`run`, on the event loop that runs. Reading the benchmark and the corpus holds the loop up.
 
         result = await rr.arun(agents=["direct", "vanilla_rag"])
-
-    Args:
-        benchmark: this and all others as for :func:`run`.
 
     Raises:
         UserError: as :func:`run`.
         asyncio.CancelledError: the task was cancelled: what is in flight is cut off, what ended is kept.
     """
-    given = locals()
     with begun_runs(given) as replay:
         return replay.result(await replay.carry_out())
 
 
 @contextmanager
-def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
-    """The runs of the arguments of :func:`run`, planned and held until the block ends."""
-    agents = agent_texts(given["agents"])
+def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Replay]:
+    """The runs of the arguments of :func:`run`, planned and held until the block ends.
+
+    Args:
+        given: the arguments.
+        pilot_only: ask no more than a pilot does, and tell what the rest will take: a study projects all its runs
+            before it goes on with any.
+    """
+    agents = agent_texts(given.agents)
     check_names({text: name for text, name in agents if name}, "--agent")
-    named = {**given, "agents": tuple(text for text, _ in agents), "base_url": texts(given["base_url"] or ())}
-    named |= {"scorers": texts(given.get("scorers", ())), "questions": texts(given.get("questions", ()))}
-    request = RunRequest(**{name: named[name] for name in RunRequest.__struct_fields__})
-    execution = Execution(**{name: named[name] for name in Execution.__struct_fields__ if name in named})
-    check_arguments(request, execution)
-    chosen = chosen_settings(given["settings"], given["home"])
-    listener = run_listener(given["listener"], given["progress"])
+    request = structs.replace(
+        given,
+        agents=tuple(text for text, _ in agents),
+        base_url=texts(given.base_url or ()),
+        scorers=texts(given.scorers),
+        questions=texts(given.questions),
+    )
+    check_together(request)
+    chosen = chosen_settings(given.settings, given.home)
+    listener = run_listener(given.listener, given.progress)
     loaded = select(
         load(request.benchmark, chosen.home),
         limit=request.limit,
         seed=request.seed,
         per_dataset=request.per_dataset,
-        ids=request.questions,
+        ids=texts(request.questions),
     )
     if request.limit and request.per_dataset is None:
         counts = Counter(question.benchmark for question in loaded.questions)
@@ -276,9 +158,9 @@ def begun_runs(given: Mapping[str, Any]) -> Iterator[_Replay]:
             one = f"{max(counts, key=counts.__getitem__)}{':' * bool(file)}{file}" if family == "mirage" else ""
             listener.message(f"{words} --benchmark {one} asks one of them alone." if one else words)
     with open_store(chosen, listener.message) as store, ExitStack() as held:
-        held.enter_context(opening_recorded(store, execution.journal, user_prices(chosen), listener.message))
-        request = with_settings(request, execution, listener.message)  # it opens systems
-        replay = _Replay(store, loaded, request, execution, listener, chosen)
+        held.enter_context(opening_recorded(store, request.journal, user_prices(chosen), listener.message))
+        request = with_settings(request, listener.message)  # it opens systems
+        replay = _Replay(store, loaded, request, listener, chosen, pilot_only)
         replay.plan(held)
         keep_planned_names(
             store, replay.planned_runs, [name for place, (_, name) in enumerate(agents) if place in replay.kept]
@@ -293,15 +175,15 @@ class _Replay:
         self,
         store: Store,
         loaded: Benchmark,
-        request: RunRequest,
-        execution: Execution,
+        request: RunArguments,
         listener: RunListener,
         settings: Settings,
+        pilot_only: bool,
     ) -> None:
-        self._store, self._loaded, self._request, self._execution = store, loaded, request, execution
+        self._store, self._loaded, self._request, self._pilot_only = store, loaded, request, pilot_only
         self._listener, self._settings = listener, settings
-        self._in_flight = execution.concurrency or settings.concurrency
-        self._scorers = RunScorers(execution.scorers, loaded.questions, execution.until)
+        self._in_flight = request.concurrency or settings.concurrency
+        self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
         self.planned_runs: list[PlannedRun] = []
         self.until: ClaimStop | None = None
         self._wanted: frozenset[AttemptKey] | None = None
@@ -338,10 +220,10 @@ class _Replay:
     def plan(self, held: ExitStack) -> None:
         """Plan the runs, lease them until `held` ends, read the claim and order the questions. Runs that were begun
         for a claim that cannot be watched are removed again."""
-        store, execution, listener = self._store, self._execution, self._listener
-        opened = recipe_of(self._request, self._loaded, self._settings, closed=execution.journal == "replay")
+        store, request, listener = self._store, self._request, self._listener
+        opened = recipe_of(self._request, self._loaded, self._settings, closed=request.journal == "replay")
         recipe = self._met(self._fitting(opened))
-        self._replay = replayer(execution, self._in_flight, recipe, self._settings, held, listener.message)
+        self._replay = replayer(request, self._in_flight, recipe, self._settings, held, listener.message)
         before = {run.id for run in store.runs()}
         with BUILT.collecting() as built:
             self.planned_runs = plan(
@@ -350,9 +232,9 @@ class _Replay:
                 recipe,
                 home=self._settings.home,
                 epochs=self._request.epochs,
-                new=execution.new,
-                only=execution.only,
-                asked=kept_request(self._request, recipe, execution),
+                new=request.new,
+                only=request.only,
+                asked=kept_request(self._request, recipe),
                 progress=listener.reading,
                 probe=self._probe,
             )
@@ -376,17 +258,17 @@ class _Replay:
             refresh_scores(store, run)
         self._scorers.score(store, runs)
         try:
-            if execution.journal == "replay":
+            if request.journal == "replay":
                 for run in runs:
                     check_replayable(store, run)
-            self.until = _watched(store, runs, self._loaded.questions, self._request.seed, execution)
+            self.until = _watched(store, runs, self._loaded.questions, request)
         except UserError:
             for run in runs:
                 if run.id not in before:
                     store.remove(run)
             raise
         self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
-        questions, together = _in_order(execution.order, self._loaded, self.planned_runs)
+        questions, together = _in_order(request.order, self._loaded, self.planned_runs)
         until = self.until
         self._questions: Sequence[Question] = questions if until is None else until.questions
         self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
@@ -410,7 +292,7 @@ class _Replay:
         """The recipe without agents whose whole documents no window holds; they are told. A run that is resumed has
         been begun already."""
         self.kept: Sequence[int] = range(len(recipe.agents))
-        if self._execution.only:
+        if self._request.only:
             return recipe
         tell, reading = self._listener.message, self._listener.reading
         fitting = fitting_agents(recipe, self._loaded.questions, self._settings.home, tell=tell, progress=reading)
@@ -420,9 +302,9 @@ class _Replay:
 
     def _met(self, recipe: Recipe) -> Recipe:
         """The recipe with what its models' servers say of themselves."""
-        resumed = self._store.run(self._execution.only) if self._execution.only else None
+        resumed = self._store.run(self._request.only) if self._request.only else None
         met = met_servers(
-            self._store, asked_models(recipe), self._execution.server_changed, self._execution.journal, resumed
+            self._store, asked_models(recipe), self._request.server_changed, self._request.journal, resumed
         )
         return structs.replace(recipe, served=met.texts, servers=met.facts)
 
@@ -467,7 +349,7 @@ class _Replay:
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
-        if self._execution.engine == "local" and (self._execution.workers or 1) == 1:
+        if self._request.engine == "local" and (self._request.workers or 1) == 1:
             counts.journal = lambda: (journal.made, journal.reused)
         else:  # workers tell of their attempts in flight, and of their calls at the end
             counts.in_flight = LiveWatcher(self._settings.home).attempts
@@ -475,22 +357,21 @@ class _Replay:
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
         last question; empty: it did not."""
-        journal = self._journal = StoreJournal(self._store, self._execution.journal)
+        journal = self._journal = StoreJournal(self._store, self._request.journal)
         pilot = Pilot(
             self._store,
             self.planned_runs,
             self._questions,
             self._settings,
-            self._execution,
+            self._request,
             seed=None if self.until else self._request.seed,
+            only=self._pilot_only,
             in_flight=self._in_flight,
             listener=self._listener,
         )
-        execution = self._execution
-        spent = BudgetStop(
-            Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
-        )
-        stops = [spent, CircuitBreaker(failure_limit(execution.fail_after)), *self._stops]
+        request = self._request
+        spent = BudgetStop(Budget(cost=request.max_cost, tokens=request.max_total_tokens, seconds=request.max_time))
+        stops = [spent, CircuitBreaker(failure_limit(request.fail_after)), *self._stops]
         self._show(spent)
 
         async def ask(questions: Sequence[Question], first: bool) -> str:
@@ -518,7 +399,7 @@ class _Replay:
             if not self._counts.left:  # what would replay them takes a second to import
                 with self._listener.progress(self._counts):
                     return ""
-            if execution.pilot_only:
+            if self._pilot_only:
                 early = await ask(pilot.first, True) if pilot.first else ""
                 pilot.tell()
                 return early or PILOT_ENDED
@@ -541,20 +422,18 @@ def _in_order(
     return ordered(loaded.questions, loaded.golds, chosen), [EpochsTogether()] if chosen == "shared" else []
 
 
-def _watched(
-    store: Store, runs: Sequence[Run], questions: Sequence[Question], seed: int, execution: Execution
-) -> ClaimStop | None:
+def _watched(store: Store, runs: Sequence[Run], questions: Sequence[Question], given: RunArguments) -> ClaimStop | None:
     """What watches these runs for the claim; it knows what they have already. ``None``: there is no claim.
 
     Raises:
         UserError: as :class:`ragrounds.evals.compare.sequential_stop.ClaimStop`, or `max_questions` without a claim.
     """
-    claim, most = execution.until, execution.max_questions
+    claim, most = given.until, given.max_questions
     if claim is None:
         if most is not None:
             raise UserError("--max-questions goes with --until; --limit draws a part of the benchmark.")
         return None
-    until = ClaimStop(claim, runs, questions, seed=seed, most=most)
+    until = ClaimStop(claim, runs, questions, seed=given.seed, most=most)
     until.begin(store)
     return until
 

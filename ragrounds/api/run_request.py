@@ -1,132 +1,172 @@
-"""The arguments of a run as two records: what is run, and how it is carried out."""
+"""The arguments of a run: those of :func:`ragrounds.run`, of ``ragrounds run``, and what is kept to resume it."""
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from ragrounds.api.servers import ServerChanged
-from ragrounds.api.workspace import JournalMode, one_of
+from ragrounds.api import arguments
+from ragrounds.api.arguments import HOW, MODEL, OWN, WHAT, Arg
+from ragrounds.api.progress import RunListener
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.circuit_breaker import failure_limit
-from ragrounds.evals.engine.question_order import ORDERS
-
-ENGINES = ("local", "ray")
-"""Where workers are: on this machine, or on a Ray cluster."""
+from ragrounds.settings import Settings
 
 
-class RunRequest(Struct, frozen=True, kw_only=True):
-    """What is to be run: all of it changes what the results are, or whom they are asked of."""
+class _First(Struct, frozen=True):
+    """What may be given without its name."""
 
-    benchmark: str = "sample"
-    """A benchmark by name, or FAMILY:PATH."""
-    agents: tuple[str, ...] = ()
-    """Agents as text, ``name[key=value,…]``; none: `SAMPLE_AGENTS` on the sample, ``direct_cot`` elsewhere."""
-    profile: str | None = None
-    """A paper's profile, for agents that name none themselves: its values stand in their text, its sampling in the
-    model's."""
-    model: str | None = None
-    """For every role that an agent leaves open; ``None``: the settings' model, or the baseline on the sample."""
-    base_url: tuple[str, ...] = ()
-    """OpenAI-compatible servers that share the calls; none: the settings'."""
-    alias: str | None = None
-    """A name for the server, or for the group of several, which needs one."""
-    corpus: str | None = None
-    """What agents search; ``None``: the benchmark's own, where it has one."""
-    retriever: str | None = None
-    """What agents search with that name no retriever themselves, as if it stood in their text: before a profile."""
-    config: object = ()
-    """What systems of the user's own are configured with: a mapping, or texts ``KEY=VALUE`` and paths of files."""
-    context: object = ()
-    """Their runtime context, as `config`."""
-    limit: int | None = None
-    """Questions in all, drawn by `seed`; ``None``: every one."""
-    per_dataset: int | None = None
-    """Questions of each dataset, drawn by `seed`."""
-    questions: tuple[str, ...] = ()
-    """Only these, by id or the end of it."""
-    seed: int = 0
-    """Of the draw, and of the order under a claim."""
-    epochs: int = 1
-    """How often each question is asked."""
-    temperature: float | None = None
-    """Of sampling; here and below ``None`` leaves it to the model's text."""
-    top_p: float | None = None
-    """Of nucleus sampling."""
-    max_answer_tokens: int | None = None
-    """Tokens that one answer may have."""
-    timeout: float | None = None
-    """Seconds that one call may take."""
-    rpm: float | None = None
-    """Requests a minute to one server, at most."""
-    tpm: float | None = None
-    """Tokens a minute to one server, in and out, at most."""
+    benchmark: Annotated[
+        str,
+        Arg(
+            "A benchmark: sample, mirage:FILE, mirage/pubmedqa:FILE, … See `ragrounds data ls`.", short="-b", group=WHAT
+        ),
+    ] = "sample"
+    agents: Annotated[
+        Any,
+        Arg(
+            "Agents, name[key=value,…] (repeatable; see `ragrounds agents ls`), each perhaps with its name in tables: "
+            "direct as \"No search\". In Python also objects: a graph, a chain, a function.",
+            option="--agent", short="-a", group=WHAT, many=True,
+        ),
+    ] = ()  # fmt: skip
 
 
-class Execution(Struct, frozen=True, kw_only=True):
-    """How runs are carried out: speed, limits, when to stop. None of it changes what an answer is."""
+class RunArguments(_First, frozen=True, kw_only=True):
+    """All that says what is run and how. What is run changes what the results are, or whom they are asked of."""
 
-    concurrency: int | None = None
-    """Attempts in flight; ``None``: the settings'."""
-    workers: int | None = None
-    """Processes that share the work; ``None``: 1, or one a node of the cluster."""
-    engine: str = "local"
-    """One of `ENGINES`."""
-    max_cost: float | None = None
-    """Dollars that this call may spend; what is begun is finished."""
-    max_total_tokens: int | None = None
-    """Tokens that this call may use, in and out."""
-    max_time: float | None = None
-    """Seconds that this call may take."""
-    fail_after: str | int = "50%"
-    """What ends the runs when so many attempts of one of them failed: a share, a number, or ``never``."""
-    until: str | None = None
-    """A claim that ends the runs when it is decided: ``separated(A, B) @ 95%``."""
-    max_questions: int | None = None
-    """With `until`: questions to ask at most."""
-    order: str | None = None
-    """``given``, or ``shared``: questions that share a source follow each other. ``None``: by the models."""
-    journal: JournalMode = "reuse"
-    """What is done with recorded calls."""
-    confirmed: bool = False
-    """Nobody is to be asked where a projection is above a threshold of the settings."""
-    new: bool = False
-    """Begin other runs where there are some of the same identity."""
-    server_changed: ServerChanged = "stop"
-    """What is done where another server answers at an address than the last time."""
-    only: str | None = None
-    """The id of the one run that is to be resumed."""
-    scorers: tuple[str, ...] = ()
-    """Scorers that score too, by name or import path; the first is the headline of the table."""
-    pilot_only: bool = False
-    """Ask no more than a pilot does, and tell what the rest will take: a study projects all its runs before it goes on
-    with any."""
+    model: Annotated[
+        str | None,
+        Arg(
+            "openai:gpt-4o-mini, anthropic:NAME[temperature=0,…], …; vllm:NAME starts a server for it.",
+            short="-m", group=MODEL,
+        ),
+    ] = None  # fmt: skip
+    base_url: Annotated[
+        str | Sequence[str],
+        Arg(
+            "An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …); repeat it for several that share the calls.",
+            group=MODEL, many=True,
+        ),
+    ] = ()  # fmt: skip
+    alias: arguments.Alias = None
+    corpus: arguments.Corpus = None
+    limit: arguments.Limit = None
+    questions: Annotated[
+        str | Sequence[str],
+        Arg(
+            "Only this question, by its id or its end: c01 (repeatable). See `ragrounds data show`.",
+            option="--question", group=WHAT, many=True,
+        ),
+    ] = ()  # fmt: skip
+    per_dataset: Annotated[
+        int | None, Arg("Only so many questions of each dataset, drawn by `seed`.", 1, group=WHAT)
+    ] = None
+    profile: Annotated[
+        str | None,
+        Arg(
+            "Agents and sampling as a paper's authors ran them: medrag, … See `ragrounds agents profiles`.", group=WHAT
+        ),
+    ] = None
+    retriever: Annotated[
+        str | None,
+        Arg("What agents search with that name none: bm25, rrf4, … See `ragrounds retrievers ls`.", group=WHAT),
+    ] = None
+    epochs: Annotated[int, Arg("How often each question is asked.", 1, group=WHAT)] = 1
+    seed: arguments.Seed = 0
+    temperature: Annotated[float | None, Arg("Sampling temperature (or inside `model`).", group=MODEL)] = None
+    top_p: Annotated[float | None, Arg("Nucleus sampling (or inside `model`).", group=MODEL)] = None
+    max_answer_tokens: Annotated[
+        int | None, Arg("Longest answer in tokens (max_tokens inside `model`).", 1, group=MODEL)
+    ] = None
+    timeout: Annotated[
+        float | None,
+        Arg(
+            "How long one call may take: 90s, 10m. [default: 10m]", 0.1,
+            group=MODEL, metavar="DURATION", duration=True,
+        ),
+    ] = None  # fmt: skip
+    rpm: Annotated[float | None, Arg("Requests a minute to one server, at most (or inside `model`).", group=MODEL)] = (
+        None
+    )
+    tpm: Annotated[float | None, Arg("Tokens a minute, in and out, at most (or inside `model`).", group=MODEL)] = None
+    concurrency: arguments.Concurrency = None
+    workers: Annotated[
+        int | None,
+        Arg("Processes that share the work and its limits. [default: 1; with ray one a node]", 1, group=HOW),
+    ] = None
+    engine: Annotated[
+        Literal["local", "ray"], Arg("Where workers are: local (this machine), ray (a cluster).", group=HOW)
+    ] = "local"
+    fail_after: Annotated[
+        str | int,
+        Arg(
+            "End, to be resumed, when so many attempts of an agent failed: a share of its last 100 (20 at least), or a "
+            "number.", group=HOW, metavar="SHARE|N|never",
+        ),
+    ] = "50%"  # fmt: skip
+    until: Annotated[
+        str | None,
+        Arg(
+            "End when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by `seed`. Exit "
+            "code 1 where it fails, 4 where it cannot be told.", group=HOW,
+        ),
+    ] = None  # fmt: skip
+    max_questions: Annotated[int | None, Arg("With `until`: questions to ask at most.", 1, group=HOW)] = None
+    order: Annotated[
+        Literal["given", "shared"] | None,
+        Arg(
+            "given; or shared: questions that share a source follow each other, for a server's prefix cache.",
+            group=HOW,
+        ),
+    ] = None  # fmt: skip
+    scorers: Annotated[
+        str | Sequence[str],
+        Arg(
+            "Score by this too, and show its table; or package.module:NAME, file.py:NAME (repeatable).",
+            option="--scorer", group=HOW, many=True,
+        ),
+    ] = ()  # fmt: skip
+    confirmed: arguments.Confirmed = False
+    new: arguments.New = False
+    journal: arguments.Journal = "reuse"
+    server_changed: arguments.ServerChanged = "stop"
+    only: Annotated[
+        str | None, Arg("The id of the one run that is to be resumed.", option="--only-run", hidden=True)
+    ] = None
+    config: Annotated[
+        Any,
+        Arg(
+            "LangGraph's configurable: KEY=VALUE (repeatable), or a JSON or TOML file; in Python also a mapping.",
+            group=OWN, many=True,
+        ),
+    ] = ()  # fmt: skip
+    context: Annotated[
+        Any, Arg("Its runtime context: KEY=VALUE (repeatable), or a file; as `config`.", group=OWN, many=True)
+    ] = ()
+    max_cost: arguments.MaxCost = None
+    max_total_tokens: arguments.MaxTotalTokens = None
+    max_time: arguments.MaxTime = None
+    listener: Annotated[
+        RunListener | None,
+        Arg("Hears what happens; none: a display in a terminal or a notebook, silence elsewhere.", option="-"),
+    ] = None
+    progress: Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")] = (
+        None
+    )
+    home: Annotated[str | Path | None, Arg("The folder of runs and journal; none: the user's.", option="-")] = None
+    settings: Annotated[Settings | None, Arg("All settings; none: the user's.", option="-")] = None
 
 
-_AT_LEAST = {
-    "limit": 1, "per_dataset": 1, "epochs": 1, "max_answer_tokens": 1, "timeout": 0.1, "concurrency": 1, "workers": 1,
-    "max_questions": 1, "max_cost": 0, "max_total_tokens": 0, "max_time": 0,
-}  # fmt: skip
-"""The least value of arguments that are numbers."""
-
-
-def check_arguments(request: RunRequest, execution: Execution) -> None:
-    """Check what can be checked before anything is read.
+def check_together(given: RunArguments) -> None:
+    """Check what no argument says alone, before anything is read.
 
     Raises:
-        UserError: an argument is no number, too small, unknown, or does not go with another.
+        UserError: one that does not go with another, or no share, number or ``never``.
     """
-    for name, least in _AT_LEAST.items():
-        value = getattr(request if hasattr(request, name) else execution, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise UserError(f"--{name.replace('_', '-')} {value!r} is no number.")
-        if value is not None and not value >= least:
-            raise UserError(f"--{name.replace('_', '-')} {value:g} is too small; expected {least:g} or more.")
-    one_of("--engine", execution.engine, ENGINES)
-    one_of("--journal", execution.journal, get_args(JournalMode))
-    failure_limit(execution.fail_after)
-    if execution.order is not None:
-        if execution.until is not None:
-            raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")
-        one_of("--order", execution.order, ORDERS)
+    failure_limit(given.fail_after)
+    if given.order is not None and given.until is not None:
+        raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")

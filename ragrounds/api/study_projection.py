@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Sequence
 
 from ragrounds.api.event_loop import finish
-from ragrounds.api.run import begun_runs, run
+from ragrounds.api.run import begun_runs
+from ragrounds.api.run_request import RunArguments
 from ragrounds.api.study_cells import (
     Arguments,
     CountingListener,
@@ -99,16 +99,14 @@ def _pilot(
 ) -> Projection | None:
     """What the runs of a group will take, from their first questions; ``None``: they cannot be begun, which their cells
     say later, or there is nothing to project."""
-    defaults = {name: one.default for name, one in inspect.signature(run).parameters.items()}
     heard = CountingListener(listener, budget)
     try:
         agents = list(dict.fromkeys(agent_text(cell.settings) for cell in group))
         given = {
-            **defaults, **arguments(group[0].settings), **how, **budget.left(), "agents": agents,
-            "benchmark": str(group[0].settings["benchmark"]), "pilot_only": True, "settings": settings,
-            "listener": heard,
+            **arguments(group[0].settings), **how, **budget.left(), "agents": agents,
+            "benchmark": str(group[0].settings["benchmark"]), "settings": settings, "listener": heard,
         }  # fmt: skip
-        with begun_runs(given) as replay:
+        with begun_runs(RunArguments(**given), pilot_only=True) as replay:
             finish(replay.carry_out())
     except UserError:
         return None

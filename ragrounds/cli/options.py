@@ -7,18 +7,21 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypedDict, get_args, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, TypedDict, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
 from msgspec import Struct
 from typer.models import OptionInfo
 
+from ragrounds.api.arguments import described, option_name
 from ragrounds.api.servers import ServerChanged
 from ragrounds.api.workspace import JournalMode, one_of
 from ragrounds.errors import UserError
 from ragrounds.ui.plot import check_plot_file, chosen_theme
 
+_UNIONS = (Union, UnionType)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
 
@@ -255,28 +258,64 @@ def _under(option: OptionInfo, heading: str) -> OptionInfo:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command in whose place Typer sees the options of every group among its parameters."""
-    groups: dict[str, type[Options]] = {}
+    """A command in whose place Typer sees the options of every group and of every record among its parameters."""
+    groups: dict[str, Any] = {}
     seen: list[inspect.Parameter] = []
     for each in inspect.signature(command, eval_str=True).parameters.values():
-        if isinstance(each.annotation, type) and issubclass(each.annotation, Options):
-            groups[each.name] = each.annotation
-            hints = get_type_hints(each.annotation, include_extras=True)
-            for field in msgspec.structs.fields(each.annotation):
-                default = inspect.Parameter.empty if field.required else field.default
-                hint = _placed(hints[field.name], each.annotation)
-                seen.append(each.replace(name=field.name, default=default, annotation=hint))
-        else:
+        kind = each.annotation
+        if not isinstance(kind, type) or not issubclass(kind, Struct):
             seen.append(each)
+            continue
+        groups[each.name] = kind
+        hints = get_type_hints(kind, include_extras=True)
+        for field in msgspec.structs.fields(kind):
+            default = inspect.Parameter.empty if field.required else field.default
+            hint = _placed(hints[field.name], kind) if issubclass(kind, Options) else _option(kind, field.name)
+            if hint is not None:
+                default = None if default == () else default
+                seen.append(each.replace(name=field.name, default=default, annotation=hint))
     taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in seen]
 
     def typed(**given: object) -> None:
         for name, group in groups.items():
-            given[name] = made = group(**{field: given.pop(field) for field in group.__struct_fields__})
-            made.check()
+            own = {field: given.pop(field) for field in group.__struct_fields__ if field in given}
+            if issubclass(group, Options):
+                given[name] = made = group(**own)
+                made.check()
+            else:
+                many = {field for field, (_, said) in described(group).items() if said.many}
+                given[name] = group(**{field: value or () if field in many else value for field, value in own.items()})
         command(**given)
 
     typed.__name__, typed.__doc__, typed.__module__ = command.__name__, command.__doc__, command.__module__
     typed.__annotations__ = {each.name: each.annotation for each in taken}
     typed.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
     return typed
+
+
+_WORD = re.compile(r"`(\w+)`")
+
+
+def _option(record: type[Struct], name: str) -> object:
+    """The option of an argument of a public function; ``None``: it is for Python alone."""
+    kind, said = described(record)[name]
+    if said.option == "-":
+        return None
+    least = said.least if isinstance(said.least, int) else None
+    option = typer.Option(
+        *filter(None, (option_name(name, said), said.short)),
+        help=_WORD.sub(lambda found: f"--{found[1].replace('_', '-')}", said.help),
+        min=None if said.duration or said.many else least,
+        metavar=said.metavar or None,
+        parser=duration if said.duration else None,
+        hidden=said.hidden,
+        rich_help_panel=said.group or None,
+    )
+    return Annotated[list[str] | None if said.many else _typed(kind), option]
+
+
+def _typed(kind: Any) -> Any:
+    """The type of an option's value: a text where the argument is one of several words, or a word or a number."""
+    parts = [part for part in get_args(kind) if part is not type(None)] if get_origin(kind) in _UNIONS else [kind]
+    plain: Any = parts[0] if len(parts) == 1 and parts[0] in (bool, int, float, str, Path) else str
+    return plain | None if type(None) in get_args(kind) else plain

@@ -7,15 +7,16 @@ from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from ragrounds.api.priced_today import priced_runs
 from ragrounds.api.progress import TerminalListener
 from ragrounds.api.recipes import holds_statements, is_sample
-from ragrounds.api.run import RunResult
+from ragrounds.api.run import RunResult, run
+from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
-from ragrounds.cli.options import BudgetOptions, Options, duration, grouped, journal_mode, server_changed
+from ragrounds.cli.options import grouped
 from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say, say_priced
 from ragrounds.errors import UserError
 from ragrounds.records import NO_CHOICES
@@ -25,169 +26,12 @@ from ragrounds.ui.tables import results_console
 from ragrounds.ui.text import number_of, one_line
 
 app = typer.Typer()
-RunArguments = dict[str, Any]
-"""Arguments of :func:`ragrounds.api.run.run`, which says their types and checks their values."""
-
-
-class WhatOptions(Options, frozen=True, kw_only=True):
-    """What is run."""
-
-    benchmark: Annotated[
-        str,
-        typer.Option(
-            "--benchmark",
-            "-b",
-            help="A benchmark: sample, mirage:FILE, mirage/pubmedqa:FILE, … See `ragrounds data ls`.",
-        ),
-    ] = "sample"
-    agent: Annotated[
-        list[str] | None,
-        typer.Option("--agent", "-a", help="An agent, name[key=value,…] (repeatable). See `ragrounds agents ls`."),
-    ] = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="openai:gpt-4o-mini, anthropic:NAME[temperature=0,…], …; vllm:NAME starts a server for it.",
-        ),
-    ] = None
-    corpus: options.Corpus = None
-    limit: options.Limit = None
-    question: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this question, by its id or its end: c01 (repeatable). See `ragrounds data show`."),
-    ] = None
-    per_dataset: Annotated[
-        int | None, typer.Option(min=1, help="Only so many questions of each dataset, drawn by --seed.")
-    ] = None
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            help="Agents and sampling as a paper's authors ran them: medrag, … See `ragrounds agents profiles`."
-        ),
-    ] = None
-    retriever: Annotated[
-        str | None,
-        typer.Option(help="What agents search with that name none: bm25, rrf4, … See `ragrounds retrievers ls`."),
-    ] = None
-    epochs: Annotated[int, typer.Option(min=1, help="How often each question is asked.")] = 1
-    seed: options.Seed = 0
-
-    def arguments(self) -> RunArguments:
-        """As the library calls them."""
-        named = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("agent", "question")}
-        return {**named, "agents": self.agent or (), "questions": self.question or ()}
-
-
-class AnsweringOptions(Options, frozen=True, kw_only=True):
-    """The model and its server."""
-
-    base_url: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …); repeat it for several that share the calls."
-        ),
-    ] = None
-    alias: options.Alias = None
-    temperature: Annotated[float | None, typer.Option(help="Sampling temperature (or inside --model).")] = None
-    top_p: Annotated[float | None, typer.Option(help="Nucleus sampling (or inside --model).")] = None
-    max_answer_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Longest answer in tokens (max_tokens inside --model).")
-    ] = None
-    timeout: Annotated[
-        float | None,
-        typer.Option(parser=duration, metavar="DURATION", help="How long one call may take: 90s, 10m. [default: 10m]"),
-    ] = None
-    rpm: Annotated[float | None, typer.Option(help="Requests a minute to one server, at most (or inside --model).")] = (
-        None
-    )
-    tpm: Annotated[float | None, typer.Option(help="Tokens a minute, in and out, at most (or inside --model).")] = None
-
-    def arguments(self) -> RunArguments:
-        """As the library calls them."""
-        named = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {**named, "base_url": self.base_url or ()}
-
-
-class OwnSystemOptions(Options, frozen=True, kw_only=True):
-    """A system of your own."""
-
-    config: Annotated[
-        list[str] | None,
-        typer.Option(help="LangGraph's configurable: KEY=VALUE (repeatable), or a JSON or TOML file."),
-    ] = None
-    context: Annotated[
-        list[str] | None,
-        typer.Option(help="Its runtime context: KEY=VALUE (repeatable), or a file."),
-    ] = None
-
-    def arguments(self) -> RunArguments:
-        """As the library calls them."""
-        return {"config": self.config or (), "context": self.context or ()}
-
-
-class HowOptions(Options, frozen=True, kw_only=True):
-    """How it is carried out."""
-
-    concurrency: options.Concurrency = None
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Processes that share the work and its limits. [default: 1; with --engine ray one a node]"
-        ),
-    ] = None
-    engine: Annotated[str, typer.Option(help="Where workers are: local (this machine), ray (a cluster).")] = "local"
-    fail_after: Annotated[
-        str,
-        typer.Option(
-            metavar="SHARE|N|never",
-            help="End, to be resumed, when so many attempts of an agent failed: a share of its last 100 (20 at least), "
-            "or a number.",
-        ),
-    ] = "50%"
-    until: Annotated[
-        str | None,
-        typer.Option(
-            help="End when a claim is decided: 'separated(A, B) @ 95%'; questions come in an order drawn by --seed. "
-            "Exit code 1 where it fails, 4 where it cannot be told."
-        ),
-    ] = None
-    max_questions: Annotated[int | None, typer.Option(min=1, help="With --until: questions to ask at most.")] = None
-    order: Annotated[
-        str | None,
-        typer.Option(
-            help="given; or shared: questions that share a source follow each other, for a server's prefix cache."
-        ),
-    ] = None
-    scorer: Annotated[
-        list[str] | None,
-        typer.Option(help="Score by this too, and show its table; or package.module:NAME, file.py:NAME (repeatable)."),
-    ] = None
-    yes: options.Yes = False
-    new: options.New = False
-    journal: options.Journal = "reuse"
-    server_changed: options.ServerChangedOption = "stop"
-    only_run: Annotated[
-        str | None, typer.Option(hidden=True, help="The one run to resume: `ragrounds runs resume`.")
-    ] = None
-
-    def arguments(self) -> RunArguments:
-        """As the library calls them."""
-        former = {"yes": "confirmed", "only_run": "only", "scorer": "scorers"}
-        named = {former.get(name, name): getattr(self, name) for name in self.__struct_fields__}
-        named["scorers"] = self.scorer or ()
-        return {**named, "journal": journal_mode(self.journal), "server_changed": server_changed(self.server_changed)}
 
 
 @app.command("run")
 @grouped
 def run_command(
-    what: WhatOptions,
-    model: AnsweringOptions,
-    how: HowOptions,
-    own: OwnSystemOptions,
-    budget: BudgetOptions,
+    given: RunArguments,
     display: Annotated[
         str | None,
         typer.Option(help="Progress: full, plain, json, none; viewer opens the trace viewer. [default: by terminal]"),
@@ -211,17 +55,8 @@ def run_command(
 
       ragrounds run --agent direct --agent 'vanilla_rag[top_k=8]' --until 'separated(direct, vanilla_rag) @ 95%'
     """
-    from ragrounds.api.run import run
-
-    listener = RunDisplay(display, what.corpus or "", viewer=True)
-    result = run(
-        **what.arguments(),
-        **model.arguments(),
-        **own.arguments(),
-        **how.arguments(),
-        **asdict(budget),
-        listener=listener,
-    )
+    listener = RunDisplay(display, given.corpus or "", viewer=True)
+    result = run(**asdict(replace(given, listener=listener)))
     _tell(result, as_json)
     if result.stopping is not None and result.stopping.state.decision == "fails":
         exit_by("fails")
@@ -238,7 +73,7 @@ def _tell(result: RunResult, as_json: bool) -> None:
     _say_claim(result)
     rest = "; calls without a reply are not counted" if result.failures else ""
     if result.complete:
-        there = number_of(sum(run.count * run.epochs for run in result.runs), "attempt")
+        there = number_of(sum(one.count * one.epochs for one in result.runs), "attempt")
         rest = f": {there} complete already, so nothing was asked or replayed; --new makes them again"
     say(f"{number_of(result.made, 'call')} made, {result.reused:,} answered from the journal{rest}.")
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,8 +88,14 @@ def _functions(targets: dict[str, str]) -> str:
 
 def _function(node: Function, name: str) -> list[str]:
     """A function: its head, and what it says of itself."""
-    doc = read_doc(ast.get_docstring(node))
-    return [block(signature(node, name), "python"), *([doc.text] if doc.text else []), *doc_parts(doc)]
+    head, text = signature(node, name), ast.get_docstring(node)
+    if any(ast.unparse(one).startswith("takes(") for one in node.decorator_list):  # its arguments are a record
+        function = getattr(ragrounds, node.name)
+        given = inspect.signature(function)
+        head = f"{name}(\n{''.join(f'    {one},' + chr(10) for one in given.parameters.values())})"
+        head, text = f"{head} -> {given.return_annotation}", inspect.getdoc(function)
+    doc = read_doc(text)
+    return [block(head, "python"), *([doc.text] if doc.text else []), *doc_parts(doc)]
 
 
 def _results(targets: dict[str, str]) -> str:
