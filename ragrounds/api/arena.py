@@ -8,25 +8,24 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Annotated, Literal
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
 from rich.console import Console
 from rich.text import Text
 
+from ragrounds.api import arguments
 from ragrounds.api.aliases import names_of
+from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import MATCHES, RATINGS, Frame, Part, Row
 from ragrounds.api.progress import NotebookCell
 from ragrounds.api.results import Result, agents_text
-from ragrounds.api.servers import ServerChanged, open_judges
+from ragrounds.api.servers import open_judges
 from ragrounds.api.workspace import (
     JournalMode,
-    RunsGiven,
     chosen_settings,
     closing,
-    one_of,
     open_store,
     opened_runs,
     run_names,
@@ -61,43 +60,60 @@ Orders = Literal["both", "one"]
 AnswerPart = Literal["whole", "final"]
 
 
-class ArenaRequest(Struct, frozen=True, kw_only=True):
-    """Who plays, before which judges, and by which rules."""
+_RULES = "The rules of an arena"
 
-    runs: tuple[str, ...]
-    """Ids, beginnings of ids, or agents' texts."""
-    judges: tuple[str, ...]
-    """Models as text; the majority of several decides."""
-    base_url: str | None = None
-    """The judges' server, where it is OpenAI-compatible."""
-    alias: str | None = None
-    """A name for it; several addresses need one."""
-    server_changed: ServerChanged = "stop"
-    """What is done where another server answers there than the last time."""
-    reference: bool = False
-    """The benchmark's own answers play too."""
-    axes: tuple[str, ...] = ()
-    """On what answers are compared; none: MRAG-Bench's four."""
-    axes_file: Path | None = None
-    """A TOML file with axes of the user's own."""
-    calls: Calls = "together"
-    """One call for all axes, or one for each."""
-    orders: Orders = "both"
-    """Both orders of a pair, or one, drawn by `seed`."""
-    part: AnswerPart = "whole"
-    """The whole answer, or what stands after its line ``Answer:``."""
-    schedule: str = "published"
-    """Which pairs meet: published, full or adaptive."""
-    min_matches: int = 80
-    """Matches that a pair needs on every axis (published)."""
-    confidence: float = 0.95
-    """Of intervals, ranks and the adaptive end."""
-    tries: int = 3
-    """How often a judge is asked where its verdict cannot be read."""
-    epoch: int = 0
-    """Of the runs."""
-    seed: int = 0
-    """Of pairs, questions, orders and labels."""
+
+class _Players(Struct, frozen=True):
+    """What may be given without its name."""
+
+    runs: arguments.Runs
+    judges: arguments.Judges = ()
+
+
+class ArenaArguments(_Players, frozen=True, kw_only=True):
+    """Who plays, before which judges, by which rules, and how it is carried out."""
+
+    reference: Annotated[bool, Arg("The benchmark's own answers play too.", group=_RULES)] = False
+    axes: Annotated[
+        str | Sequence[str],
+        Arg("An axis (repeatable). [default: MRAG-Bench's four]", option="--axis", group=_RULES, many=True),
+    ] = ()
+    axes_file: Annotated[
+        str | Path | None,
+        Arg("A TOML file with axes of your own: [name] and en = what it means.", option="--axes", group=_RULES),
+    ] = None
+    calls: Annotated[Calls, Arg("One call for all axes: together; or one for each: apart.", group=_RULES)] = "together"
+    orders: Annotated[Orders, Arg("Both orders of a pair, or one, drawn by `seed`.", group=_RULES)] = "both"
+    schedule: Annotated[str, Arg("Which pairs meet: published, full, or adaptive.", group=_RULES)] = "published"
+    min_matches: Annotated[int, Arg("Matches a pair needs on every axis (published).", 1, group=_RULES)] = 80
+    confidence: Annotated[float, Arg("Of intervals, ranks and the adaptive end.", 0.5, 0.999, group=_RULES)] = 0.95
+    tries: Annotated[int, Arg("How often a judge is asked where its verdict cannot be read.", 1, group=_RULES)] = 3
+    part: Annotated[
+        AnswerPart, Arg("Judge the whole answer, or only what stands after its line Answer: (final).", group=_RULES)
+    ] = "whole"
+    epoch: Annotated[int, Arg("Which of the runs' epochs, from 0.", 0, group=_RULES)] = 0
+    seed: arguments.Seed = 0
+    max_cost: arguments.MaxCost = None
+    max_total_tokens: arguments.MaxTotalTokens = None
+    max_time: arguments.MaxTime = None
+    fail_after: arguments.FailAfter = "50%"
+    base_url: arguments.BaseUrl = None
+    alias: arguments.Alias = None
+    server_changed: arguments.ServerChanged = "stop"
+    concurrency: arguments.Concurrency = None
+    journal: arguments.Journal = "reuse"
+    resamples: arguments.Resamples = 1000
+    names: Annotated[
+        Mapping[str, str],
+        Arg("What a run is called in tables, and no part of the arena: its id or agent's text → a name.", option="-"),
+    ] = MappingProxyType({})
+    live: Annotated[
+        Callable[[Arena], AbstractContextManager[Callable[[FinishedMatch], None]]] | None,
+        Arg("Opened when it begins to play; none: a display in a terminal.", option="-"),
+    ] = None
+    progress: Annotated[bool | None, Arg("False: no display.", option="-")] = None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
 
 
 class ArenaStand(Result, frozen=True, kw_only=True):
@@ -167,112 +183,33 @@ def _match_rows(kept: ArenaStore, arena: Arena) -> Iterator[Row]:
             yield (arena.id, one.number, one.question_id, *names, words.get(letter), one.how)
 
 
-def arena(
-    runs: RunsGiven,
-    judges: str | Sequence[str] = (),
-    *,
-    base_url: str | None = None,
-    alias: str | None = None,
-    server_changed: ServerChanged = "stop",
-    reference: bool = False,
-    axes: str | Sequence[str] = (),
-    axes_file: str | Path | None = None,
-    calls: Calls = "together",
-    orders: Orders = "both",
-    part: AnswerPart = "whole",
-    schedule: str = "published",
-    min_matches: int = 80,
-    confidence: float = 0.95,
-    tries: int = 3,
-    epoch: int = 0,
-    seed: int = 0,
-    concurrency: int | None = None,
-    max_cost: float | None = None,
-    max_total_tokens: int | None = None,
-    max_time: float | None = None,
-    fail_after: str | int = "50%",
-    journal: JournalMode = "reuse",
-    resamples: int = 1000,
-    names: Mapping[str, str] = MappingProxyType({}),
-    live: Live | None = None,
-    progress: bool | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> PlayedArena:
+@takes(ArenaArguments)
+def arena(given: ArenaArguments) -> PlayedArena:
     """Play stored runs' long answers against each other. Answers are never generated again; the same call resumes.
 
-        rr.arena(["direct", "vanilla_rag[top_k=8]"], judges="openai:gpt-4o-mini", max_cost=5).to_pandas("ratings")
+    `max_cost` is for the arena in all, `max_total_tokens` and `max_time` for this call.
 
-    Args:
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
-        judges: models as text; none: the settings' model. The majority of several decides.
-        base_url, alias: the judges' server, where it is OpenAI-compatible, and a name for it (several need one).
-        server_changed: where another server answers there than the last time: ``stop``, or another arena (``new``).
-        reference: the benchmark's own answers play too.
-        axes, axes_file: on what answers are compared, and a TOML file with axes of one's own; none: MRAG-Bench's four.
-        calls: one call for all axes, or one for each.
-        orders: both orders of a pair, or one, drawn by `seed`.
-        part: the whole answer, or what stands after its line ``Answer:``.
-        schedule: which pairs meet: published, full or adaptive.
-        min_matches: matches that a pair needs on every axis (published).
-        confidence: of intervals, ranks and the adaptive end.
-        tries: how often a judge is asked where its verdict cannot be read.
-        epoch: of the runs.
-        seed: of pairs, questions, orders and labels.
-        concurrency: judges' calls in flight; ``None``: the settings'.
-        max_cost, max_total_tokens, max_time: dollars of the arena in all, tokens and seconds of this call.
-        fail_after: what ends it when so many judgements of one judge failed: a share of its last 100 (20 at least), a
-            number, or ``never``. The same call resumes.
-        journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
-        resamples: of the bootstrap.
-        names: what a run is called in tables: its id, the beginning of it, or its agent's text → a name. It is no part
-            of the arena. Others are called as the store keeps it, or by their agents.
-        live: opened when it begins to play; ``None``: a display in a terminal.
-        progress: False: no display.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        rr.arena(["direct", "vanilla_rag[top_k=8]"], judges="openai:gpt-4o-mini", max_cost=5).to_pandas("ratings")
 
     Raises:
         UserError: an unknown run, judge, axis or schedule; runs that cannot play.
         Interrupted: Ctrl-C; what was judged is kept.
     """
-    given = locals()
-    one_of("--journal", journal, get_args(JournalMode))
-    chosen = chosen_settings(settings, home)
-    shown = live or (_shown if progress is not False else lambda arena: nullcontext(lambda finished: None))
-    return _play(_request(given), given, shown, chosen)
-
-
-def _request(given: Mapping[str, Any]) -> ArenaRequest:
-    """The arguments of :func:`arena` that say what is played.
-
-    Raises:
-        UserError: an unknown word.
-    """
-    one_of("--calls", given["calls"], get_args(Calls))
-    one_of("--orders", given["orders"], get_args(Orders))
-    one_of("--part", given["part"], get_args(AnswerPart))
-    several = {"runs": tuple(run_names(given["runs"])), "judges": texts(given["judges"]), "axes": texts(given["axes"])}
-    file = Path(given["axes_file"]) if given["axes_file"] else None
-    named = {**given, **several, "axes_file": file}
-    return ArenaRequest(**{name: named[name] for name in ArenaRequest.__struct_fields__})
-
-
-def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings: Settings) -> PlayedArena:
-    failing = failure_limit(given["fail_after"])
-    with opened_runs(request.runs, settings) as (store, runs):
-        arena, lineup, judges = _arena(
-            store, replace(request, runs=tuple(run.id for run in runs)), settings, given["journal"]
-        )
-        names = names_of(store, runs, given["names"])
+    settings = chosen_settings(given.settings, given.home)
+    live: Live = given.live or (_silent if given.progress is False else _shown)
+    failing = failure_limit(given.fail_after)
+    with opened_runs(given.runs, settings) as (store, runs):
+        arena, lineup, judges = _arena(store, given, [run.id for run in runs], settings, given.journal)
+        names = names_of(store, runs, given.names)
         schedule = open_schedule(
-            request.schedule,
+            given.schedule,
             len(lineup.systems),
             len(lineup.questions),
-            seed=request.seed,
-            least=request.min_matches,
-            confidence=request.confidence,
+            seed=given.seed,
+            least=given.min_matches,
+            confidence=given.confidence,
         )
-        kept, recorded = ArenaStore(store), StoreJournal(store, given["journal"])
+        kept, recorded = ArenaStore(store), StoreJournal(store, given.journal)
 
         async def carry_out() -> str:
             async with closing(judges, recorded):
@@ -284,18 +221,22 @@ def _play(request: ArenaRequest, given: Mapping[str, Any], live: Live, settings:
                         kept,
                         recorded,
                         PromptFolder(),
-                        concurrency=given["concurrency"] or settings.concurrency,
-                        max_cost=given["max_cost"],
-                        max_tokens=given["max_total_tokens"],
-                        max_seconds=given["max_time"],
+                        concurrency=given.concurrency or settings.concurrency,
+                        max_cost=given.max_cost,
+                        max_tokens=given.max_total_tokens,
+                        max_seconds=given.max_time,
                         fail_after=failing,
                         listener=hear,
                     )
                     return await player.play(schedule)
 
         ended = finish(carry_out())
-        report = arena_report(kept, arena, lineup, replicates=given["resamples"], names=names)
+        report = arena_report(kept, arena, lineup, replicates=given.resamples, names=names)
     return PlayedArena(settings=settings, report=report, ended=ended, made=recorded.made, reused=recorded.reused)
+
+
+def _silent(arena: Arena) -> AbstractContextManager[Callable[[FinishedMatch], None]]:
+    return nullcontext(lambda finished: None)
 
 
 @contextmanager
@@ -321,38 +262,30 @@ def _shown(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
         cell.show([Text(counts.line()), counts.table()], counts.line(), at_once=True)
 
 
-def estimate(
-    runs: RunsGiven, judges: str | Sequence[str] = (), *, settings: Settings | None = None, **rules: Any
-) -> Sequence[PlayEstimate]:
+@takes(ArenaArguments)
+def estimate(given: ArenaArguments) -> Sequence[PlayEstimate]:
     """How many calls an arena takes, and about what it costs. Nobody is asked.
-
-    Args:
-        runs, judges: as for :func:`arena`.
-        settings: ``None``: the user's.
-        rules: the other arguments of :func:`arena` that say what is played.
 
     Raises:
         UserError: as :func:`arena`.
     """
-    chosen = settings or user_settings()
-    defaults = {field.name: field.default for field in fields(ArenaRequest)}
-    request = _request({**defaults, **rules, "runs": runs, "judges": judges})
-    with opened_runs(request.runs, chosen) as (store, _):
-        arena, lineup, opened = _arena(store, request, chosen, "replay")
+    chosen = chosen_settings(given.settings, given.home)
+    with opened_runs(given.runs, chosen) as (store, _):
+        arena, lineup, opened = _arena(store, given, run_names(given.runs), chosen, "replay")
         return estimate_play(arena, lineup, opened)
 
 
 def _arena(
-    store: Store, request: ArenaRequest, settings: Settings, journal: JournalMode
+    store: Store, given: ArenaArguments, runs: Sequence[str], settings: Settings, journal: JournalMode
 ) -> tuple[Arena, Lineup, list[Model]]:
-    lineup = gather_lineup(store, request.runs, reference=request.reference, epoch=request.epoch, part=request.part)
+    lineup = gather_lineup(store, runs, reference=given.reference, epoch=given.epoch, part=given.part)
     judges = open_judges(
         store,
-        request.judges,
+        texts(given.judges),
         settings,
-        base_url=request.base_url,
-        alias=request.alias,
-        changed=request.server_changed,
+        base_url=given.base_url,
+        alias=given.alias,
+        changed=given.server_changed,
         journal=journal,
     )
     arena = Arena(
@@ -360,19 +293,19 @@ def _arena(
         benchmark=lineup.benchmark,
         questions=lineup.version,
         count=len(lineup.questions),
-        axes=load_axes(request.axes, request.axes_file),
+        axes=load_axes(texts(given.axes), Path(given.axes_file) if given.axes_file else None),
         judges=tuple(model.spec for model in judges),
         prompts=PromptFolder().digest((PROMPT,)),
         code=pairs_code(),
-        calls=request.calls,
-        orders=request.orders,
-        part=request.part,
-        tries=request.tries,
-        epoch=request.epoch,
-        schedule=request.schedule,
-        least=request.min_matches,
-        confidence=request.confidence,
-        seed=request.seed,
+        calls=given.calls,
+        orders=given.orders,
+        part=given.part,
+        tries=given.tries,
+        epoch=given.epoch,
+        schedule=given.schedule,
+        least=given.min_matches,
+        confidence=given.confidence,
+        seed=given.seed,
     )
     return arena, lineup, judges
 

@@ -8,16 +8,18 @@ the record's own signature, so that an editor knows every keyword.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
+from pathlib import Path
 from textwrap import fill
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 from msgspec.structs import fields
 
-from ragrounds.api.workspace import one_of
+from ragrounds.api.workspace import RunsGiven, one_of
 from ragrounds.errors import UserError, nearest
+from ragrounds.settings import Settings
 
 P = ParamSpec("P")
 A = TypeVar("A", bound=Struct)
@@ -31,6 +33,7 @@ class Arg(Struct, frozen=True):
     """For Python and the command alike; the name of another argument stands in backticks."""
     least: float | None = None
     """Its least value."""
+    most: float | None = None
     option: str = ""
     """The option of the command, where it is not the argument's name; ``-``: there is none."""
     short: str = ""
@@ -75,6 +78,29 @@ Corpus = Annotated[
 ]
 Limit = Annotated[int | None, Arg("Only so many, drawn by `seed`.", 1, short="-n", group=WHAT)]
 Seed = Annotated[int, Arg("Of every draw: samples, orders, bootstraps.", group=WHAT)]
+FailAfter = Annotated[
+    str | int,
+    Arg(
+        "End, to be resumed, when so many judgements or items failed: a share of the last 100 (20 at least), a number, "
+        "or never.",
+        group=BUDGET,
+        metavar="SHARE|N|never",
+    ),
+]
+BaseUrl = Annotated[str | None, Arg("The model's server, where it is OpenAI-compatible.", group=MODEL)]
+Judges = Annotated[
+    str | Sequence[str],
+    Arg(
+        "A judge, provider:model[…] (repeatable: the majority of the panel counts); none: the settings' model.",
+        option="--judge",
+        group=MODEL,
+        many=True,
+    ),
+]
+Resamples = Annotated[int, Arg("Bootstrap samples.", 100)]
+Runs = Annotated[RunsGiven, Arg("Ids, beginnings of ids, agents' texts, results or loaded runs.", option="-")]
+Home = Annotated[str | Path | None, Arg("The folder of runs and journal; none: the user's.", option="-")]
+OwnSettings = Annotated[Settings | None, Arg("All settings; none: the user's.", option="-")]
 New = Annotated[bool, Arg("Begin another run where there is one of the same identity.", group=HOW)]
 Confirmed = Annotated[bool, Arg("Do not ask.", option="--yes", short="-y", group=HOW)]
 
@@ -99,13 +125,16 @@ def check(given: Struct) -> None:
     """
     for name, (kind, said) in described(type(given)).items():
         value, option = getattr(given, name), option_name(name, said)
-        if get_origin(kind) is Literal:
-            one_of(option, value, get_args(kind))
+        words = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
+        if words is not None and value is not None:
+            one_of(option, value, get_args(words))
         if said.least is not None and value is not None:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UserError(f"{option} {value!r} is no number.")
             if not value >= said.least:
                 raise UserError(f"{option} {value:g} is too small; expected {said.least:g} or more.")
+            if said.most is not None and value > said.most:
+                raise UserError(f"{option} {value:g} is too large; expected {said.most:g} at most.")
 
 
 def takes(record: Callable[P, A]) -> Callable[[Callable[[A], R]], Callable[P, R]]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 from rich.console import Console
 
+from ragrounds.api.arguments import described, option_name
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener, run_listener
@@ -109,10 +109,9 @@ def retry(
             )
     _check_cost(plan, chosen, max_cost, confirmed, heard)
     asked = _kept(plan, chosen, heard)
-    kept = _arguments(asked)
-    how = {"concurrency": concurrency or kept.pop("concurrency", None), "workers": workers, "max_cost": max_cost}
-    how |= {"only": plan.run, "confirmed": True}
-    given = replace(msgspec.convert(kept | how, RunArguments, strict=False), settings=chosen, listener=heard)
+    how = {"workers": workers, "max_cost": max_cost, "only": plan.run, "confirmed": True}
+    kept = _arguments(asked) | how | ({} if concurrency is None else {"concurrency": concurrency})
+    given = RunArguments(**kept, settings=chosen, listener=heard)
     with chdir(asked.folder) if Path(asked.folder).is_dir() else nullcontext(), begun_runs(given) as replay:
         replay.make_again(plan.attempts)
         result = replay.result(finish(replay.carry_out()))
@@ -152,14 +151,14 @@ def _kept(plan: RetryPlan, settings: Settings, listener: RunListener) -> Asked:
 
 def _arguments(asked: Asked) -> dict[str, Any]:
     """Options of `ragrounds run`, as the library calls them."""
-    several: dict[str, list[str]] = {"agents": [], "base_url": []}
-    found: dict[str, Any] = {**several}
+    known = {option_name(name, said): (name, kind, said) for name, (kind, said) in described(RunArguments).items()}
+    found: dict[str, Any] = {}
     for option, value in zip(asked.options[::2], asked.options[1::2], strict=True):
-        name = {"agent": "agents"}.get(word := option.removeprefix("--").replace("-", "_"), word)
-        if name in several:
-            several[name].append(value)
+        name, kind, said = known[option]
+        if said.many:
+            found[name] = (*found.get(name, ()), value)
         else:
-            found[name] = value
+            found[name] = msgspec.convert(value, kind, strict=False)
     return found
 
 

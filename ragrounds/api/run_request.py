@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Struct
@@ -13,7 +12,6 @@ from ragrounds.api.arguments import HOW, MODEL, OWN, WHAT, Arg
 from ragrounds.api.progress import RunListener
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.circuit_breaker import failure_limit
-from ragrounds.settings import Settings
 
 
 class _First(Struct, frozen=True):
@@ -157,8 +155,8 @@ class RunArguments(_First, frozen=True, kw_only=True):
     progress: Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")] = (
         None
     )
-    home: Annotated[str | Path | None, Arg("The folder of runs and journal; none: the user's.", option="-")] = None
-    settings: Annotated[Settings | None, Arg("All settings; none: the user's.", option="-")] = None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
 
 
 def check_together(given: RunArguments) -> None:

@@ -6,24 +6,24 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import Annotated
 
 from msgspec import Struct, structs
 from rich.console import Console
 
+from ragrounds.api import arguments
+from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
 from ragrounds.api.progress import counted
 from ragrounds.api.results import RunsResult
-from ragrounds.api.servers import ServerChanged, met_retrievers, open_judges
+from ragrounds.api.servers import met_retrievers, open_judges
 from ragrounds.api.workspace import (
-    JournalMode,
     Progress,
     RunsGiven,
     chosen_settings,
     closing,
-    one_of,
     opened_runs,
     replaced,
     texts,
@@ -188,26 +188,47 @@ def _matching(embedder: str) -> ScorerRecord:
     return GREEDY_MATCH.opened(named_embedder(embedder))
 
 
-def judge(
-    runs: RunsGiven,
-    kind: str,
-    *,
-    judges: str | Sequence[str] = (),
-    base_url: str | None = None,
-    alias: str | None = None,
-    server_changed: ServerChanged = "stop",
-    embedder: str | None = None,
-    epochs: Sequence[int] = (),
-    concurrency: int | None = None,
-    max_cost: float | None = None,
-    max_total_tokens: int | None = None,
-    max_time: float | None = None,
-    fail_after: str | int = "50%",
-    journal: JournalMode = "reuse",
-    progress: Progress | bool | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> JudgeResult:
+class _Judged(Struct, frozen=True):
+    """What may be given without its name."""
+
+    runs: arguments.Runs
+    kind: Annotated[
+        str,
+        Arg(
+            "equivalence (to a reference answer; equivalence-published by OGCaReBench's own rules), statements "
+            "(entailed, contradicted), ragas (its five figures) or one of them, such as ragas_faithfulness.",
+        ),
+    ]
+
+
+class JudgeArguments(_Judged, frozen=True, kw_only=True):
+    """What is judged, by whom, and how it is carried out."""
+
+    max_cost: arguments.MaxCost = None
+    max_total_tokens: arguments.MaxTotalTokens = None
+    max_time: arguments.MaxTime = None
+    fail_after: arguments.FailAfter = "50%"
+    judges: arguments.Judges = ()
+    base_url: arguments.BaseUrl = None
+    alias: arguments.Alias = None
+    server_changed: arguments.ServerChanged = "stop"
+    embedder: Annotated[
+        str | None, Arg("'dense[model=…]' or a retriever's card: whose vectors are compared (ragas' relevancy).")
+    ] = None
+    epochs: Annotated[
+        Sequence[int], Arg("Only this epoch, from 0 (repeatable). [default: all]", option="--epoch", many=True)
+    ] = ()
+    concurrency: arguments.Concurrency = None
+    journal: arguments.Journal = "reuse"
+    progress: Annotated[
+        Progress | bool | None, Arg("Is told how many answers are judged; False: nothing is shown.", option="-")
+    ] = None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+@takes(JudgeArguments)
+def judge(given: JudgeArguments) -> JudgeResult:
     """Grade stored runs' long answers by a judge or a panel. Answers are never generated again.
 
     Several runs are judged question by question, so that all have verdicts on the same questions where a limit or
@@ -215,37 +236,20 @@ def judge(
 
         rr.judge("direct", "equivalence", judges="openai:gpt-4o-mini", max_cost=5).to_pandas("judgements")
 
-    Args:
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
-        kind: equivalence, equivalence-published, statements, ragas or one of its figures.
-        judges: models as text; none: the settings' model. The majority of several counts.
-        base_url, alias: their server, where it is OpenAI-compatible, and a name for it (several need one).
-        server_changed: where another server answers there than the last time: ``stop``, or judge anew (``new``).
-        embedder: for ragas' answer relevancy.
-        epochs: only these, from 0; none: all.
-        concurrency: answers graded at once; ``None``: the settings'.
-        max_cost, max_total_tokens, max_time: dollars, tokens and seconds that this call may use.
-        fail_after: what ends it when so many judgements of one judge failed: a share of its last 100 (20 at least), a
-            number, or ``never``.
-        journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
-        progress: is told how many answers are judged; False: nothing is shown.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-
     Raises:
         UserError: an unknown run, kind, model or embedder; a run without answers of this kind.
         StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
-    one_of("--journal", journal, get_args(JournalMode))
-    chosen, wanted, failing = chosen_settings(settings, home), find_method(kind), failure_limit(fail_after)
-    with opened_runs(runs, chosen) as (store, found):
-        fitting = {run.id: judgeable(store, run, wanted, epochs) for run in found}
+    chosen, wanted = chosen_settings(given.settings, given.home), find_method(given.kind)
+    failing, changed, journal = failure_limit(given.fail_after), given.server_changed, given.journal
+    with opened_runs(given.runs, chosen) as (store, found):
+        fitting = {run.id: judgeable(store, run, wanted, given.epochs) for run in found}
         vectors = None
-        if embedder:
-            vectors = named_embedder(*met_retrievers([embedder], chosen, server_changed, journal))
+        if given.embedder:
+            vectors = named_embedder(*met_retrievers([given.embedder], chosen, changed, journal))
         grader = open_method(wanted, JudgeMeans(store=store, embedder=vectors, prices=user_prices(chosen)))
-        models = open_judges(
-            store, texts(judges), chosen, base_url=base_url, alias=alias, changed=server_changed, journal=journal
-        )
+        server = {"base_url": given.base_url, "alias": given.alias}
+        models = open_judges(store, texts(given.judges), chosen, **server, changed=changed, journal=journal)
         recorded = StoreJournal(store, journal)
 
         async def carry_out() -> JudgedRuns:
@@ -257,14 +261,14 @@ def judge(
                     models,
                     recorded,
                     PromptFolder(),
-                    budget=Budget(cost=max_cost, tokens=max_total_tokens, seconds=max_time),
+                    budget=Budget(cost=given.max_cost, tokens=given.max_total_tokens, seconds=given.max_time),
                     fail_after=failing,
-                    at_once=concurrency or chosen.concurrency,
+                    at_once=given.concurrency or chosen.concurrency,
                     wanted=lambda attempt: fitting[attempt.run](attempt),
                     done=hear,
                 )
 
-        with _shown([run.id for run in found], progress) as hear:
+        with _shown([run.id for run in found], given.progress) as hear:
             judged = finish(carry_out())
         scorers = judged.runs[0].scorers
         comparison = None if judged.mute else compare(store, found, scorers=scorers, common=len(found) > 1)

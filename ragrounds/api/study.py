@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from msgspec import Struct, structs
 from rich.console import Console
 
+from ragrounds.api import arguments
+from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.compare import analyse
 from ragrounds.api.frames import STUDY_CELLS, Frame, Part, Row
 from ragrounds.api.imported_cells import Imported, recorded_rows
 from ragrounds.api.results import Result
-from ragrounds.api.servers import ServerChanged
 from ragrounds.api.study_cells import (
     Arguments,
     CellRunner,
@@ -32,7 +34,7 @@ from ragrounds.api.study_lacks import lacking_all
 from ragrounds.api.study_measures import LABELS
 from ragrounds.api.study_projection import confirm_projection
 from ragrounds.api.study_runs import any_attempt, attempts_left
-from ragrounds.api.workspace import JournalMode, chosen_settings, open_store, replaced, texts
+from ragrounds.api.workspace import chosen_settings, open_store, replaced, texts
 from ragrounds.errors import Interrupted, UserError, nearest
 from ragrounds.evals.analyses.analysis import AnalysisResult, with_names
 from ragrounds.evals.analyses.pictures import Picture
@@ -58,6 +60,7 @@ from ragrounds.ui.study_tables import difference_table, print_study, study_pictu
 from ragrounds.ui.tables import print_table
 
 _OVERRIDES = ("model", "base_url", "alias", "corpus", "limit", "per_dataset", "epochs", "imported")
+_HOW = ("journal", "concurrency", "workers", "fail_after", "server_changed")
 
 
 class StudyResult(Result, frozen=True, kw_only=True):
@@ -121,34 +124,67 @@ def _cell_row(table: StudyTable, cell: TableCell) -> Row:
     return STUDY_CELLS.cells(cell, study=table.study, runs=", ".join(cell.runs))
 
 
-def study(
-    file: str | Path,
-    *,
-    model: str | None = None,
-    base_url: str | None = None,
-    alias: str | None = None,
-    corpus: str | None = None,
-    limit: int | None = None,
-    per_dataset: int | None = None,
-    epochs: int | None = None,
-    imported: Imported | None = None,
-    rows: str | Sequence[str] = (),
-    columns: str | Sequence[str] = (),
-    stand_in: bool = False,
-    concurrency: int | None = None,
-    workers: int | None = None,
-    max_cost: float | None = None,
-    max_total_tokens: int | None = None,
-    max_time: float | None = None,
-    fail_after: str | int = "50%",
-    journal: JournalMode = "reuse",
-    server_changed: ServerChanged = "stop",
-    confirmed: bool = False,
-    listener: StudyListener | None = None,
-    progress: bool | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> StudyResult:
+_CELLS = "What is said of all cells, in place of what the study says"
+
+
+class CellArguments(Struct, frozen=True, kw_only=True):
+    """What is said of all cells, in place of what the study says."""
+
+    model: Annotated[str | None, Arg("One model in place of every cell's own.", group=_CELLS)] = None
+    base_url: Annotated[str | None, Arg("An OpenAI-compatible server that answers for every model.", group=_CELLS)] = (
+        None
+    )
+    alias: arguments.Alias = None
+    corpus: arguments.Corpus = None
+    limit: arguments.Limit = None
+    per_dataset: Annotated[int | None, Arg("Only so many questions of each dataset.", 1, group=_CELLS)] = None
+    epochs: Annotated[int | None, Arg("How often each question is asked.", 1, group=_CELLS)] = None
+    imported: Annotated[
+        Imported | None,
+        Arg(
+            "ROW=PATH: MIRAGE's recorded replies in place of asking the row's model (repeatable).",
+            group=_CELLS,
+            many=True,
+        ),
+    ] = None
+
+
+class _Study(CellArguments, frozen=True):
+    """What may be given without its name."""
+
+    file: Annotated[str | Path, Arg("A TOML file, or the name of a study that is shipped.", option="-")]
+
+
+class StudyArguments(_Study, frozen=True, kw_only=True):
+    """Which study is carried out, what is said of all its cells, and how."""
+
+    max_cost: arguments.MaxCost = None
+    max_total_tokens: arguments.MaxTotalTokens = None
+    max_time: arguments.MaxTime = None
+    rows: Annotated[str | Sequence[str], Arg("This row alone (repeatable).", option="--row", many=True)] = ()
+    columns: Annotated[str | Sequence[str], Arg("This column alone (repeatable).", option="--column", many=True)] = ()
+    stand_in: Annotated[
+        bool,
+        Arg("Made-up sets and a loopback server in place of what is not here: no result, every cell runs."),
+    ] = False
+    concurrency: arguments.Concurrency = None
+    workers: Annotated[int | None, Arg("Processes that share the work.", 1, group=arguments.HOW)] = None
+    fail_after: arguments.FailAfter = "50%"
+    confirmed: arguments.Confirmed = False
+    journal: arguments.Journal = "reuse"
+    server_changed: arguments.ServerChanged = "stop"
+    listener: Annotated[
+        StudyListener | None, Arg("Hears what happens; none: a display in a terminal, silence elsewhere.", option="-")
+    ] = None
+    progress: Annotated[
+        bool | None, Arg("False: no display; True: lines also where there is no terminal.", option="-")
+    ] = None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+@takes(StudyArguments)
+def study(given: StudyArguments) -> StudyResult:
     """Carry out a study: every cell that can be, within one budget; print the paper's table with ours.
 
     The same call resumes: what a cell has is not asked again. A cell that lacks its data, weights or server says so and
@@ -156,38 +192,19 @@ def study(
 
         rr.study("mirage-table6", base_url="http://127.0.0.1:8000/v1", limit=50, max_cost=20)
 
-    Args:
-        file: a TOML file, or the name of a study that is shipped (`ragrounds study ls`).
-        model, base_url, alias, corpus, limit, per_dataset, epochs: for all cells, in place of what the study says.
-        imported: row → recorded replies in place of asking its model (the MIRAGE authors' folder, or JSON lines); or
-            texts ``ROW=PATH``.
-        rows, columns: carry out and show these alone; none: all.
-        stand_in: small made-up sets and a loopback server in place of what is not here: every cell is exercised, and
-            nothing that comes of it is a result. Its runs are kept apart from yours.
-        concurrency, workers: attempts in flight, and processes that share them; ``None``: the settings'.
-        max_cost, max_total_tokens, max_time: dollars, tokens and seconds of all cells together.
-        fail_after: as for :func:`ragrounds.api.run.run`, of each run.
-        journal: recorded calls are answered from (``reuse``), demanded (``replay``), or made anew (``fresh``).
-        server_changed: where another server answers at an address than the last time.
-        confirmed: go on where what is projected for the whole study is above a threshold of the settings.
-        listener: hears what happens; ``None``: a display in a terminal, silence elsewhere.
-        progress: False: no display; True: lines also where there is no terminal.
-        home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
-
     Raises:
         UserError: no such study, a file that is none; the projection is above a threshold and not `confirmed`.
         Interrupted: Ctrl-C; what ended is kept.
     """
-    given: Arguments = {"model": model, "base_url": base_url, "alias": alias, "corpus": corpus, "limit": limit}
-    given |= {"per_dataset": per_dataset, "epochs": epochs, "imported": imported or None}
-    how: Arguments = {"journal": journal, "concurrency": concurrency, "workers": workers}
-    how |= {"fail_after": fail_after, "server_changed": server_changed}
-    budget = StudyBudget(max_cost, max_total_tokens, max_time)
+    over: Arguments = {name: getattr(given, name) for name in _OVERRIDES} | {"imported": given.imported or None}
+    how: Arguments = {name: getattr(given, name) for name in _HOW}
+    budget = StudyBudget(given.max_cost, given.max_total_tokens, given.max_time)
+    chosen = chosen_settings(given.settings, given.home)
     with ExitStack() as held:
-        opened = _Opened(file, given, texts(rows), texts(columns), stand_in, chosen_settings(settings, home), held)
-        shown = _listener(listener, progress, held)
+        opened = _Opened(given.file, over, texts(given.rows), texts(given.columns), given.stand_in, chosen, held)
+        shown = _listener(given.listener, given.progress, held)
         conduct = _Conduct(opened, shown, budget, how)
-        return conduct.carry_out(confirmed)
+        return conduct.carry_out(given.confirmed)
 
 
 def _listener(listener: StudyListener | None, progress: bool | None, held: ExitStack) -> StudyListener:

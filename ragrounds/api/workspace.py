@@ -66,7 +66,7 @@ class HasRuns(Protocol):
         """The ids of the runs."""
 
 
-RunsGiven = str | Run | HasRuns | Iterable["str | Run | HasRuns"]
+RunsGiven = str | Run | HasRuns | Iterable[str | Run | HasRuns]
 """How runs are named: an id, the beginning of one, an agent's text, a result or a loaded run; or several of these."""
 
 

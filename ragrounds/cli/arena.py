@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ragrounds.api.aliases import parse_names
-from ragrounds.api.arena import ArenaStand, Voting, add_votes, estimate, list_arenas, remove_arena, show_arena, voting
+from ragrounds.api.arena import (
+    ArenaArguments,
+    ArenaStand,
+    Voting,
+    add_votes,
+    estimate,
+    list_arenas,
+    remove_arena,
+    show_arena,
+    voting,
+)
 from ragrounds.api.arena import arena as play
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
-from ragrounds.cli.options import GuardedBudget, Options, PlotOptions, ServerOptions, grouped, journal_mode
+from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.arena import LiveArena
@@ -40,48 +51,13 @@ ArenaName = Annotated[
 ]
 
 
-class RuleOptions(Options, frozen=True, kw_only=True):
-    """The rules of an arena."""
-
-    reference: Annotated[bool, typer.Option("--reference", help="The benchmark's own answers play too.")] = False
-    axis: Annotated[list[str] | None, typer.Option(help="An axis (repeatable). [default: MRAG-Bench's four]")] = None
-    axes: Annotated[
-        Path | None, typer.Option(help="A TOML file with axes of your own: [name] and en = what it means.")
-    ] = None
-    calls: Annotated[str, typer.Option(help="One call for all axes (together), or one for each (apart).")] = "together"
-    orders: Annotated[str, typer.Option(help="Both orders of a pair, or one, drawn by --seed.")] = "both"
-    schedule: Annotated[str, typer.Option(help="published, full, or adaptive.")] = "published"
-    min_matches: Annotated[int, typer.Option(min=1, help="Matches a pair needs on every axis (published).")] = 80
-    confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Of intervals, ranks and the adaptive end.")] = (
-        0.95
-    )
-    tries: Annotated[int, typer.Option(min=1, help="How often a judge is asked where its verdict cannot be read.")] = 3
-    part: Annotated[
-        str, typer.Option(help="Judge the whole answer, or only what stands after its line Answer: (final).")
-    ] = "whole"
-    epoch: options.Epoch = 0
-    seed: options.Seed = 0
-
-    def arguments(self) -> dict[str, Any]:
-        """As the library calls them."""
-        named = {name: getattr(self, name) for name in self.__struct_fields__}
-        named["axes"], named["axes_file"] = named.pop("axis") or (), named["axes"]
-        return named
-
-
 @arena.command("play")
 @grouped
 def play_command(
     runs: options.Runs,
-    judge: options.Judges,
-    rules: RuleOptions,
-    budget: GuardedBudget,
-    server: ServerOptions,
+    given: ArenaArguments,
     plot: PlotOptions,
-    concurrency: options.Concurrency = None,
-    journal: options.Journal = "reuse",
     plan: Annotated[bool, typer.Option("--plan", help="Only say how many calls it takes; ask nobody.")] = False,
-    resamples: options.Resamples = 1000,
     names: options.Names = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -97,23 +73,9 @@ def play_command(
       ragrounds arena play direct cot_refine --reference --schedule adaptive --judge openai:gpt-4o --max-cost 5
     """
     if plan:
-        _print_estimate(runs, judge or (), server, rules, as_json)
+        _print_estimate(given, as_json)
         return
-    played = play(
-        runs,
-        judge or (),
-        **rules.arguments(),
-        **server.arguments(),
-        concurrency=concurrency,
-        max_cost=budget.max_cost,
-        max_total_tokens=budget.max_total_tokens,
-        max_time=budget.max_time,
-        fail_after=budget.fail_after,
-        journal=journal_mode(journal),
-        resamples=resamples,
-        names=parse_names(names or ()),
-        live=LiveArena.opened,
-    )
+    played = play(**asdict(replace(given, names=parse_names(names or ()), live=LiveArena.opened)))
     say(f"Ended: {played.ended}. {number_of(played.made, 'call')} made, {played.reused:,} answered from the journal.")
     _print_stand(played, as_json)
     if any((axis.missing and not axis.matches) or axis.uninformed for axis in played.report.axes):
@@ -128,10 +90,8 @@ def _print_stand(stand: ArenaStand, as_json: bool) -> None:
         stand.draw(results_console())
 
 
-def _print_estimate(
-    runs: Sequence[str], judges: Sequence[str], server: ServerOptions, rules: RuleOptions, as_json: bool
-) -> None:
-    found = estimate(runs, judges, **server.arguments(), **rules.arguments())
+def _print_estimate(given: ArenaArguments, as_json: bool) -> None:
+    found = estimate(**asdict(given))
     if as_json:
         print_json(found, "estimates")
         return

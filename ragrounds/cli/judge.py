@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
-from ragrounds.api.score import JudgeResult, judge_agreement, label_agreement, write_label_sheet
+from ragrounds.api.score import JudgeArguments, JudgeResult, judge_agreement, label_agreement, write_label_sheet
 from ragrounds.api.score import judge as judge_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
-from ragrounds.cli.options import GuardedBudget, ServerOptions, grouped, journal_mode
+from ragrounds.cli.options import grouped
 from ragrounds.cli.output import print_json, say
 from ragrounds.errors import UserError
 from ragrounds.ui.judge_tables import bill_lines, print_agreement, print_raters, unreadable_lines
@@ -42,22 +43,7 @@ app.add_typer(judge)
 @grouped
 def judge_command(
     runs: options.Runs,
-    kind: Annotated[
-        str,
-        typer.Option(
-            help="equivalence (to a reference answer; equivalence-published by OGCaReBench's own rules), statements "
-            "(entailed, contradicted), ragas (its five figures) or one of them, such as ragas_faithfulness.",
-        ),
-    ],
-    budget: GuardedBudget,
-    server: ServerOptions,
-    judge: options.Judges = None,
-    embedder: options.Embedder = None,
-    epoch: Annotated[
-        list[int] | None, typer.Option(help="Only this epoch, from 0 (repeatable). [default: all]")
-    ] = None,
-    concurrency: options.Concurrency = None,
-    journal: options.Journal = "reuse",
+    given: JudgeArguments,
     as_json: options.AsJson = False,
 ) -> None:
     """Grade stored runs' long answers by a judge or a panel of judges. Answers are never generated again.
@@ -76,21 +62,8 @@ def judge_command(
 
       ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
-    _say_even(len(judge or ()))
-    result = judge_runs(
-        runs,
-        kind,
-        judges=judge or (),
-        **server.arguments(),
-        embedder=embedder,
-        epochs=epoch or (),
-        concurrency=concurrency,
-        max_cost=budget.max_cost,
-        max_total_tokens=budget.max_total_tokens,
-        max_time=budget.max_time,
-        fail_after=budget.fail_after,
-        journal=journal_mode(journal),
-    )
+    _say_even(len(given.judges))
+    result = judge_runs(**asdict(given))
     found = result.judged.runs
     if as_json:
         print_json({"graded": found[0] if len(found) == 1 else found, "comparison": result.comparison})

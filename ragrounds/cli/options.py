@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypedDict, Union, get_args, get_origin, get_type_hints
@@ -274,11 +274,14 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             if hint is not None:
                 default = None if default == () else default
                 seen.append(each.replace(name=field.name, default=default, annotation=hint))
+    arguments = set(inspect.signature(command).parameters)
     taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in seen]
 
     def typed(**given: object) -> None:
         for name, group in groups.items():
-            own = {field: given.pop(field) for field in group.__struct_fields__ if field in given}
+            own = {field: given[field] for field in group.__struct_fields__ if field in given}
+            for field in own.keys() - arguments:
+                del given[field]
             if issubclass(group, Options):
                 given[name] = made = group(**own)
                 made.check()
@@ -311,7 +314,8 @@ def _option(record: type[Struct], name: str) -> object:
         hidden=said.hidden,
         rich_help_panel=said.group or None,
     )
-    return Annotated[list[str] | None if said.many else _typed(kind), option]
+    several: Any = list[int] if kind == Sequence[int] else list[str]
+    return Annotated[several | None if said.many else _typed(kind), option]
 
 
 def _typed(kind: Any) -> Any:

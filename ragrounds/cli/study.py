@@ -6,12 +6,21 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from ragrounds.api.study import StudyResult, diff_studies, list_studies, show_study, study_report
+from ragrounds.api.study import (
+    CellArguments,
+    StudyArguments,
+    StudyResult,
+    diff_studies,
+    list_studies,
+    show_study,
+    study_report,
+)
+from ragrounds.api.study import study as carry_out
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.options import BudgetOptions, Options, PlotOptions, grouped, journal_mode, server_changed
+from ragrounds.cli.options import Options, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, one_format, print_json, say, tell
 from ragrounds.errors import UserError
 from ragrounds.ui.study_tables import list_table, study_csv, study_latex, study_markdown
@@ -32,24 +41,6 @@ StandIn = Annotated[
         help="Made-up sets and a loopback server in place of what is not here: no result, every cell runs.",
     ),
 ]
-
-
-class CellOptions(Options, frozen=True, kw_only=True):
-    """What is said of all cells, in place of what the study says."""
-
-    model: Annotated[str | None, typer.Option(help="One model in place of every cell's own.")] = None
-    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server that answers for every model.")] = (
-        None
-    )
-    alias: options.Alias = None
-    corpus: options.Corpus = None
-    limit: options.Limit = None
-    per_dataset: Annotated[int | None, typer.Option(min=1, help="Only so many questions of each dataset.")] = None
-    epochs: Annotated[int | None, typer.Option(min=1, help="How often each question is asked.")] = None
-    imported: Annotated[
-        list[str] | None,
-        typer.Option(help="ROW=PATH: MIRAGE's recorded replies in place of asking the row's model (repeatable)."),
-    ] = None
 
 
 class FormatOptions(Options, frozen=True, kw_only=True):
@@ -74,23 +65,11 @@ class FormatOptions(Options, frozen=True, kw_only=True):
 @study.command("run")
 @grouped
 def run_study(
-    cells: CellOptions,
-    budget: BudgetOptions,
+    given: StudyArguments,
     form: FormatOptions,
     plot: PlotOptions,
     file: StudyFile = "",
-    row: Annotated[list[str] | None, typer.Option(help="This row alone (repeatable).")] = None,
-    column: Annotated[list[str] | None, typer.Option(help="This column alone (repeatable).")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every study that is shipped, one after the other.")] = False,
-    stand_in: StandIn = False,
-    concurrency: options.Concurrency = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes that share the work.")] = None,
-    fail_after: Annotated[
-        str, typer.Option(metavar="SHARE|N|never", help="Of each run, as for `ragrounds run`.")
-    ] = "50%",
-    yes: options.Yes = False,
-    journal: options.Journal = "reuse",
-    changed: options.ServerChangedOption = "stop",
     display: Annotated[str | None, typer.Option(help="none: no progress is shown.")] = None,
 ) -> None:
     """Carry out a study and print the paper's table with ours: figures, published ones, deviations, differences.
@@ -105,28 +84,12 @@ def run_study(
 
       ragrounds study run r2med-table2 --stand-in
     """
-    from ragrounds.api.study import list_studies, study
-
     if bool(file) == every or (every and plot.plot):
         raise UserError("Name one study, a FILE.toml or a name of `ragrounds study ls`; or give --all, without --plot.")
     chosen = form.chosen()
     names = [one.name for one in list_studies() if not one.file] if every else [file]
     for name in names:
-        made = study(
-            name,
-            **asdict(cells),
-            **asdict(budget),
-            rows=row or (),
-            columns=column or (),
-            stand_in=stand_in,
-            concurrency=concurrency,
-            workers=workers,
-            fail_after=fail_after,
-            confirmed=yes,
-            journal=journal_mode(journal),
-            server_changed=server_changed(changed),
-            progress=display != "none",
-        )
+        made = carry_out(**asdict(replace(given, file=name, progress=display != "none")))
         _print(made, chosen, form)
         draw_picture(made, plot)
         say(_counts(made))
@@ -135,10 +98,10 @@ def run_study(
 @study.command("show")
 @grouped
 def show_study_command(
-    cells: CellOptions, form: FormatOptions, plot: PlotOptions, file: StudyFile, stand_in: StandIn = False
+    cells: CellArguments, form: FormatOptions, plot: PlotOptions, file: StudyFile, stand_in: StandIn = False
 ) -> None:
     """Print a study from what is kept of it. Nothing is asked, searched or judged."""
-    given = {name: value for name, value in asdict(cells).items() if value is not None}
+    given = {name: value for name, value in asdict(cells).items() if value}
     shown = show_study(file, stand_in=stand_in, **given)
     _print(shown, form.chosen(), form)
     draw_picture(shown, plot)

@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import ragrounds
@@ -79,18 +80,18 @@ def _public() -> Iterator[tuple[str, str, ast.stmt]]:
 
 def _functions(targets: dict[str, str]) -> str:
     parts = ["# Public functions", "Each is called as `rr.NAME(…)`, after `import ragrounds as rr`."]
-    for name, _, node in _public():
+    for name, module, node in _public():
         if isinstance(node, Function):
             targets[f"rr.{name}"] = f"{FOLDER}/functions#rr-{name.replace('_', '-')}"
-            parts += [f"(rr-{name.replace('_', '-')})=\n## `rr.{name}`", *_function(node, f"rr.{name}")]
+            parts += [f"(rr-{name.replace('_', '-')})=\n## `rr.{name}`", *_function(node, f"rr.{name}", module)]
     return "\n\n".join(parts) + "\n"
 
 
-def _function(node: Function, name: str) -> list[str]:
+def _function(node: Function, name: str, module: str) -> list[str]:
     """A function: its head, and what it says of itself."""
     head, text = signature(node, name), ast.get_docstring(node)
     if any(ast.unparse(one).startswith("takes(") for one in node.decorator_list):  # its arguments are a record
-        function = getattr(ragrounds, node.name)
+        function = getattr(import_module(module), node.name)
         given = inspect.signature(function)
         head = f"{name}(\n{''.join(f'    {one},' + chr(10) for one in given.parameters.values())})"
         head, text = f"{head} -> {given.return_annotation}", inspect.getdoc(function)
@@ -172,7 +173,7 @@ def _more(targets: dict[str, str]) -> str:
                 targets.setdefault(one.name, f"{FOLDER}/more#{file.stem}-{one.name}".replace("_", "-"))
                 parts += [
                     f"({file.stem}-{one.name})=".replace("_", "-") + f"\n### `{one.name}`",
-                    *_function(one, one.name),
+                    *_function(one, one.name, module),
                 ]
     return "\n\n".join(parts) + "\n"
 
