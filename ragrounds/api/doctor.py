@@ -38,6 +38,7 @@ EXTRAS = {
     "files": "bs4",
     "inspect": "inspect_ai",
     "lancedb": "lancedb",
+    "llamaindex": "llama_index",
     "local": "sentence_transformers",
     "mcp": "mcp",
     "milvus": "pymilvus",
