@@ -10,7 +10,7 @@ from rich.console import Console
 from ragrounds.api.frames import CLASSES, FIGURES, OF_RUNS, PAIRS, Frame, Part, Row
 from ragrounds.api.results import RunsResult, agents_text
 from ragrounds.api.workspace import opened_runs
-from ragrounds.evals.analyses.hop_profile import hop_profile
+from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES

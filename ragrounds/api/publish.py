@@ -31,7 +31,7 @@ from ragrounds.api.workspace import (
     texts,
 )
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks.licences import TextLicence
+from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking, rank
 from ragrounds.evals.exchange.published_traces import TextMode, attempts_digest, published_traces, shown_id, text_free
 from ragrounds.evals.store.store import Store

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import ragrounds as rr
-from ragrounds.evals.benchmarks.licences import text_licence
+from ragrounds.evals.benchmarks.cards import text_licence
 from ragrounds.evals.store.store import Store
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import passage, traced_events

@@ -173,3 +173,33 @@ def card_of(dataset: str) -> Card | None:
     """The card of a dataset by its canonical name (:attr:`ragrounds.records.Question.benchmark`), else that of its
     family; ``None``: the package has neither."""
     return find_card(dataset) or find_card(dataset.partition("/")[0])
+
+
+_FREE = frozenset(
+    "apache-2.0|bsd-2-clause|bsd-3-clause|cc0|cc0-1.0|cc by 3.0|cc by 4.0|cc-by-3.0|cc-by-4.0|cc by-sa 3.0|cc by-sa 4.0"
+    "|cc-by-sa-3.0|cc-by-sa-4.0|mit|odc-by|pddl|public domain|unlicense".split("|")
+)
+"""Licences under which anybody may give texts on for any purpose, with their source named. All else is not free: a
+licence that forbids some purposes, one that stands elsewhere (``see the original dataset``), one that nobody knows."""
+
+
+class TextLicence(Struct, frozen=True, kw_only=True):
+    """What is known of the licence of a dataset's texts."""
+
+    dataset: str
+    """Canonical name, ``family/dataset``."""
+    license: str
+    """As the card says it; ``not known`` where there is no card."""
+    source: str
+    """The public home of the data; empty: not known."""
+    free: bool
+    """Whether anybody may give the texts on."""
+
+
+def text_licence(dataset: str) -> TextLicence:
+    """The licence of a dataset's questions and answers, by its name (:attr:`ragrounds.records.Question.benchmark`)."""
+    card = card_of(dataset)
+    said = card.license if card and card.license else "not known"
+    return TextLicence(
+        dataset=dataset, license=said, source=card.source if card else "", free=said.strip().casefold() in _FREE
+    )

@@ -72,6 +72,8 @@ class Family(Struct, frozen=True, kw_only=True):
     or verified."""
     parameters: tuple[str, ...] = ()
     """Parameters that a reference may set, as in ``csv[question=Stem]:FILE``."""
+    sets: Callable[[BenchmarkSource], list[tuple[Path, str]]] | None = None
+    """The folders of the query sets that are named, with their names, where a folder may hold several."""
     shipped: Callable[[], Iterator[Item]] | None = None
     """The questions that come with the package, where no path is named."""
     open: bool = False

@@ -380,7 +380,7 @@ class ConditionState(Struct, frozen=True, kw_only=True):
     missing: int
     """Draws without a score, which it leaves out."""
     measured: str = ""
-    """``accuracy(a) - accuracy(b)``; empty: kept by a version that measured the left side less the right side."""
+    """``accuracy(a) - accuracy(b)``."""
     claimed: str = ""
     """What was claimed of it: ``> 0.02``."""
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks.licences import TextLicence, text_licence
+from ragrounds.evals.benchmarks.cards import TextLicence, text_licence
 from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.figures import EVERY_PAIR, MOST_PAIRS, PairChoice

@@ -171,7 +171,7 @@ class ClaimStop:
             self._earlier = earlier.state
             return
         if earlier is not None and (earlier.scorer, earlier.every) != (self.scorer, self._every):
-            self._ask_by(earlier.scorer, earlier.every)  # it was begun by a version that drew others
+            self._ask_by(earlier.scorer, earlier.every)  # it was begun under another headline: an order is drawn once
         self.read(store)
         # From here on the runs' length may depend on their results, also where this process is killed.
         save_stop(store, self.record())

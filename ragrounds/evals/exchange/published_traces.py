@@ -18,7 +18,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ragrounds.evals.benchmarks.licences import TextLicence
+from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, bare_traces, every_trace

@@ -32,7 +32,6 @@ import msgspec
 from ragrounds.contracts import Library, Searcher
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.evals.benchmarks.catalogue import load, located, parse_reference
-from ragrounds.evals.benchmarks.families import r2med
 from ragrounds.evals.benchmarks.family import BenchmarkSource as Benchmark
 from ragrounds.evals.benchmarks.family import find_family
 from ragrounds.evals.retrieval.measures import USUAL
@@ -103,8 +102,8 @@ def query_set(benchmark: str, *, split: str = "test", corpus: str | None = None,
         return pool_set(folder, home)
     if not folder.is_dir():
         raise UserError(f"There is no folder {str(folder)!r}: expected a {family} set of queries.")
-    if family == "r2med" and (wanted.dataset or wanted.path is None):
-        (folder, *others) = [found for found, _ in r2med.folders(Benchmark(folder, wanted.dataset))]
+    if wanted.reader.sets and (wanted.dataset or wanted.path is None):
+        (folder, *others) = [found for found, _ in wanted.reader.sets(Benchmark(folder, wanted.dataset))]
         if others:
             raise UserError(f"{benchmark!r} has several sets of queries: name one of them, r2med/NAME.")
     if family == "beir":

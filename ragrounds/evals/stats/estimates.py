@@ -12,6 +12,7 @@ no mean (a micro-F1) is a ratio of sums in each stratum: :func:`combined_ratio`,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,16 @@ Places = NDArray[np.intp]
 _CLOSE = 1e-9
 _OF_SHARES, _OF_DIFFERENCES = 1.0, 0.5
 """Pseudo-observations in all, as multiples of z²."""
+
+
+class MeanOptions(TypedDict, total=False):
+    """What :func:`combined_mean` takes by name."""
+
+    attempts: int
+    bounded: bool
+    resamples: int
+    level: float
+    seed: int
 
 
 def combined_mean(
@@ -95,20 +106,12 @@ def stratified_mean(
     values: Sequence[float],
     strata: Sequence[str] | None = None,
     clusters: Sequence[str] | None = None,
-    *,
-    attempts: int = 1,
-    bounded: bool = True,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
+    **options: Unpack[MeanOptions],
 ) -> Estimate:
     """The unweighted mean over strata (datasets; by default one) of the mean value in each. See
     :func:`combined_mean`."""
     names = [""] * len(values) if strata is None else strata
-    return combined_mean(
-        [values], [1.0], names, clusters,
-        attempts=attempts, bounded=bounded, resamples=resamples, level=level, seed=seed,
-    )  # fmt: skip
+    return combined_mean([values], [1.0], names, clusters, **options)
 
 
 def paired_difference(
@@ -116,12 +119,7 @@ def paired_difference(
     second: Sequence[float],
     strata: Sequence[str] | None = None,
     clusters: Sequence[str] | None = None,
-    *,
-    attempts: int = 1,
-    bounded: bool = True,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
+    **options: Unpack[MeanOptions],
 ) -> Estimate:
     """`second` minus `first` on the same questions in the same order. See :func:`combined_mean`.
 
@@ -133,10 +131,7 @@ def paired_difference(
             f"a paired difference needs the same questions on both sides, got {len(first)} and {len(second)}"
         )
     names = [""] * len(first) if strata is None else strata
-    return combined_mean(
-        [first, second], [-1.0, 1.0], names, clusters,
-        attempts=attempts, bounded=bounded, resamples=resamples, level=level, seed=seed,
-    )  # fmt: skip
+    return combined_mean([first, second], [-1.0, 1.0], names, clusters, **options)
 
 
 def group_difference(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from ragrounds.evals.benchmarks.licences import TextLicence
+from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import RunTotals
 from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking
 from ragrounds.evals.exchange.published_traces import TextMode

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-from ragrounds.evals.benchmarks.licences import TextLicence
+from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import ScorerTable
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.leaderboard import Ranking

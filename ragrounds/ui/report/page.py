@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ragrounds.evals.analyses.cause_counts import cause_counts
-from ragrounds.evals.analyses.hop_profile import hop_profile
+from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.compare.abstract import Abstract, abstract, limitations
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison

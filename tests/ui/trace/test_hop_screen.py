@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from ragrounds.evals.analyses.hop_profile import hop_profile
+from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_searches
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages

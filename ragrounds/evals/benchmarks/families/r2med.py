@@ -107,5 +107,6 @@ FAMILY = Family(
     file="a dataset's folder with query.jsonl, corpus.jsonl and qrels.jsonl, or the folder above",
     needs=("*.jsonl", "*/*.jsonl"),
     check=check,
+    sets=folders,
     open=True,
 )
