@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
+from rich.cells import cell_len
 
 from ragrounds.evals.store.hops import Hop
 from ragrounds.evals.store.traces import TracedCall
@@ -66,10 +67,10 @@ class RowText(Struct, frozen=True):
         made: Cells = [(one_line(self.name[:_LONGEST], 200), style)]
         made += [(f" {text}", name) for text, name in self.said]
         ends = _spaced(self.tail)
-        room = width - sum(_size(text) for text, _ in (*made, *ends))
-        if self.short and room < min(_WISHED, _size(self.quote) + 3):
+        room = width - sum(cell_len(text) for text, _ in (*made, *ends))
+        if self.short and room < min(_WISHED, cell_len(self.quote) + 3):
             ends = _spaced(self.short)
-            room = width - sum(_size(text) for text, _ in (*made, *ends))
+            room = width - sum(cell_len(text) for text, _ in (*made, *ends))
         if self.quote:
             text = f" “{one_line(self.quote[:_LONGEST], max(_LEAST, room - 3))}”"
             made.append((text, "plain"))
@@ -84,7 +85,7 @@ def cut(cells: Sequence[tuple[str, str]], width: int) -> Cells:
     """Cells in exactly `width` cells: cut with an ellipsis at the end, or padded."""
     made: Cells = []
     for text, style in cells:
-        size = _size(text)
+        size = cell_len(text)
         if size > width:
             made.append((fit(text, width), style))
             width = 0
@@ -92,12 +93,6 @@ def cut(cells: Sequence[tuple[str, str]], width: int) -> Cells:
         made.append((text, style))
         width -= size
     return [*made, (" " * width, "plain")] if width > 0 else made
-
-
-def _size(text: str) -> int:
-    from rich.cells import cell_len
-
-    return cell_len(text)
 
 
 def call_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
