@@ -47,11 +47,10 @@ from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Run
 from ragrounds.settings import Settings
-from ragrounds.ui.arena_tables import print_report
+from ragrounds.ui.arena_tables import print_report, rating_forest
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.progress.arena import ArenaCounts, LiveArena
-from ragrounds.ui.result_pictures import rating_forest
 
 Live = Callable[["Arena"], AbstractContextManager[Callable[["FinishedMatch"], None]]]
 """Opened when an arena begins to play: what it gives is told of every match that ends."""

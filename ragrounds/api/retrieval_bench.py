@@ -25,7 +25,7 @@ from ragrounds.evals.retrieval.query_sets import pool_set, query_set, usual_meas
 from ragrounds.evals.retrieval.trec import read_tag
 from ragrounds.settings import Settings
 from ragrounds.ui.plot import PictureMaker
-from ragrounds.ui.result_pictures import ONE_RETRIEVER, bench_means, retrieval_differences
+from ragrounds.ui.retrieval_pictures import ONE_RETRIEVER, bench_means, retrieval_differences
 from ragrounds.ui.retrieval_tables import print_bench
 
 

@@ -60,7 +60,7 @@ from ragrounds.text import file_name_among
 from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.tools.retrievers.rerank import scorer_of
 from ragrounds.ui.plot import PictureMaker
-from ragrounds.ui.result_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means
+from ragrounds.ui.retrieval_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means
 from ragrounds.ui.retrieval_tables import print_retrieval
 from ragrounds.ui.text import dollars, number_of
 

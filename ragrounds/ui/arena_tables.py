@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from ragrounds.evals.analyses.pictures import Forest, ForestRow
 from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
@@ -259,3 +260,28 @@ def _costs(console: Console, report: ArenaReport) -> None:
 
 def _say(console: Console, text: str, *, bold: bool = False) -> None:
     console.print(Text(one_line(text, 1000), style="bold" if bold else ""), soft_wrap=True)
+
+
+def rating_forest(report: ArenaReport, axis: AxisReport) -> Forest | None:
+    """The systems of an arena by their ratings on one axis; ``None``: ratings are withheld."""
+    if axis.ratings is None or not axis.ratings.rows:
+        return None
+    rows = [
+        ForestRow(
+            name=row.system,
+            value=row.rating,
+            low=row.low,
+            high=row.high,
+            note=f"rank {row.rank}" if row.rank == row.worst else f"rank {row.rank} to {row.worst}",
+        )
+        for row in axis.ratings.rows
+    ]
+    return Forest(
+        title=f"Ratings on {axis.axis}, {axis.matches:,} matches of {report.id}",
+        x="rating (Bradley-Terry on Elo's scale, mean 1000)",
+        rows=tuple(rows),
+        unit="rating",
+        reference=1000.0,
+        spread=f"{report.arena.confidence:.0%} intervals by bootstrap over questions".replace("%", " %"),
+        note=axis.withheld,
+    )

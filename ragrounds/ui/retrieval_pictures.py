@@ -1,4 +1,4 @@
-"""Pictures of arenas and of retrieval: ratings, means, differences. Figures are those of their tables."""
+"""Pictures of retrieval scored alone: means, differences. Figures are those of their tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragrounds.evals.analyses.pictures import Bar, Bars, Forest, ForestRow
-from ragrounds.evals.arena.report import ArenaReport, AxisReport
 from ragrounds.evals.retrieval.bench import BenchDifference
 from ragrounds.evals.retrieval.comparison import RetrievalComparison
 
@@ -15,31 +14,6 @@ _MOST = 40
 """Rows of a forest of differences."""
 ONE_RETRIEVER = "one retriever differs from none"
 """Why there may be no picture of differences."""
-
-
-def rating_forest(report: ArenaReport, axis: AxisReport) -> Forest | None:
-    """The systems of an arena by their ratings on one axis; ``None``: ratings are withheld."""
-    if axis.ratings is None or not axis.ratings.rows:
-        return None
-    rows = [
-        ForestRow(
-            name=row.system,
-            value=row.rating,
-            low=row.low,
-            high=row.high,
-            note=f"rank {row.rank}" if row.rank == row.worst else f"rank {row.rank} to {row.worst}",
-        )
-        for row in axis.ratings.rows
-    ]
-    return Forest(
-        title=f"Ratings on {axis.axis}, {axis.matches:,} matches of {report.id}",
-        x="rating (Bradley-Terry on Elo's scale, mean 1000)",
-        rows=tuple(rows),
-        unit="rating",
-        reference=1000.0,
-        spread=f"{report.arena.confidence:.0%} intervals by bootstrap over questions".replace("%", " %"),
-        note=axis.withheld,
-    )
 
 
 def retrieval_means(entries: Sequence[Mapping[str, Any]], measures: Sequence[str]) -> Bars | None:
