@@ -10,6 +10,9 @@ from itertools import islice
 
 from ragrounds.api import frames
 from ragrounds.api.frames import Part, Row, question_metadata
+from ragrounds.evals.judges.methods import judge_methods
+from ragrounds.evals.judges.recorded import recorded_verdicts
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.run_attempts import QuestionAttempt, run_attempts
 from ragrounds.evals.store.run_facts import attempt_totals
@@ -140,11 +143,6 @@ def _passage_rows(store: Store, run: Run) -> Iterator[Part]:
 
 
 def _judgement_rows(store: Store, run: Run) -> Iterator[Part]:
-    # Judges load LangGraph.
-    from ragrounds.evals.judges.methods import judge_methods
-    from ragrounds.evals.judges.recorded import recorded_verdicts
-    from ragrounds.evals.scorers.judged import LabelMethod
-
     if not store.judges(run):
         return
     questions, golds = store.questions(run)

@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from rich.console import Console
 
+from ragrounds.api.data_frames import pandas_frame, polars_frame
+from ragrounds.api.frame_rows import rows_of
 from ragrounds.api.frames import OF_RUNS, Frame, Part
 from ragrounds.api.workspace import opened_runs
 from ragrounds.errors import UserError, nearest
+from ragrounds.settings import Settings
+from ragrounds.ui.notebook import html_of, text_of
+from ragrounds.ui.plot import PictureMaker, Plot, chosen_picture, chosen_theme
 
 if TYPE_CHECKING:
     import pandas
     import polars
-    from rich.console import Console
-
-    from ragrounds.settings import Settings
-    from ragrounds.ui.plot import PictureMaker, Plot
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -58,8 +60,6 @@ class Result(Struct, frozen=True, kw_only=True):
         Raises:
             UserError: this result has no such frame, or pandas is not installed.
         """
-        from ragrounds.api.data_frames import pandas_frame
-
         chosen = self._frame(frame)
         with self.parts(chosen) as parts:
             return pandas_frame(chosen, parts)
@@ -73,8 +73,6 @@ class Result(Struct, frozen=True, kw_only=True):
         Raises:
             UserError: this result has no such frame, or Polars is not installed.
         """
-        from ragrounds.api.data_frames import polars_frame
-
         chosen = self._frame(frame)
         with self.parts(chosen) as parts:
             return polars_frame(chosen, parts)
@@ -102,8 +100,6 @@ class Result(Struct, frozen=True, kw_only=True):
             UserError: this result has no such picture, or nothing to draw in it; a file that cannot be written; PNG or
                 PDF without what draws them.
         """
-        from ragrounds.ui.plot import Plot, chosen_picture, chosen_theme
-
         name, drawn = chosen_picture(self.own_pictures(), picture, type(self).__name__)
         made = Plot(name, drawn, chosen_theme(theme))
         if file is not None:
@@ -111,16 +107,12 @@ class Result(Struct, frozen=True, kw_only=True):
         return made
 
     def __str__(self) -> str:
-        from ragrounds.ui.notebook import text_of
-
         return text_of(self.draw)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.brief()}>"
 
     def _repr_html_(self) -> str:
-        from ragrounds.ui.notebook import html_of
-
         return html_of(self.draw)
 
     def _frame(self, name: str) -> Frame:
@@ -167,8 +159,6 @@ class RunsResult(Result, frozen=True, kw_only=True):
         if own is not None:
             yield iter(own)
             return
-        from ragrounds.api.frame_rows import rows_of  # reads the store
-
         with opened_runs(self.ids, self.settings) as (store, runs):
             yield rows_of(frame, store, runs)
 

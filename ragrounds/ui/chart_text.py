@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from rich.text import Text
 
@@ -129,21 +130,26 @@ def _framed(canvas: _Canvas, points: Points) -> Text:
         for letter, style in line:
             text.append(letter, style=style)
         text.append("\n")
-    marks, words = ["─"] * canvas.columns, [" "] * (canvas.columns + _MARGIN)
-    free = 0
-    for tick in canvas.across.ticks:
-        at = canvas.column(tick)
+    marks, places = ["─"] * canvas.columns, [canvas.column(tick) for tick in canvas.across.ticks]
+    for at in places:
         marks[at] = "┬"
-        name = in_unit(tick, points.unit)
-        start = max(0, min(at - len(name) // 2, canvas.columns - len(name)))
-        if start >= free:
-            words[start : start + len(name)] = list(name)
-            free = start + len(name) + 1
+    words = _tick_line(places, [in_unit(tick, points.unit) for tick in canvas.across.ticks], canvas.columns)
     text.append(" " * (_MARGIN - 1) + "└" + "".join(marks) + "\n", style="dim")
-    text.append(" " * _MARGIN + "".join(words).rstrip() + "\n", style="dim")
+    text.append(" " * _MARGIN + words + "\n", style="dim")
     scale = ", logarithmic" if canvas.across.logarithmic else ""
     text.append(f"{'':{_MARGIN}}{safe(points.x)}{scale}; bars: 95 % intervals", style="dim")
     return text
+
+
+def _tick_line(places: Sequence[int], words: Sequence[str], columns: int) -> str:
+    """What stands at ticks, each below its own where there is room."""
+    letters, free = [" "] * columns, 0
+    for at, said in zip(places, words, strict=True):
+        start = max(0, min(at - len(said) // 2, columns - len(said)))
+        if start >= free:
+            letters[start : start + len(said)] = list(said)
+            free = start + len(said) + 1
+    return "".join(letters).rstrip()
 
 
 def _bars(bars: Bars, width: int) -> Text:
@@ -187,15 +193,9 @@ def _forest(forest: Forest, width: int) -> Text:
         for letter, style in _forest_strip(forest, row, axis, columns):
             text.append(letter, style=style)
         text.append(f"  {figure}\n")
-    words = [" "] * columns
-    free = 0
-    for tick in axis.ticks:
-        said = tick_text(forest, tick, axis)
-        start = max(0, min(round(axis.place(tick) * (columns - 1)) - len(said) // 2, columns - len(said)))
-        if start >= free:
-            words[start : start + len(said)] = list(said)
-            free = start + len(said) + 1
-    text.append(f"{'':{_LABEL}} {''.join(words).rstrip()}\n", style="dim")
+    places = [round(axis.place(tick) * (columns - 1)) for tick in axis.ticks]
+    words = _tick_line(places, [tick_text(forest, tick, axis) for tick in axis.ticks], columns)
+    text.append(f"{'':{_LABEL}} {words}\n", style="dim")
     hollow = any(not row.filled for row in forest.rows)
     said_below = [safe(forest.x)]
     said_below += [f"● {safe(forest.filled)}"] if forest.filled else []
