@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Struct
 from rich.console import Console
 
-from ragrounds.api.arguments import described, option_name
+from ragrounds.api import arguments
+from ragrounds.api.arguments import Arg, described, option_name, takes
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener, run_listener
@@ -51,22 +53,44 @@ class RetryResult(ComparisonResult, frozen=True, kw_only=True):
         ComparisonResult.draw(self, console)
 
 
-def retry(
-    run: RunsGiven,
-    *,
-    status: str | Sequence[str] = (),
-    fault: str | Sequence[str] = (),
-    answer_status: str | Sequence[str] = (),
-    dry_run: bool = False,
-    concurrency: int | None = None,
-    workers: int | None = None,
-    max_cost: float | None = None,
-    confirmed: bool = False,
-    listener: RunListener | None = None,
-    progress: bool | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> RetryResult:
+class _Retried(Struct, frozen=True):
+    """What may be given without its name."""
+
+    run: Annotated[RunsGiven, Arg("Its id, the beginning of one, an agent's text, or a result of one run.", option="-")]
+
+
+class RetryArguments(_Retried, frozen=True, kw_only=True):
+    """Which attempts of a run are made again, and how."""
+
+    status: Annotated[
+        str | Sequence[str], Arg("Attempts that ended so: failed, blocked, capped, paused (repeatable).", many=True)
+    ] = ()
+    fault: Annotated[
+        str | Sequence[str],
+        Arg("Failed attempts with this fault: rate_limit, no_choices, … (repeatable).", many=True),
+    ] = ()
+    answer_status: Annotated[
+        str | Sequence[str],
+        Arg("Completed attempts read as empty, unreadable, refused or abstained (repeatable).", many=True),
+    ] = ()
+    dry_run: Annotated[bool, Arg("Only say what would be asked again.")] = False
+    concurrency: arguments.Concurrency = None
+    workers: Annotated[int | None, Arg("Processes that share the work. [default: 1]", 1, group=arguments.HOW)] = None
+    max_cost: arguments.MaxCost = None
+    confirmed: arguments.Confirmed = False
+    listener: Annotated[
+        RunListener | None,
+        Arg("Hears what happens; none: a display in a terminal or a notebook, silence elsewhere.", option="-"),
+    ] = None
+    progress: Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")] = (
+        None
+    )
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+@takes(RetryArguments)
+def retry(given: RetryArguments) -> RetryResult:
     """Make attempts of a run again, as the run was asked for, and keep those of before.
 
     Calls that gave a good reply are not paid again. Figures are of the newest attempts from then on; the earlier ones
@@ -75,44 +99,33 @@ def retry(
 
         rr.retry("direct_cot", status="failed", fault="no_choices")
 
-    Args:
-        run: its id, the beginning of one, an agent's text, or a result of one run.
-        status: ``failed``, ``blocked``, ``capped``, ``paused``.
-        fault: kinds of fault that failed attempts ended with: ``rate_limit``, ``no_choices`` …
-        answer_status: ``empty``, ``unreadable``, ``refused``, ``abstained``: of completed attempts, by the headline.
-        dry_run: only say what would be asked again.
-        concurrency, workers: attempts in flight, and processes that share them; ``None``: as the run was asked for.
-        max_cost: dollars that this call may spend.
-        confirmed: go on where the projected cost is above the threshold of the settings.
-        listener: hears what happens; ``None``: a display in a terminal or a notebook, silence elsewhere.
-        progress: False: no display; True: also where there is no terminal.
-        home, settings: the folder of the run, and all settings; ``None``: the user's.
-
     Raises:
         UserError: no such run; nothing or something unknown is chosen; the run was imported, or how it was asked for
             is not known or names code: then the attempts are set down to be made again by its own command.
         StopRun: the run cannot go on; what ended is kept, and resuming the run makes the rest again.
         Interrupted: Ctrl-C; as before.
     """
-    chosen, names = chosen_settings(settings, home), run_names(run)
+    chosen, names = chosen_settings(given.settings, given.home), run_names(given.run)
     if len(names) != 1:
         raise UserError(f"{len(names):,} runs were named, and attempts of one are made again.")
-    choice = RetryChoice(statuses=texts(status), faults=texts(fault), answer_statuses=texts(answer_status))
-    heard = run_listener(listener, progress)
+    choice = RetryChoice(
+        statuses=texts(given.status), faults=texts(given.fault), answer_statuses=texts(given.answer_status)
+    )
+    heard = run_listener(given.listener, given.progress)
     with opened_runs(names, chosen, newest=True) as (store, [found]):
         plan = plan_retry(store, found, choice)
         heard.message(plan_text(plan))
-        if dry_run or not plan.attempts:
+        if given.dry_run or not plan.attempts:
             figures = compare(store, [found])
             return RetryResult(
                 settings=chosen, comparison=figures, plan=plan, became={}, ended="", made=0, reused=0, cost_paid=0.0
             )
-    _check_cost(plan, chosen, max_cost, confirmed, heard)
+    _check_cost(plan, chosen, given.max_cost, given.confirmed, heard)
     asked = _kept(plan, chosen, heard)
-    how = {"workers": workers, "max_cost": max_cost, "only": plan.run, "confirmed": True}
-    kept = _arguments(asked) | how | ({} if concurrency is None else {"concurrency": concurrency})
-    given = RunArguments(**kept, settings=chosen, listener=heard)
-    with chdir(asked.folder) if Path(asked.folder).is_dir() else nullcontext(), begun_runs(given) as replay:
+    how = {"workers": given.workers, "max_cost": given.max_cost, "only": plan.run, "confirmed": True}
+    kept = _arguments(asked) | how | ({"concurrency": given.concurrency} if given.concurrency else {})
+    again = RunArguments(**kept, settings=chosen, listener=heard)
+    with chdir(asked.folder) if Path(asked.folder).is_dir() else nullcontext(), begun_runs(again) as replay:
         replay.make_again(plan.attempts)
         result = replay.result(finish(replay.carry_out()))
     with opened_runs(plan.run, chosen) as (store, [found]):

@@ -95,10 +95,6 @@ BaseUrl = Annotated[str | None, typer.Option("--base-url", help="The model's ser
 Corpus = Annotated[
     str | None, typer.Option("--corpus", "-c", help="What is searched: beir:FOLDER, an index by name, or sample.")
 ]
-Judges = Annotated[
-    list[str] | None,
-    typer.Option("--judge", help="A judge, provider:model[…] (repeatable: the majority of the panel counts)."),
-]
 Kind = Annotated[str, typer.Option("--kind", help="What was judged: equivalence, equivalence-published or statements.")]
 Embedder = Annotated[
     str | None, typer.Option("--embedder", help="'dense[model=…]' or a retriever's card: whose vectors are compared.")

@@ -6,18 +6,19 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from msgspec.structs import asdict, replace
 
 from ragrounds.api.resume import kept_options
-from ragrounds.api.retry import retry
+from ragrounds.api.retry import RetryArguments, retry
 from ragrounds.api.run_list import list_runs
 from ragrounds.api.runs import collect_garbage, find_garbage, index_runs, load, remove_run, show_attempt
 from ragrounds.api.trace import live_attempts
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.options import Options, grouped
+from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
@@ -28,22 +29,6 @@ from ragrounds.ui.run_tables import garbage_lines, index_lines
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.headless import print_attempt
-
-
-class RetryBudget(Options, frozen=True, kw_only=True):
-    """How attempts are made again."""
-
-    concurrency: options.Concurrency = None
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes that share the work. [default: 1]")] = None
-    max_cost: Annotated[float | None, typer.Option(min=0, help="Dollars to spend; what is begun is finished.")] = None
-    yes: options.Yes = False
-
-    def arguments(self) -> dict[str, Any]:
-        """As the library calls them."""
-        return {
-            "concurrency": self.concurrency, "workers": self.workers, "max_cost": self.max_cost, "confirmed": self.yes
-        }  # fmt: skip
-
 
 _SHOWN = 40
 """Runs that are listed where nobody says how many."""
@@ -143,18 +128,7 @@ def resume_command(context: typer.Context, run: options.RunName) -> None:
 @grouped
 def retry_command(
     run: options.RunName,
-    budget: RetryBudget,
-    status: Annotated[
-        list[str] | None, typer.Option(help="Attempts that ended so: failed, blocked, capped, paused (repeatable).")
-    ] = None,
-    fault: Annotated[
-        list[str] | None, typer.Option(help="Failed attempts with this fault: rate_limit, no_choices, … (repeatable).")
-    ] = None,
-    answer_status: Annotated[
-        list[str] | None,
-        typer.Option(help="Completed attempts read as empty, unreadable, refused or abstained (repeatable)."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be asked again.")] = False,
+    given: RetryArguments,
     display: options.Display = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -166,15 +140,7 @@ def retry_command(
 
     Example: ragrounds runs retry direct_cot --status failed --fault no_choices
     """
-    result = retry(
-        run,
-        status=status or (),
-        fault=fault or (),
-        answer_status=answer_status or (),
-        dry_run=dry_run,
-        **budget.arguments(),
-        listener=RunDisplay(display),
-    )
+    result = retry(**asdict(replace(given, listener=RunDisplay(display))))
     if result.ended:
         say(f"Ended early: {result.ended}. The same command, or resuming the run, makes the rest again.")
     if as_json:
