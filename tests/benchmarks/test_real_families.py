@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.benchmarks.families import ddi, kqa
+from ragrounds.evals.benchmarks.benchmark import must_have, nice_to_have
+from ragrounds.evals.benchmarks.families import ddi
 from ragrounds.files import convert, read_jsonl
 
 pytestmark = pytest.mark.data
@@ -27,7 +28,7 @@ def test_kqa(data, tmp_path):
     benchmark = load(f"kqa:{data}/kqa", tmp_path)
     golds = benchmark.golds.values()
     assert len(benchmark) == 201
-    assert (sum(len(kqa.must_have(gold)) for gold in golds), sum(len(kqa.nice_to_have(gold)) for gold in golds)) == (
+    assert (sum(len(must_have(gold)) for gold in golds), sum(len(nice_to_have(gold)) for gold in golds)) == (
         892,
         697,
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -68,24 +66,6 @@ def test_a_query_that_is_refused_fails_its_attempt_alone(command: Cli, home: Pat
     assert [row["statuses"] for row in json.loads(done.stdout)["rows"]] == [{"completed": 3, "failed": 1}]
     assert "1 failed: " in done.stderr
     assert "maximum context length is 8 tokens" in done.stderr
-
-
-def test_what_was_built_before_servers_were_told_apart_is_used(command: Cli, home: Path) -> None:
-    pytest.importorskip("faiss")
-    with ragas_server() as server:
-        assert command("run", *agent(server.url)).returncode == 0
-        (folder,) = home.glob("indexes/**/dense-*")
-        told = json.loads((folder / "engine.json").read_text())
-        plain = json.loads(told["index"])
-        assert plain.pop("server") == server.url
-        as_before = json.dumps(plain, separators=(",", ":"))
-        former = folder.with_name(f"dense-{hashlib.blake2b(as_before.encode(), digest_size=6).hexdigest()}")
-        shutil.move(folder, former)
-        (former / "engine.json").write_text(json.dumps({**told, "index": as_before}))
-        before = embedded(server)
-        assert command("run", *agent(server.url), "--new").returncode == 0
-        assert embedded(server) == before
-        assert indexes(home) == [former.name]
 
 
 def test_another_server_behind_an_address_stops_or_embeds_anew(command: Cli, home: Path) -> None:

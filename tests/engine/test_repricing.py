@@ -94,7 +94,7 @@ def test_judges_and_arenas(grader: Running, home: Path) -> None:
     rr.judge(["one", "other"], "equivalence", judges="openai:late", base_url=grader.url)
     judged = grader.account()
     rr.judge(["one", "other"], "equivalence", judges="openai:late", base_url=grader.url, journal="fresh")
-    rr.arena(["one", "other"], "openai:late", base_url=grader.url, progress=False, resamples=10)
+    rr.arena(["one", "other"], "openai:late", base_url=grader.url, progress=False, resamples=100)
     whole = grader.account() - start
     assert lines() == {"openai:late": (None, None)}
     (changed,) = rr.ledger(reprice="unknown", prices=f"openai:late[{PRICED}]").repriced
@@ -103,7 +103,7 @@ def test_judges_and_arenas(grader: Running, home: Path) -> None:
     assert lines() == {"openai:late": pytest.approx([whole.dollars()] * 2)}
     from ragrounds.api.arena import show_arena
 
-    (cost,) = show_arena(resamples=10).report.costs
+    (cost,) = show_arena(resamples=100).report.costs
     assert cost.cost_paid == cost.cost_uncached
     assert 0 < (cost.cost_paid or 0) < whole.dollars()
 

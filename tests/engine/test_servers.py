@@ -8,12 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-import sqlalchemy as sa
 
-from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import run_body
 from ragrounds.evals.store.store import Store
 from ragrounds.models.vllm_server import free_port
 from tests.conftest import Cli
@@ -234,18 +230,3 @@ def test_what_the_server_lists_is_not_another_model(command: Cli) -> None:
     with serving("--says", "/weights/a") as server:
         done = command(*RUN, "--base-url", server.url)
     assert not [note for note in json.loads(done.stdout)["notes"] if "answered by" in note]
-
-
-def test_a_run_over_several_servers_that_an_earlier_version_began_is_resumed(command: Cli, home: Path) -> None:
-    with openai_server() as one, openai_server() as two:
-        group = ("--base-url", one.url, "--base-url", two.url)
-        assert "4 calls made" in command(*RUN, *group, "--alias", "several").stderr
-        with Store(home) as store:
-            (run,) = store.runs()
-            assert run.asked is not None
-            asked_before = tuple(word for word in run.asked.options if word not in ("--alias", "several"))
-            former = msgspec.structs.replace(run, asked=msgspec.structs.replace(run.asked, options=asked_before))
-            with store.engine.begin() as connection:
-                connection.execute(sa.update(schema.runs).values(body=run_body(former)))
-        done = command("runs", "resume", run.id)
-        assert (done.returncode, asked(one, two)) == (0, 4), done.stderr

@@ -279,7 +279,8 @@ def masked_text(text: str, folder: Path, runs: dict[str, str]) -> str:
         text = text.replace(run, name)
     for pattern, mask in ((_PORT, "<server>"), (_ID, "<run>"), (_HEX, "<hex>"), (_TIME, "<time>"), (_BAR, "")):
         text = pattern.sub(mask, text)
-    return re.sub(r"[ \t]+", " ", text).strip()
+    # A time of its own is shown where it differs from the whole: as often as the clock says.
+    return re.sub(r"[ \t]+", " ", re.sub(r"<time>(\s+<time>)+", "<time>", text)).strip()
 
 
 def masked(value: Any, folder: Path, runs: dict[str, str], keys: bool = False) -> Any:

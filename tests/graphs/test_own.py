@@ -274,13 +274,3 @@ def test_own_graphs_are_drawn_and_named():
                 └── end
     """)
     assert open_agent(f"{name}[top_k=2]").spec == f"{name}[top_k=2]"
-
-
-def test_a_file_of_before_is_still_read(tmp_path):
-    """Its modules have other names now; what users wrote with the old ones works."""
-    text = EXAMPLE.read_text().replace("graphs.user_graph", "graphs.own").replace("answer_prompts", "answering")
-    assert text != EXAMPLE.read_text()
-    (tmp_path / "before.py").write_text(text)
-    agent = open_agent(f"{tmp_path / 'before.py'}:build[top_k=2]")
-    assert takes_context(agent.card)
-    assert agent.parameters["top_k"] == 2
