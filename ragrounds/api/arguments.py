@@ -35,7 +35,8 @@ class Arg(Struct, frozen=True):
     """Its least value."""
     most: float | None = None
     option: str = ""
-    """The option of the command, where it is not the argument's name; ``-``: there is none."""
+    """The option of the command, where it is not the argument's name; ``-``: there is none; without a dash: it is an
+    argument."""
     short: str = ""
     """The option's one-letter name."""
     group: str = ""

@@ -9,15 +9,35 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import Annotated
 
 from msgspec import Struct
 
+from ragrounds.api.arguments import (
+    MODEL,
+    Alias,
+    Arg,
+    BaseUrl,
+    Concurrency,
+    FailAfter,
+    Journal,
+    Limit,
+    MaxCost,
+    MaxTime,
+    MaxTotalTokens,
+    New,
+    Seed,
+    ServerChanged,
+    check,
+)
 from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener
-from ragrounds.api.servers import ServerChanged, met_servers, server_defaults
-from ragrounds.api.workspace import JournalMode, chosen_settings, closing, open_store, user_prices
+from ragrounds.api.servers import met_servers, server_defaults
+from ragrounds.api.workspace import chosen_settings, closing, open_store, user_prices
+from ragrounds.build.card import BuiltCard, count, provenance
+from ragrounds.build.files import FILE, LABEL_FILES, Finish, check_folder, not_listed, write_built
 from ragrounds.build.items import ItemSet
+from ragrounds.build.pipeline import Pipeline, plan_build, results, run_build
 from ragrounds.contracts import Searcher
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
@@ -28,42 +48,31 @@ from ragrounds.settings import Settings
 from ragrounds.specs import Value
 from ragrounds.ui.text import number_of, safe
 
-if TYPE_CHECKING:
-    from ragrounds.build.card import BuiltCard
-    from ragrounds.build.files import Finish
-    from ragrounds.build.pipeline import Pipeline
-
 
 class BuildExecution(Struct, frozen=True, kw_only=True):
     """Where a benchmark is written to, and what its pipeline is carried out with."""
 
-    out: Path
-    """The folder: new, or made before."""
-    model: str | None = None
-    """For every stage that none is named for; ``None``: the settings'."""
-    base_url: str | None = None
-    """An OpenAI-compatible server; ``None``: the settings'."""
-    alias: str | None = None
-    """A name for it; several addresses need one."""
+    out: Annotated[Path, Arg("The folder that the benchmark is written to: new, or made before.", short="-o")]
+    model: Annotated[
+        str | None,
+        Arg(
+            "For every stage that none is named for: provider:model[temperature=0,…], such as openai:gpt-4o-mini.",
+            short="-m",
+            group=MODEL,
+        ),
+    ] = None
+    base_url: BaseUrl = None
+    alias: Alias = None
     server_changed: ServerChanged = "stop"
-    """What is done where another server answers there than the last time."""
-    limit: int | None = None
-    """Only so many items, drawn by the seed; ``None``: all."""
-    seed: int = 0
-    concurrency: int | None = None
-    """Items in flight; ``None``: the settings'."""
-    max_cost: float | None = None
-    """Dollars that this call may spend; what is begun is finished. ``None``: whatever it takes."""
-    max_total_tokens: int | None = None
-    """In and out."""
-    max_time: float | None = None
-    """Seconds."""
-    fail_after: str | int = "50%"
-    """What ends it when so many items failed: a share of the last 100 (20 at least), a number, or ``never``."""
-    journal: JournalMode = "reuse"
-    """What is done with recorded calls."""
-    new: bool = False
-    """Begin another run where there is one of the same identity."""
+    limit: Limit = None
+    seed: Seed = 0
+    concurrency: Concurrency = None
+    max_cost: MaxCost = None
+    max_total_tokens: MaxTotalTokens = None
+    max_time: MaxTime = None
+    fail_after: FailAfter = "50%"
+    journal: Journal = "reuse"
+    new: New = False
 
 
 class PreparedBuild(Struct, frozen=True, kw_only=True):
@@ -80,7 +89,7 @@ class PreparedBuild(Struct, frozen=True, kw_only=True):
     searcher: Searcher | None = None
 
 
-class BuildRequest(Protocol):
+class BuildRequest(Struct, frozen=True, kw_only=True):
     """A pipeline, and what it works on."""
 
     def prepare(self, execution: BuildExecution, settings: Settings, listener: RunListener) -> PreparedBuild:
@@ -89,6 +98,7 @@ class BuildRequest(Protocol):
         Raises:
             UserError: what it works on is not there, cannot be read, or leaves nothing to do.
         """
+        raise NotImplementedError
 
 
 class BuildResult(Struct, frozen=True, kw_only=True):
@@ -133,10 +143,8 @@ def build(
         UserError: items that cannot be read, no model, a folder that is not ours, or another process that is making
             the same.
     """
-    from ragrounds.build.card import BuiltCard, count, provenance
-    from ragrounds.build.files import FILE, LABEL_FILES, check_folder, not_listed, write_built
-    from ragrounds.build.pipeline import plan_build, results, run_build
-
+    check(request)
+    check(execution)
     chosen, heard, out = chosen_settings(settings, home), listener or RunListener(), execution.out
     breaker = CircuitBreaker(failure_limit(execution.fail_after))
     prepared = request.prepare(execution, chosen, heard)

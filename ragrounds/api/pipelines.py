@@ -1,23 +1,27 @@
-"""The pipelines that make benchmarks, each a request with what it works on, for :func:`ragrounds.api.build.build`."""
+"""The pipelines that make benchmarks, each a request with what it works on, for :func:`ragrounds.api.build.build`.
+
+A request is its command's options, too.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated, Literal
 
-from msgspec import Struct
-
-from ragrounds.api.build import BuildExecution, PreparedBuild
-from ragrounds.api.run import RunListener
-from ragrounds.api.workspace import one_of
+from ragrounds.api.arguments import Arg
+from ragrounds.api.build import BuildExecution, BuildRequest, PreparedBuild
+from ragrounds.api.progress import RunListener
 from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
 from ragrounds.build.committee import Committee, open_committee
+from ragrounds.build.expert_sheets import ExpertReview
 from ragrounds.build.false_negative_estimate import read_bands
-from ragrounds.build.items import draw_items
+from ragrounds.build.items import Dropped, ItemSet, draw_items
+from ragrounds.build.judged_sets import Corpus, SetSettings
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
+from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.judges.attempts import judges_itself
 from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.settings import Settings
@@ -25,37 +29,81 @@ from ragrounds.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.ui.text import safe
 
-if TYPE_CHECKING:
-    from ragrounds.build.judged_sets import Corpus
+Several = Sequence[str]
+OwnModel = str | None
+License = Annotated[str, Arg("The licence of the sources, for the card.")]
+Relevant = Annotated[str, Arg("Which of the grades S, A, B, C, D are relevant.")]
+SheetSize = Annotated[int, Arg("Items in the experts' sheet; 0: no sheet.", 0)]
+BatchSize = Annotated[int, Arg("Documents in one call.", 1, 100)]
+Language = Literal["en", "zh"]
 
 
-class CaseQuestions(Struct, frozen=True, kw_only=True):
+class _Experts(BuildRequest, frozen=True, kw_only=True):
+    """What is asked of experts, and what they have said."""
+
+    experts: Annotated[int, Arg("Columns for experts in the sheet that is written.", 1)] = 1
+    ratings: Annotated[Path | None, Arg("The sheet with the experts' decisions.")] = None
+
+    def review(self, execution: BuildExecution, sample: int) -> ExpertReview:
+        """What is asked about `sample` labels."""
+        return ExpertReview(out=execution.out, sample=sample, experts=self.experts, sheet=self.ratings)
+
+
+class _Sets(_Experts, frozen=True, kw_only=True):
+    """What retrieval sets are made of, and what stands in them."""
+
+    corpus: Annotated[str, Arg("What is searched: beir:FOLDER, an index by name, or sample.")]
+    retrievers: Annotated[
+        Several,
+        Arg("A member of the committee, such as bm25 (repeatable). [default: bm25]", option="--retriever", many=True),
+    ] = ()
+    sheet_size: SheetSize = 100
+    reranked: Annotated[int, Arg("Documents a side in the reranking set, drawn by `seed`; 0: all.", 0)] = 0
+    license: License = "not known"
+
+    def opened(self, settings: Settings, listener: RunListener) -> tuple[Corpus, Committee]:
+        """The corpus, and the committee of retrievers that searches it."""
+        corpus = Corpus(self.corpus, settings.home, progress=listener.reading)
+        members = list(self.retrievers or ["bm25"])
+        return corpus, open_committee(members, self.corpus, settings.home, progress=listener.reading)
+
+    def drawn(
+        self, name: str, found: Sequence[Item], dropped: Sequence[Dropped], of: str, execution: BuildExecution
+    ) -> tuple[ItemSet, SetSettings]:
+        """The items that are worked on, and what the sets are made by."""
+        items = draw_items(name, found, dropped, of=of, limit=execution.limit, seed=execution.seed)
+        by = SetSettings(
+            name=_set_name(execution.out),
+            license=self.license,
+            item_set=items,
+            expert=self.review(execution, self.sheet_size),
+            reranked=self.reranked,
+        )
+        return items, by
+
+
+class CaseQuestions(_Experts, frozen=True, kw_only=True):
     """Long-form questions from case reports, as OGCaReBench was made (Section 3.1)."""
 
-    reports: str
-    """``files:FOLDER`` (PMC NXML, text), ``beir:FOLDER``, ``jsonl:FILE``, or a path."""
-    rewriter: str | None = None
-    """The model that rewrites; ``None``: the execution's."""
-    checker: str | None = None
-    """The model that checks the rewritten questions; ``None``: the execution's."""
-    table: Path | None = None
-    """CSV or JSON Lines by id: year, citations, other_citations, type, specialty, language."""
-    after: int | None = None
-    """Only reports published after this year."""
-    max_citations: int | None = None
-    """Only reports that no more articles cite."""
-    max_other_citations: int | None = None
-    """The same for articles that are no case reports."""
-    types: Sequence[str] = ()
-    """Only articles of these types."""
-    min_words: int = 0
-    ratings: Path | None = None
-    """The sheet with the experts' ratings."""
-    experts: int = 1
-    """Columns for experts in the sheet that is written."""
-    min_rating: int = 4
-    """What every rating of a kept pair must reach, from 1 to 5."""
-    license: str = "not known"
+    reports: Annotated[
+        str, Arg("Case reports: files:FOLDER (PMC NXML, text), beir:FOLDER, jsonl:FILE, or a path.", option="reports")
+    ]
+    rewriter: Annotated[OwnModel, Arg("The model that rewrites. [default: `model`]")] = None
+    checker: Annotated[OwnModel, Arg("A second model, which checks the rewritten questions. [default: `model`]")] = None
+    table: Annotated[
+        Path | None, Arg("CSV or JSON Lines by id: year, citations, other_citations, type, specialty, language.")
+    ] = None
+    after: Annotated[int | None, Arg("Only reports published after this year (the paper: 2022).")] = None
+    max_citations: Annotated[int | None, Arg("Only reports that no more articles cite (the paper: 3).", 0)] = None
+    max_other_citations: Annotated[
+        int | None, Arg("The same for articles that are no case reports (the paper: 1).", 0)
+    ] = None
+    types: Annotated[
+        Several, Arg("Only articles of this type: case-report (repeatable).", option="--type", many=True)
+    ] = ()
+    min_words: Annotated[int, Arg("Only reports of at least so many words.", 0)] = 0
+    min_rating: Annotated[int, Arg("What every rating of a kept pair must reach.", 1, 5)] = 4
+    license: License = "not known"
 
     def prepare(self, execution: BuildExecution, settings: Settings, listener: RunListener) -> PreparedBuild:
         """Read the reports, and draw from those that pass the filters.
@@ -105,40 +153,24 @@ class CaseQuestions(Struct, frozen=True, kw_only=True):
         return PreparedBuild(pipeline=PIPELINE, item_set=items, finish=finish, models=models)
 
 
-class RelevanceMining(Struct, frozen=True, kw_only=True):
+class RelevanceMining(_Sets, frozen=True, kw_only=True):
     """The documents that questions' answers rest on, found as R2MED was made (Section 3.3, Appendix A)."""
 
-    questions: str
-    """A benchmark with answers, such as ``mirage/medqa``, ``jsonl:FILE`` or ``sample``."""
-    corpus: str
-    """What is searched: ``beir:FOLDER``, an index by name, or ``sample``."""
-    retrievers: Sequence[str] = ()
-    """The committee; none: bm25."""
-    panel: Sequence[str] = ()
-    """Small models: a question that several of them answer is too easy."""
-    rewriter: str | None = None
-    """Makes questions without options; ``None``: the execution's model."""
-    reasoner: str | None = None
-    """Writes the reasoning paths; ``None``: the execution's model."""
-    grader: str | None = None
-    """Grades the documents; ``None``: the execution's model."""
-    top_k: int = 100
-    """Documents that each retriever gives for each text."""
-    candidates: int = 100
-    """Documents a question that are graded."""
-    max_right: int = 1
-    """Of the panel may answer a question that is kept."""
-    positive: int = 8
-    """A positive has at least this on both axes."""
-    negative: int = 4
-    """A negative has at most this on both axes."""
-    sheet_size: int = 100
-    """Items in the experts' sheet; 0: no sheet."""
-    experts: int = 1
-    ratings: Path | None = None
-    reranked: int = 0
-    """Documents a side in the reranking set; 0: all."""
-    license: str = "not known"
+    questions: Annotated[
+        str,
+        Arg("Questions with answers: a benchmark, such as mirage/medqa, jsonl:FILE or sample.", option="questions"),
+    ]
+    panel: Annotated[
+        Several, Arg("A small model (repeatable): a question that several of them answer is too easy.", many=True)
+    ] = ()
+    rewriter: Annotated[OwnModel, Arg("Makes questions without options. [default: `model`]")] = None
+    reasoner: Annotated[OwnModel, Arg("Writes the reasoning paths. [default: `model`]")] = None
+    grader: Annotated[OwnModel, Arg("Grades the documents. [default: `model`]")] = None
+    top_k: Annotated[int, Arg("Documents that each retriever gives for each text.", 1)] = 100
+    candidates: Annotated[int, Arg("Documents a question that are graded.", 1)] = 100
+    max_right: Annotated[int, Arg("Of the panel may answer a question that is kept.", 0)] = 1
+    positive: Annotated[int, Arg("A positive has at least this on both axes.")] = 8
+    negative: Annotated[int, Arg("A negative has at most this on both axes.")] = 4
 
     def prepare(self, execution: BuildExecution, settings: Settings, listener: RunListener) -> PreparedBuild:
         """Read the questions, and open the corpus with its retrievers.
@@ -146,34 +178,25 @@ class RelevanceMining(Struct, frozen=True, kw_only=True):
         Raises:
             UserError: an unknown benchmark, corpus or retriever; a model or a retriever that is named twice.
         """
-        from ragrounds.build.judged_sets import ExpertReview
-        from ragrounds.build.mining_benchmark import MiningSettings, mining_product
+        from ragrounds.build.mining_benchmark import mining_product
         from ragrounds.build.relevance_mining import PIPELINE, GradeThresholds, question_items
 
         thresholds = GradeThresholds(positive=self.positive, negative=self.negative)
         panel = _distinct_models("--panel", self.panel)
         loaded = load(self.questions, settings.home)
-        searched, committee = _open_corpus(self.corpus, self.retrievers, settings, listener)
+        searched, committee = self.opened(settings, listener)
         found, dropped = question_items(loaded, searched)
         name = f"relevance-mining/{loaded.name.replace('/', '-')}"
-        items = draw_items(name, found, dropped, of=self.questions, limit=execution.limit, seed=execution.seed)
+        items, by = self.drawn(name, found, dropped, self.questions, execution)
         listener.message(
             f"{self.questions}: {items.read:,} questions, {len(items.items):,} are worked on; "
             f"{len(searched):,} documents."
-        )
-        goes_by = MiningSettings(
-            name=_set_name(execution.out),
-            license=self.license,
-            item_set=items,
-            thresholds=thresholds,
-            expert=ExpertReview(out=execution.out, sample=self.sheet_size, experts=self.experts, sheet=self.ratings),
-            reranked=self.reranked,
         )
         models = _named(rewriting=self.rewriter, reasoning=self.reasoner, grading=self.grader)
         return PreparedBuild(
             pipeline=PIPELINE,
             item_set=items,
-            finish=lambda results: mining_product(results, searched, goes_by),
+            finish=lambda results: mining_product(results, searched, by, thresholds),
             parameters={
                 "panel": len(panel),
                 "most_right": self.max_right,
@@ -187,36 +210,28 @@ class RelevanceMining(Struct, frozen=True, kw_only=True):
         )
 
 
-class ConsensusLabels(Struct, frozen=True, kw_only=True):
+class ConsensusLabels(_Sets, frozen=True, kw_only=True):
     """What retrievers find for queries, labelled by several models, as CMedTEB was made (Section 3.1)."""
 
-    queries: str
-    """A JSON Lines file {id, text}, or a benchmark, such as ``pubmedqa`` or ``sample``."""
-    corpus: str
-    """What is searched: ``beir:FOLDER``, an index by name, or ``sample``."""
-    labellers: Sequence[str]
-    """Two models or more."""
-    retrievers: Sequence[str] = ()
-    """The committee; none: bm25."""
-    synonyms: Path | None = None
-    """JSON Lines {term, synonym}: also make synonym triples, which the execution's model writes."""
-    relevant: str = "SA"
-    """Which of the grades S, A, B, C, D are relevant."""
-    top_k: int = 500
-    """Passages that each retriever gives for a query."""
-    candidates: int = 500
-    """Passages a query that are labelled."""
-    batch_size: int = 10
-    """Documents in one call."""
-    language: str = "en"
-    """Of a file of queries: ``en`` or ``zh``."""
-    sheet_size: int = 100
-    """Items in the experts' sheet; 0: no sheet."""
-    experts: int = 1
-    ratings: Path | None = None
-    reranked: int = 0
-    """Documents a side in the reranking set; 0: all."""
-    license: str = "not known"
+    queries: Annotated[
+        str,
+        Arg(
+            "Queries: a JSON Lines file {id, text}, or a benchmark, such as pubmedqa or sample.",
+            option="queries",
+        ),
+    ]
+    labellers: Annotated[
+        Several,
+        Arg("A model that labels (repeatable: two or more, the paper has three).", option="--labeller", many=True),
+    ]
+    synonyms: Annotated[
+        Path | None, Arg("JSON Lines {term, synonym}: also make synonym triples, written by `model`.")
+    ] = None
+    relevant: Relevant = "SA"
+    top_k: Annotated[int, Arg("Passages that each retriever gives for a query.", 1)] = 500
+    candidates: Annotated[int, Arg("Passages a query that are labelled.", 1)] = 500
+    batch_size: BatchSize = 10
+    language: Annotated[Language, Arg("Of a file of queries: en or zh.")] = "en"
 
     def prepare(self, execution: BuildExecution, settings: Settings, listener: RunListener) -> PreparedBuild:
         """Read the queries, and open the corpus with its retrievers.
@@ -224,13 +239,11 @@ class ConsensusLabels(Struct, frozen=True, kw_only=True):
         Raises:
             UserError: fewer than two labellers, unknown grades, queries or corpus; a model that is named twice.
         """
-        from ragrounds.build.consensus_benchmark import ConsensusSettings, consensus_product
+        from ragrounds.build.consensus_benchmark import consensus_product
         from ragrounds.build.consensus_labels import PIPELINE, open_queries, query_items, read_synonyms
-        from ragrounds.build.judged_sets import ExpertReview
         from ragrounds.build.relevance_labels import check_relevant
 
         check_relevant(self.relevant)
-        one_of("--language", self.language, ("en", "zh"))
         names = _distinct_models("--labeller", self.labellers)
         if len(names) < 2:
             raise UserError(f"Consensus needs two or more models, got {', '.join(names)}: repeat --labeller.")
@@ -238,25 +251,16 @@ class ConsensusLabels(Struct, frozen=True, kw_only=True):
             raise UserError("--synonyms needs --model, which writes the sentences.")
         pairs = read_synonyms(self.synonyms) if self.synonyms else ()
         found, dropped = query_items(open_queries(self.queries, settings.home, self.language), pairs)
-        searched, committee = _open_corpus(self.corpus, self.retrievers, settings, listener)
+        searched, committee = self.opened(settings, listener)
         name = f"consensus-labels/{_source_name(self.queries)}"
-        items = draw_items(name, found, dropped, of=self.queries, limit=execution.limit, seed=execution.seed)
+        items, by = self.drawn(name, found, dropped, self.queries, execution)
         listener.message(
             f"{self.queries}: {items.read:,} queries, {len(items.items):,} are worked on; {len(searched):,} passages."
-        )
-        goes_by = ConsensusSettings(
-            name=_set_name(execution.out),
-            license=self.license,
-            item_set=items,
-            models=names,
-            relevant=self.relevant,
-            expert=ExpertReview(out=execution.out, sample=self.sheet_size, experts=self.experts, sheet=self.ratings),
-            reranked=self.reranked,
         )
         return PreparedBuild(
             pipeline=PIPELINE,
             item_set=items,
-            finish=lambda results: consensus_product(results, searched, goes_by),
+            finish=lambda results: consensus_product(results, searched, by, names, self.relevant),
             model=execution.model or names[0],
             parameters={
                 "labellers": len(names),
@@ -270,31 +274,22 @@ class ConsensusLabels(Struct, frozen=True, kw_only=True):
         )
 
 
-class FalseNegatives(Struct, frozen=True, kw_only=True):
+class FalseNegatives(_Experts, frozen=True, kw_only=True):
     """How many relevant documents a benchmark's labels miss, estimated as CMedTEB did (Appendix E, Table 20)."""
 
-    benchmark: str
-    """Queries and judgements: ``beir:FOLDER``, ``beir/NAME``, ``r2med:FOLDER``, ``r2med/NAME``."""
-    retriever: str = "bm25"
-    """What finds the documents."""
-    split: str = "test"
-    """Which judgements of a BEIR folder."""
-    top_k: int = 50
-    """Documents that the retriever gives for a query."""
-    sample: int = 0
-    """How many of these are graded, drawn within bands of ranks; 0: all."""
-    bands: str = "10,25"
-    """Last ranks of all bands but the deepest."""
-    relevant: str = "SA"
-    """Which of the grades S, A, B, C, D are relevant."""
-    batch_size: int = 10
-    """Documents in one call."""
-    language: str = "en"
-    """Of the prompts: ``en`` or ``zh``."""
-    sheet_size: int = 500
-    """Items in the experts' sheet; 0: no sheet."""
-    experts: int = 1
-    ratings: Path | None = None
+    benchmark: Annotated[
+        str,
+        Arg("Queries and judgements: beir:FOLDER, beir/NAME, r2med:FOLDER, r2med/NAME.", option="benchmark"),
+    ]
+    retriever: Annotated[str, Arg("What finds the documents (the paper: a dense one).")] = "bm25"
+    split: Annotated[str, Arg("Which judgements of a BEIR folder.")] = "test"
+    top_k: Annotated[int, Arg("Documents that the retriever gives for a query.", 1)] = 50
+    sample: Annotated[int, Arg("How many of these are graded, drawn within bands of ranks; 0: all.", 0)] = 0
+    bands: Annotated[str, Arg("Last ranks of all bands but the deepest.")] = "10,25"
+    relevant: Relevant = "SA"
+    batch_size: BatchSize = 10
+    language: Annotated[Language, Arg("Of the prompts: en or zh.")] = "en"
+    sheet_size: SheetSize = 500
 
     def prepare(self, execution: BuildExecution, settings: Settings, listener: RunListener) -> PreparedBuild:
         """Read the queries with their judgements, and open the retriever over their documents.
@@ -304,11 +299,9 @@ class FalseNegatives(Struct, frozen=True, kw_only=True):
         """
         from ragrounds.build.false_negative_benchmark import FalseNegativeBenchmark, check_documents
         from ragrounds.build.false_negatives import PIPELINE, judged_query_items
-        from ragrounds.build.judged_sets import ExpertReview
         from ragrounds.build.relevance_labels import check_relevant
 
         check_relevant(self.relevant)
-        one_of("--language", self.language, ("en", "zh"))
         asked = query_set(self.benchmark, split=self.split, home=settings.home)
         check_documents(asked, asked.corpus)
         items = judged_query_items(asked, language=self.language, limit=execution.limit, seed=execution.seed)
@@ -321,7 +314,7 @@ class FalseNegatives(Struct, frozen=True, kw_only=True):
             item_set=items,
             bands=read_bands(self.bands, self.top_k),
             relevant=self.relevant,
-            expert=ExpertReview(out=execution.out, sample=self.sheet_size, experts=self.experts, sheet=self.ratings),
+            expert=self.review(execution, self.sheet_size),
         )
         return PreparedBuild(
             pipeline=PIPELINE,
@@ -336,17 +329,6 @@ class FalseNegatives(Struct, frozen=True, kw_only=True):
             },
             searcher=searcher,
         )
-
-
-def _open_corpus(
-    corpus: str, retrievers: Sequence[str], settings: Settings, listener: RunListener
-) -> tuple[Corpus, Committee]:
-    """A corpus, and the committee of retrievers that searches it; none named: BM25."""
-    from ragrounds.build.judged_sets import Corpus
-
-    searched = Corpus(corpus, settings.home, progress=listener.reading)
-    members = list(retrievers or ["bm25"])
-    return searched, open_committee(members, corpus, settings.home, progress=listener.reading)
 
 
 def _distinct_models(option: str, models: Sequence[str]) -> tuple[str, ...]:

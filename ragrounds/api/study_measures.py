@@ -76,12 +76,13 @@ def label_figures(
     """
     benchmark = str(settings["benchmark"])
     name = hashlib.sha256(repr(sorted(settings.items(), key=str)).encode()).hexdigest()[:16]
+    language: Any = str(parse_reference(benchmark).parameters.get("language", "en"))  # which build() checks
     asked = FalseNegatives(
         benchmark=benchmark,
         retriever=str(settings["retriever"]),
         split=str(settings.get("split", "test")),
         top_k=int(str(settings.get("depth", _DEPTH))),
-        language=str(parse_reference(benchmark).parameters.get("language", "en")),
+        language=language,
         sheet_size=0,
     )
     execution = BuildExecution(

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ragrounds.build.card import stage_count
 from ragrounds.build.case_reports import ReportFilters, ReportSource, store_of
-from ragrounds.build.expert_sheets import SheetRatings, free_name, read_ratings, sheet_lines
+from ragrounds.build.expert_sheets import SheetRatings, read_ratings, sheet_files, sheet_lines
 from ragrounds.build.files import Lines, Product, beir_files, json_lines, rejection_file
 from ragrounds.build.items import Dropped, ItemSet
 from ragrounds.build.outcome import JsonObject
@@ -20,7 +20,7 @@ from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 
-EXPERTS, SHEET = "experts", "sheet"
+EXPERTS = "experts"
 SCALE = ("1", "2", "3", "4", "5")
 NOT_RATED = "not rated"
 INSTRUCTIONS = b"""# Rating the questions
@@ -115,7 +115,7 @@ class CaseBenchmark(Struct, frozen=True, kw_only=True):
         if self.checks_itself:
             notes.append("The rewritten questions were checked by the model that wrote them: --checker names another.")
         if ratings is None and pairs:
-            sheet = self._sheet(pairs)
+            sheet = sheet_files(self.out, sheet_lines(_SHOWN, _rows(pairs), self.rating.raters), INSTRUCTIONS)
             files |= sheet
             notes.append(f"No expert has rated these {len(pairs):,} pairs yet: {next(iter(sheet))} is for them.")
         if ratings is not None:
@@ -148,10 +148,6 @@ class CaseBenchmark(Struct, frozen=True, kw_only=True):
             "ogcarebench.jsonl": json_lines(_row(pair) for pair in pairs),
             **beir_files(store_of(self.reports), queries, judged),
         }
-
-    def _sheet(self, pairs: Sequence[ItemResult]) -> dict[str, Lines]:
-        lines = sheet_lines(_SHOWN, _rows(pairs), self.rating.raters)
-        return {free_name(self.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
 
 
 _SHOWN = ("question", "answer")

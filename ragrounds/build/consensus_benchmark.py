@@ -8,21 +8,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
 
 from ragrounds.build.card import stage_count
 from ragrounds.build.consensus_labels import SynonymTriple, TripleSentences, synonym_of, triple_pair
+from ragrounds.build.expert_sheets import agreement_note
 from ragrounds.build.files import Lines, Product, json_lines, rejection_file
-from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.items import Dropped
 from ragrounds.build.judged_sets import (
     Corpus,
-    ExpertReview,
     JudgedQuery,
     ScoredPair,
-    agreement_note,
+    SetSettings,
+    by_fate,
     query_ids,
     refined,
-    retrieval_card,
     retrieval_files,
     titled,
 )
@@ -35,23 +34,11 @@ VERIFY, LABEL, SYNONYMS = "verify", "label", "synonyms"
 NO_POSITIVE = "no passage that all models find relevant"
 
 
-class ConsensusSettings(Struct, frozen=True, kw_only=True):
-    """What the finish goes by."""
-
-    name: str
-    """Of the benchmark."""
-    license: str
-    item_set: ItemSet
-    models: tuple[str, ...]
-    """The labellers, in their order."""
-    relevant: str
-    expert: ExpertReview
-    reranked: int = 0
-    """Documents a side in the reranking set; 0: all."""
-
-
-def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: ConsensusSettings) -> Product:
-    """The product: queries with a positive by consensus, the corpus without what is ambiguous.
+def consensus_product(
+    results: Sequence[ItemResult], corpus: Corpus, settings: SetSettings, models: tuple[str, ...], relevant: str
+) -> Product:
+    """The product: queries with a positive by consensus of `models`, the corpus without what is ambiguous. `relevant`:
+    the grades that are.
 
     Raises:
         UserError: the experts' sheet cannot be read.
@@ -59,25 +46,16 @@ def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: C
     through = kept_results(results)
     names = query_ids([result.question.id for result in through])
     pairs = [pair for result in through for pair in _pairs(result, names)]
-    judged = [_judged(result, names, settings.relevant) for result in through]
+    judged = [_judged(result, names, relevant) for result in through]
     queries = refined([query for query in judged if query.positives])
     none = [
-        _none(_pairs(result, names), settings.relevant)
+        _none(_pairs(result, names), relevant)
         for result, query in zip(through, judged, strict=True)
         if not query.positives
     ]
-    found = consensus(settings.models, pairs, settings.relevant)
-    parted = disagreement(settings.models, pairs, settings.relevant)
+    found = consensus(models, pairs, relevant)
+    parted = disagreement(models, pairs, relevant)
     triples, faulty = _triples(through, names)
-    card = retrieval_card(
-        f"beir/{settings.name}",
-        f"{settings.name}: retrieval labelled by consensus",
-        settings.item_set.items.card.source,
-        len(queries),
-        license=settings.license,
-        language=settings.item_set.items.questions[0].language,
-        note="Built by consensus-labels (CMedTEB's construction); card.json says how.",
-    )
     figures: JsonObject = {"consensus": found, "disagreement": parted}
     notes = [_consensus_note(found)]
     if triples or faulty:
@@ -92,20 +70,16 @@ def consensus_product(results: Sequence[ItemResult], corpus: Corpus, settings: C
             f"Of {asked:,} queries with a term that has a synonym, {len(triples):,} made triples"
             f"{reason_counts(each.reason for each in faulty)}."
         )
-    files: dict[str, Lines] = {}
-    if queries:
-        files, agreed = retrieval_files(
-            queries, corpus, settings.expert, settings.item_set.seed, most=settings.reranked
-        )
-        if agreed is not None:
-            figures["expert"] = agreed
-            notes.append(agreement_note(agreed))
+    files, agreed = retrieval_files(queries, corpus, settings)
+    if agreed is not None:
+        figures["expert"] = agreed
+        notes.append(agreement_note(agreed))
     if pairs:  # what was paid for is kept, also where nothing qualifies
-        files |= _labels(pairs, {query.id: query.text for query in judged}, corpus, settings.relevant)
+        files |= _labels(pairs, {query.id: query.text for query in judged}, corpus, relevant)
     files |= _triple_files(triples, settings.item_set.seed)
     files |= rejection_file(settings.item_set, results, [*_faults(through, names), *none, *faulty])
     return Product(
-        benchmark=card,
+        benchmark=settings.card("labelled by consensus", len(queries), "consensus-labels (CMedTEB's construction)"),
         files=files,
         stages=(stage_count(VERIFY, len(through), (each.reason for each in none)),),
         figures=figures,
@@ -124,17 +98,8 @@ def _pairs(result: ItemResult, names: Mapping[str, str]) -> list[LabelledPair]:
 
 
 def _judged(result: ItemResult, names: Mapping[str, str], relevant: str) -> JudgedQuery:
-    by_fate: dict[str, list[str]] = {}
-    for pair in _pairs(result, names):
-        by_fate.setdefault(fate(pair.grades, relevant), []).append(pair.document)
-    return JudgedQuery(
-        id=names[result.question.id],
-        text=result.question.text,
-        group=result.question.group,
-        positives=tuple(by_fate.get("positive", ())),
-        negatives=tuple(by_fate.get("negative", ())),
-        dropped=(*by_fate.get("dropped", ()), *by_fate.get("unlabelled", ())),
-    )
+    fates = ((pair.document, fate(pair.grades, relevant)) for pair in _pairs(result, names))
+    return by_fate(result.question, names[result.question.id], fates, result.question.text)
 
 
 def _none(pairs: Sequence[LabelledPair], relevant: str) -> Dropped:

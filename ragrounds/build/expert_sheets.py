@@ -1,7 +1,7 @@
 """Sheets for experts: an item a row, an empty column a rater, read back when they are filled in.
 
 Rows are known by their id, so that they may be sorted and edited freely, and each holds a digest of its texts: what was
-said of a text that is another now does not count. A sheet without digests is read by its texts.
+said of a text that is another now does not count.
 
 A benchmark of retrieval has a sheet with a sample of its final labels (CMedTEB, Section 3.2: 5,000 pairs, 93.3 %
 agreement). It is blind: it shows a query and a passage, never what the models answered. Read back, the experts'
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -58,11 +58,13 @@ def _digest(cells: Iterable[str]) -> str:
     return hashlib.sha256(msgspec.msgpack.encode(list(cells))).hexdigest()[:16]
 
 
-def free_name(folder: Path, stem: str, lines: Sequence[bytes]) -> str:
-    """A name in `folder` under which no other sheet stands: what experts have written is never overwritten."""
+def sheet_files(folder: Path, lines: list[bytes], instructions: bytes) -> dict[str, list[bytes]]:
+    """The sheet, under a name in `folder` under which no other one stands, and what it asks: what experts have written
+    is never overwritten."""
     wanted = b"".join(lines)
-    names = (f"{stem}{'' if number == 1 else f'-{number}'}.csv" for number in count(1))
-    return next(name for name in names if not (folder / name).exists() or (folder / name).read_bytes() == wanted)
+    names = (f"sheet{'' if number == 1 else f'-{number}'}.csv" for number in count(1))
+    name = next(name for name in names if not (folder / name).exists() or (folder / name).read_bytes() == wanted)
+    return {name: lines, "instructions.md": [instructions]}
 
 
 def read_ratings(
@@ -102,25 +104,13 @@ def read_ratings(
         if item in found:
             raise broken(path, f"the item {shown(item)} stands twice", place)
         found[item] = tuple(_rating(row[rater], words, allowed, path, place) for rater in raters)
-        if item in texts and not _same(row, texts[item], path):
-            changed.append(item)
+        if item in texts:
+            if not row.get(DIGEST, "").strip():
+                raise broken(path, f"nobody can tell what was rated: {shown(item)} has nothing under {DIGEST!r}", place)
+            if row[DIGEST].strip() != _digest(texts[item].values()):
+                changed.append(item)
     left = {item: ratings for item, ratings in found.items() if item not in changed}
     return SheetRatings(raters=raters, items=left, changed=tuple(changed))
-
-
-def _same(row: Mapping[str, str], texts: Mapping[str, str], path: Path) -> bool:
-    """Whether a row is of these texts.
-
-    Raises:
-        UserError: it has neither the digest nor the texts.
-    """
-    if row.get(DIGEST, "").strip():
-        return row[DIGEST].strip() == _digest(texts.values())
-    if missing := [name for name in texts if name not in row]:
-        raise broken(
-            path, f"nobody can tell what was rated: there is neither a column {DIGEST!r} nor {missing[0]!r}", "line 1"
-        )
-    return all(row[name].split() == safe(text).split() for name, text in texts.items())
 
 
 def _rating(cell: str, words: Mapping[str, str], allowed: Sequence[str], path: Path, place: str) -> str | None:
@@ -153,6 +143,18 @@ Leave the cell empty where you cannot judge. Comments are for the authors; they 
 """
 
 
+class ExpertReview(Struct, frozen=True, kw_only=True):
+    """What is asked of experts."""
+
+    out: Path
+    """The benchmark's folder, where earlier sheets may stand."""
+    sample: int = 100
+    """Pairs in the sheet, drawn by the seed; 0: no sheet."""
+    experts: int = 1
+    sheet: Path | None = None
+    """A sheet that was filled in, to be read back."""
+
+
 class FinalLabel(Struct, frozen=True, kw_only=True):
     """A final label of a pair."""
 
@@ -177,6 +179,39 @@ def sample_lines(
     """The sheet of a sample; `queries` and `passages` are texts by id."""
     rows = {label.item: (queries[label.query], passages[label.document]) for label in labels}
     return sheet_lines(PAIR, rows, experts)
+
+
+def reviewed(
+    expert: ExpertReview,
+    labels: Sequence[FinalLabel],
+    queries: Mapping[str, str],
+    texts: Callable[[Collection[str]], Mapping[str, str]],
+    seed: int,
+) -> tuple[dict[str, list[bytes]], LabelAgreement | None]:
+    """The files of a sheet with a sample of the labels, or how far the experts agree where their sheet is read back,
+    which is then left as it is. `queries` are texts by id; `texts` gives those of documents.
+
+    Raises:
+        UserError: a sheet that cannot be read, or is not of these labels.
+    """
+    if expert.sheet is not None:
+        return {}, expert_agreement(expert.sheet, labels, queries, texts({label.document for label in labels}))
+    drawn = sample_labels(labels, expert.sample, seed)
+    if not drawn:
+        return {}, None
+    passages = texts({label.document for label in drawn})
+    return sheet_files(expert.out, sample_lines(drawn, queries, passages, expert.experts), INSTRUCTIONS), None
+
+
+def agreement_note(found: LabelAgreement) -> str:
+    """One line for the card."""
+    share = found.judge.accuracy
+    kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"
+    changed = f" {len(found.changed):,} of their rows are of other texts, and left out." if found.changed else ""
+    return (
+        f"Experts agree with {share.value:.1%} of {share.n:,} labels (95 % interval {share.low or 0:.1%} to "
+        f"{1 if share.high is None else share.high:.1%}), Cohen's kappa {kappa}.{changed}"
+    )
 
 
 def expert_agreement(

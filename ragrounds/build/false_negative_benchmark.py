@@ -7,19 +7,12 @@ contradict stand in ``grades.jsonl``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from ragrounds.build.expert_sheets import (
-    INSTRUCTIONS,
-    FinalLabel,
-    expert_agreement,
-    free_name,
-    sample_labels,
-    sample_lines,
-)
+from ragrounds.build.expert_sheets import ExpertReview, FinalLabel, agreement_note, reviewed
 from ragrounds.build.false_negative_estimate import (
     NO_GRADE,
     Bands,
@@ -30,7 +23,7 @@ from ragrounds.build.false_negative_estimate import (
 )
 from ragrounds.build.files import Lines, Product, beir_files, json_lines, qrels_lines, rejection_file
 from ragrounds.build.items import Dropped, ItemSet
-from ragrounds.build.judged_sets import SHEET, ExpertReview, agreement_note, retrieval_card, titled
+from ragrounds.build.judged_sets import retrieval_card, titled
 from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.build.stages import MALFORMED
@@ -74,7 +67,10 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
             for query, all_ in missed.items()
             for document in all_
         ]
-        notes, figures, sheet = self._experts(labels)
+        # A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %).
+        sheet, agreed = reviewed(self.expert, labels, self.asked.queries, self._texts, self.item_set.seed)
+        notes = [agreement_note(agreed)] if agreed else []
+        figures: JsonObject = {"experts": agreed} if agreed else {}
         if found:
             figures |= {"missing": msgspec.to_builtins(found), "relevant": self.relevant}
             notes = [*_said(found, self.item_set.passed), *notes]
@@ -134,20 +130,8 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
     def _documents(self) -> Iterator[Passage]:
         return (passage for passage, _ in passages(corpus_source(self.benchmark)))
 
-    def _experts(self, labels: Sequence[FinalLabel]) -> tuple[list[str], JsonObject, dict[str, Lines]]:
-        """A sample of the false negatives for experts (the paper: 500, of which they confirmed 92 %)."""
-        if self.expert.sheet is not None:
-            agreed = expert_agreement(self.expert.sheet, labels, self.asked.queries, self._texts(labels))
-            return [agreement_note(agreed)], {"experts": msgspec.to_builtins(agreed)}, {}
-        if not self.expert.sample or not labels:
-            return [], {}, {}
-        drawn = sample_labels(labels, self.expert.sample, self.item_set.seed)
-        lines = sample_lines(drawn, self.asked.queries, self._texts(drawn), self.expert.experts)
-        return [], {}, {free_name(self.expert.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
-
-    def _texts(self, labels: Sequence[FinalLabel]) -> dict[str, str]:
-        """The texts of the labelled documents."""
-        wanted = {label.document for label in labels}
+    def _texts(self, wanted: Collection[str]) -> dict[str, str]:
+        """The texts of documents."""
         return {each.document: titled(each) for each in self._documents() if each.document in wanted}
 
 

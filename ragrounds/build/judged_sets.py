@@ -21,19 +21,13 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.build.expert_sheets import (
-    INSTRUCTIONS,
-    FinalLabel,
-    expert_agreement,
-    free_name,
-    sample_labels,
-    sample_lines,
-)
+from ragrounds.build.expert_sheets import ExpertReview, FinalLabel, reviewed
 from ragrounds.build.files import Lines, beir_files, json_lines
+from ragrounds.build.items import ItemSet
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.evals.judges.labels import LabelAgreement
-from ragrounds.records import Passage
+from ragrounds.records import Passage, Question
 from ragrounds.tools.collection_builder import Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.leak_guard import GUARD_FILE
@@ -209,41 +203,47 @@ class Corpus:
         return {id: store.passage(place, self.version) for id, place in places.items() if place is not None}
 
 
-SHEET = "sheet"
+class SetSettings(Struct, frozen=True, kw_only=True):
+    """What sets of retrieval are made by."""
 
+    name: str
+    """Of the benchmark."""
+    license: str
+    item_set: ItemSet
+    expert: ExpertReview
+    reranked: int = 0
+    """Documents a side in the reranking set; 0: all."""
 
-class ExpertReview(Struct, frozen=True, kw_only=True):
-    """What is asked of experts."""
-
-    out: Path
-    """The benchmark's folder, where earlier sheets may stand."""
-    sample: int = 100
-    """Pairs in the sheet, drawn by the seed; 0: no sheet."""
-    experts: int = 1
-    sheet: Path | None = None
-    """A sheet that was filled in, to be read back."""
+    def card(self, title: str, size: int, built_by: str) -> Card:
+        """Of the benchmark of retrieval."""
+        return retrieval_card(
+            f"beir/{self.name}",
+            f"{self.name}: retrieval {title}",
+            self.item_set.items.card.source,
+            size,
+            license=self.license,
+            language=self.item_set.items.questions[0].language,
+            note=f"Built by {built_by}; card.json says how.",
+        )
 
 
 def retrieval_files(
-    queries: Sequence[JudgedQuery], corpus: Corpus, expert: ExpertReview, seed: int, *, most: int = 0
+    queries: Sequence[JudgedQuery], corpus: Corpus, settings: SetSettings
 ) -> tuple[dict[str, Lines], LabelAgreement | None]:
     """BEIR, the guard, a reranking set and the experts' sheet; with it, how far the experts agree where their sheet is
-    read back, which is then left as it is. `most`: documents a side in the reranking set; 0: all.
+    read back. Without queries there are no files.
 
     Raises:
         UserError: a sheet that cannot be read, or is not of these labels.
     """
-    labels = [*_labels(queries)]
+    if not queries:
+        return {}, None
+    labels, seed = [*_labels(queries)], settings.item_set.seed
     passages = {id: titled(each) for id, each in corpus.some({label.document for label in labels}).items()}
-    files: dict[str, Lines] = dict(judged_beir(queries, corpus))
-    files["sets/rerank.jsonl"] = rerank_lines(queries, passages, most=most, seed=seed)
-    if expert.sheet is not None:
-        return files, expert_agreement(expert.sheet, labels, {query.id: query.text for query in queries}, passages)
-    if expert.sample:
-        drawn = sample_labels(labels, expert.sample, seed)
-        lines = sample_lines(drawn, {query.id: query.text for query in queries}, passages, expert.experts)
-        files |= {free_name(expert.out, SHEET, lines): lines, "instructions.md": [INSTRUCTIONS]}
-    return files, None
+    asked = {query.id: query.text for query in queries}
+    sheet, agreed = reviewed(settings.expert, labels, asked, lambda ids: passages, seed)
+    rerank = rerank_lines(queries, passages, most=settings.reranked, seed=seed)
+    return {**judged_beir(queries, corpus), "sets/rerank.jsonl": rerank, **sheet}, agreed
 
 
 def retrieval_card(
@@ -264,14 +264,19 @@ def retrieval_card(
     )
 
 
-def agreement_note(found: LabelAgreement) -> str:
-    """One line for the card."""
-    share = found.judge.accuracy
-    kappa = "not defined" if found.judge.kappa is None else f"{found.judge.kappa:.3f}"
-    changed = f" {len(found.changed):,} of their rows are of other texts, and left out." if found.changed else ""
-    return (
-        f"Experts agree with {share.value:.1%} of {share.n:,} labels (95 % interval {share.low or 0:.1%} to "
-        f"{1 if share.high is None else share.high:.1%}), Cohen's kappa {kappa}.{changed}"
+def by_fate(question: Question, id: str, fates: Iterable[tuple[str, str]], text: str, answer: str = "") -> JudgedQuery:
+    """A question as a query, from its documents, each with what becomes of it."""
+    held: dict[str, list[str]] = {}
+    for document, what in fates:
+        held.setdefault(what, []).append(document)
+    return JudgedQuery(
+        id=id,
+        text=text,
+        answer=answer,
+        group=question.group,
+        positives=tuple(held.get("positive", ())),
+        negatives=tuple(held.get("negative", ())),
+        dropped=tuple(id for what in ("dropped", "ungraded", "unlabelled") for id in held.get(what, ())),
     )
 
 

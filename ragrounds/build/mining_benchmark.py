@@ -9,17 +9,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.build.card import stage_count
-from ragrounds.build.files import Lines, Product, json_lines, rejection_file
-from ragrounds.build.items import Dropped, ItemSet
+from ragrounds.build.expert_sheets import agreement_note
+from ragrounds.build.files import Product, json_lines, rejection_file
+from ragrounds.build.items import Dropped
 from ragrounds.build.judged_sets import (
     Corpus,
-    ExpertReview,
     JudgedQuery,
-    agreement_note,
+    SetSettings,
+    by_fate,
     judged_r2med,
     query_ids,
     refined,
-    retrieval_card,
     retrieval_files,
 )
 from ragrounds.build.outcome import JsonObject
@@ -32,19 +32,6 @@ NO_POSITIVE = "no verified positive"
 NO_GRADE = "no grade could be read"
 
 
-class MiningSettings(Struct, frozen=True, kw_only=True):
-    """What the finish goes by."""
-
-    name: str
-    """Of the benchmark."""
-    license: str
-    item_set: ItemSet
-    thresholds: GradeThresholds
-    expert: ExpertReview
-    reranked: int = 0
-    """Documents a side in the reranking set; 0: all."""
-
-
 class MinedQuestion(Struct, frozen=True, kw_only=True):
     """A question with its graded candidates."""
 
@@ -54,44 +41,31 @@ class MinedQuestion(Struct, frozen=True, kw_only=True):
     reasoning: str
 
 
-def mining_product(results: Sequence[ItemResult], corpus: Corpus, settings: MiningSettings) -> Product:
+def mining_product(
+    results: Sequence[ItemResult], corpus: Corpus, settings: SetSettings, thresholds: GradeThresholds
+) -> Product:
     """The product: questions with a verified positive, the corpus without what is ambiguous.
 
     Raises:
         UserError: the experts' sheet cannot be read.
     """
-    mined = _mined(results, settings)
-    passed = [each for each in mined if each.judged.positives]
+    mined = _mined(results, thresholds)
     dropped = [_dropped(each) for each in mined if not each.judged.positives]
-    queries = refined([each.judged for each in passed])
-    language = settings.item_set.items.questions[0].language
-    card = retrieval_card(
-        f"beir/{settings.name}",
-        f"{settings.name}: retrieval mined by relevance",
-        settings.item_set.items.card.source,
-        len(queries),
-        license=settings.license,
-        language=language,
-        note="Built by relevance-mining (R2MED's construction); card.json says how.",
-    )
-    files: dict[str, Lines] = {}
-    figures: JsonObject = _figures(mined, results)
-    ungraded = _ungraded(mined)
+    queries = refined([each.judged for each in mined if each.judged.positives])
+    card = settings.card("mined by relevance", len(queries), "relevance-mining (R2MED's construction)")
+    figures, ungraded = _figures(mined, results), _ungraded(mined)
     notes = [_documents_note(figures, ungraded)]
+    files, agreed = retrieval_files(queries, corpus, settings)
     if queries:
-        files, agreed = retrieval_files(
-            queries, corpus, settings.expert, settings.item_set.seed, most=settings.reranked
-        )
         files |= {f"{R2MED}/{name}": lines for name, lines in judged_r2med(queries, corpus).items()}
-        if agreed is not None:
-            figures["expert"] = agreed
-            notes.append(agreement_note(agreed))
+    if agreed is not None:
+        figures["expert"] = agreed
+        notes.append(agreement_note(agreed))
     if mined:  # what was paid for is kept, also where nothing qualifies
         files["made/grades.jsonl"] = json_lines(_rows(mined))
-    files |= rejection_file(settings.item_set, results, [*ungraded, *dropped])
     return Product(
         benchmark=card,
-        files=files,
+        files=files | rejection_file(settings.item_set, results, [*ungraded, *dropped]),
         sets={R2MED: replace(card, name=f"r2med/{settings.name}")} if queries else {},
         stages=(stage_count(VERIFY, len(mined), (each.reason for each in dropped)),),
         figures=figures,
@@ -103,26 +77,17 @@ def mining_product(results: Sequence[ItemResult], corpus: Corpus, settings: Mini
     )
 
 
-def _mined(results: Sequence[ItemResult], settings: MiningSettings) -> list[MinedQuestion]:
+def _mined(results: Sequence[ItemResult], thresholds: GradeThresholds) -> list[MinedQuestion]:
     through = kept_results(results)
     names = query_ids([result.question.id for result in through])
     found: list[MinedQuestion] = []
     for result in through:
         product = result.product
         grades = tuple(product["grades"])
-        fates = tuple(fate(each, settings.thresholds) for each in grades)
-        by_fate: dict[str, list[str]] = {}
-        for each, what in zip(grades, fates, strict=True):
-            by_fate.setdefault(what, []).append(each["id"])
-        judged = JudgedQuery(
-            id=names[result.question.id],
-            text=product["query"],
-            answer=product["answer"],
-            group=result.question.group,
-            positives=tuple(by_fate.get("positive", ())),
-            negatives=tuple(by_fate.get("negative", ())),
-            dropped=(*by_fate.get("dropped", ()), *by_fate.get("ungraded", ())),
-        )
+        fates = tuple(fate(each, thresholds) for each in grades)
+        documents = zip((each["id"] for each in grades), fates, strict=True)
+        name = names[result.question.id]
+        judged = by_fate(result.question, name, documents, product["query"], product["answer"])
         found.append(MinedQuestion(judged=judged, grades=grades, fates=fates, reasoning=product["reasoning"]))
     return found
 

@@ -301,6 +301,8 @@ def _option(record: type[Struct], name: str) -> object:
     if said.option == "-":
         return None
     least = said.least if isinstance(said.least, int) else None
+    if said.option and not said.option.startswith("-"):
+        return Annotated[_typed(kind), typer.Argument(help=said.help)]
     option = typer.Option(
         *filter(None, (option_name(name, said), said.short)),
         help=_WORD.sub(lambda found: f"--{found[1].replace('_', '-')}", said.help),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.build.expert_sheets import FinalLabel, expert_agreement, free_name, sample_labels, sample_lines
+from ragrounds.build.expert_sheets import FinalLabel, expert_agreement, sample_labels, sample_lines, sheet_files
 from ragrounds.errors import UserError
 
 LABELS = [FinalLabel(query="q", document=f"d{n}", relevant=n < 4) for n in range(10)]
@@ -64,15 +64,10 @@ def test_a_decision_is_on_the_texts_and_not_on_their_ids(tmp_path: Path) -> None
         expert_agreement(path, LABELS, {"q": "Wherefore?"}, TEXTS)
     rows = list(csv.DictReader(path.open(encoding="utf-8-sig", newline=""), delimiter=";"))
 
-    def without(*names: str) -> None:
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [name for name in rows[0] if name not in names], extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(rows)
-
-    without("digest")  # as an earlier version wrote it
-    assert expert_agreement(path, LABELS, QUERIES, TEXTS | {"d3": "Another text"}).changed == (LABELS[3].item,)
-    without("digest", "passage")
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [name for name in rows[0] if name != "digest"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
     with pytest.raises(UserError, match="nobody can tell what was rated"):
         expert_agreement(path, LABELS, QUERIES, TEXTS)
 
@@ -87,8 +82,8 @@ def test_a_sample_is_drawn_by_its_seed() -> None:
 
 def test_a_sheet_with_somebodys_work_in_it_is_not_written_over(tmp_path: Path) -> None:
     lines = sample_lines(LABELS, {"q": "Why?"}, TEXTS)
-    assert free_name(tmp_path, "sheet", lines) == "sheet.csv"
+    assert list(sheet_files(tmp_path, lines, b"Rate.")) == ["sheet.csv", "instructions.md"]
     (tmp_path / "sheet.csv").write_bytes(b"".join(lines))
-    assert free_name(tmp_path, "sheet", lines) == "sheet.csv"
+    assert "sheet.csv" in sheet_files(tmp_path, lines, b"Rate.")
     (tmp_path / "sheet.csv").write_bytes(b"my work")
-    assert free_name(tmp_path, "sheet", lines) == "sheet-2.csv"
+    assert sheet_files(tmp_path, lines, b"Rate.")["sheet-2.csv"] == lines
