@@ -122,7 +122,12 @@ class SiteSource:
             self._wanted.append(target)
             return f"files/{target}/index.md"
         if path.suffix in (".md", ".ipynb"):
-            return place_of(target)
+            place = place_of(target)
+            if place.startswith("files/") and place not in self.pages:  # a page of another folder, such as tests/
+                self.pages[place] = ""
+                text = self._linked(path.read_text(encoding="utf-8"), target)
+                self.pages[place] = f"---\norphan: true\n---\n\n{text}"
+            return place
         if path.suffix in SHOWN or path.name == "run":
             self._wanted.append(target)
             return f"files/{target}.md"

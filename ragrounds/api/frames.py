@@ -1,7 +1,7 @@
 """The frames that results give to pandas and Polars: their columns, which stay.
 
-A column that is here keeps its name, type, unit and meaning; new ones are added at the end. The table in
-``docs/reference/api.md`` is made from this file.
+A column that is here keeps its name, type, unit and meaning; new ones are added at the end. The page of frames in
+the built site is made from this file.
 """
 
 from __future__ import annotations

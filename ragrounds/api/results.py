@@ -52,7 +52,7 @@ class Result(Struct, frozen=True, kw_only=True):
         return tuple(frame.name for frame in self.own_frames())
 
     def to_pandas(self, frame: str = "") -> pandas.DataFrame:
-        """A frame of this result for pandas; docs/reference/api.md has the columns of each.
+        """A frame of this result for pandas; `ragrounds.api.frames.columns_table()` has the columns of each.
 
         Args:
             frame: one of `frames`; empty: the first of them.
@@ -65,7 +65,7 @@ class Result(Struct, frozen=True, kw_only=True):
             return pandas_frame(chosen, parts)
 
     def to_polars(self, frame: str = "") -> polars.DataFrame:
-        """A frame of this result for Polars; docs/reference/api.md has the columns of each.
+        """A frame of this result for Polars; `ragrounds.api.frames.columns_table()` has the columns of each.
 
         Args:
             frame: one of `frames`; empty: the first of them.

@@ -28,8 +28,8 @@ from reference_pages.markdown import (
 )
 
 FOLDER = "reference/python"
-FRAMES_PAGE = "../api.md"
-"""Where the columns of frames stand: a page of the repository, kept true by a test."""
+FRAMES_PAGE = "../lists/frames.md"
+"""Where the columns of frames stand."""
 _FRAMES = {name: one for name, one in vars(frames).items() if isinstance(one, frames.Frame)}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -64,7 +64,7 @@ def _index(pages: dict[str, str]) -> str:
         lines.append(f"- [{title}]({name}.md): {rest.strip().split(chr(10))[0]}")
     about = (
         "Everything that `import ragrounds as rr` gives, and the records and contracts behind it. [Python](../api.md) "
-        "shows how they are used together, with the columns of every frame."
+        f"shows how they are used together, [Frames]({FRAMES_PAGE}) has the columns of every frame."
     )
     return f"# Python: functions and records\n\n{about}\n\n" + "\n".join(lines) + "\n"
 
@@ -103,7 +103,7 @@ def _results(targets: dict[str, str]) -> str:
     parts = [
         "# Results",
         "What the functions return. Each shows itself in a notebook and when it is printed, and gives data frames: "
-        f"`to_pandas()`, `to_polars()`. [Python]({FRAMES_PAGE}) has the columns of each frame.",
+        f"`to_pandas()`, `to_polars()`. [Frames]({FRAMES_PAGE}) has the columns of each frame.",
     ]
     for file in sorted((ROOT / "ragrounds" / "api").glob("*.py")):
         module = f"ragrounds.api.{file.stem}"
