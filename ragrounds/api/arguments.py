@@ -8,7 +8,7 @@ the record's own signature, so that an editor knows every keyword.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, wraps
 from pathlib import Path
 from textwrap import fill
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_or
 from msgspec import Struct
 from msgspec.structs import fields
 
-from ragrounds.api.workspace import RunsGiven, one_of
+from ragrounds.api.workspace import Progress, RunsGiven, one_of
 from ragrounds.errors import UserError, nearest
 from ragrounds.settings import Settings
 
@@ -100,6 +100,15 @@ Judges = Annotated[
 ]
 Resamples = Annotated[int, Arg("Bootstrap samples.", 100)]
 Runs = Annotated[RunsGiven, Arg("Ids, beginnings of ids, agents' texts, results or loaded runs.", option="-")]
+Names = Annotated[
+    Mapping[str, str],
+    Arg("What runs are called in tables and pictures: an id, its beginning or an agent's text → a name.", option="-"),
+]
+Progressed = Annotated[
+    Progress | bool | None, Arg("Is told what is done and how many are done; False: nothing is shown.", option="-")
+]
+Message = Annotated[Callable[[str], None], Arg("Is told what a person should know.", option="-")]
+Force = Annotated[bool, Arg("Write over what is there.")]
 Home = Annotated[str | Path | None, Arg("The folder of runs and journal; none: the user's.", option="-")]
 OwnSettings = Annotated[Settings | None, Arg("All settings; none: the user's.", option="-")]
 New = Annotated[bool, Arg("Begin another run where there is one of the same identity.", group=HOW)]

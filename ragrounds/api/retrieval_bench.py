@@ -7,16 +7,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
 from rich.console import Console
 
+from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.frames import MEASURES, QUERIES, Frame, Part
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
-from ragrounds.api.retrieve import RetrievalRequest, RetrievalResult, measure_rows, paths, query_rows, retrieve_set
-from ragrounds.api.workspace import Progress, chosen_settings, texts
+from ragrounds.api.retrieve import (
+    RetrievalArguments,
+    RetrievalResult,
+    Retrievers,
+    SearchArguments,
+    measure_rows,
+    paths,
+    query_rows,
+    retrieve_set,
+)
+from ragrounds.api.workspace import chosen_settings, texts
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.retrieval.bench import BenchDifference, QueryDifference, compare_over_sets, largest_differences
 from ragrounds.evals.retrieval.measures import canonical
@@ -95,27 +106,17 @@ class RetrievalBench(Result, frozen=True, kw_only=True):
         return {**held, "differences": self.differences, "by_set": own}
 
 
-def retrieval_bench(
-    benchmarks: Sequence[str],
-    retrievers: str | Sequence[str] = (),
-    *,
-    measures: str | Sequence[str] = (),
-    k: int | None = None,
-    split: str = "test",
-    trec_runs: str | Path | Sequence[str | Path] = (),
-    published: str | Path | Sequence[str | Path] = (),
-    write_runs: str | Path | None = None,
-    guard: str | Path | None = None,
-    guard_near: float | None = None,
-    differences: int = 5,
-    at_once: int | None = None,
-    resamples: int = 10_000,
-    seed: int = 0,
-    progress: Progress | bool | None = None,
-    message: Callable[[str], None] = lambda text: None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> RetrievalBench:
+class BenchArguments(SearchArguments, frozen=True):
+    """Which sets are searched, with what, and by which measures it is scored."""
+
+    benchmarks: Annotated[
+        Sequence[str], Arg("Queries and judgements, as of :func:`ragrounds.retrieve`, each with its own corpus.")
+    ]
+    retrievers: Retrievers = ()
+
+
+@takes(BenchArguments)
+def retrieval_bench(given: BenchArguments) -> RetrievalBench:
     """Search every set with every retriever; one table of means, and paired differences over all sets.
 
     A set counts as much as any other. What others published stands beside: TREC runs with the name of their set
@@ -123,66 +124,39 @@ def retrieval_bench(
 
         rr.retrieval_bench(["beir:scifact", "beir:nfcorpus"], ["bm25", "bm25[b=0.4]"]).to_pandas()
 
-    Args:
-        benchmarks: queries and judgements, as :func:`ragrounds.retrieve` takes them, each with its own corpus.
-        retrievers: specs; none: BM25.
-        measures: the first is in the table; none: nDCG@10 and the usual others.
-        k: documents a query; ``None``: as deep as the measures look.
-        split: which judgements of a BEIR folder, and which scores of a result file.
-        trec_runs: ``SET=FILE``.
-        published: result files of MTEB, or folders of them; files of other sets are passed over.
-        write_runs: a folder for TREC run files, one folder a set in it.
-        guard, guard_near: as :func:`ragrounds.retrieve`.
-        differences: queries on which the two best differ the most.
-        at_once: searches side by side; ``None``: as many as this machine has cores.
-        resamples, seed: of the bootstrap and of the randomisation test.
-        progress: is told what is done and how many are done; False: nothing is shown.
-        message: is told what a person should know.
-        home, settings: the folder of indexes, and all settings; ``None``: the user's.
-
     Raises:
         UserError: as :func:`ragrounds.retrieve`; a run of no set that is searched; or two sets of one name.
     """
-    chosen = chosen_settings(settings, home)
+    chosen, benchmarks = chosen_settings(given.settings, given.home), texts(given.benchmarks)
     names = [_set_name(benchmark) for benchmark in benchmarks]
     if twice := [name for name, times in Counter(names).items() if times > 1]:
         raise UserError(f"Two of the sets are called {twice[0]!r}: give folders of different names.")
-    runs = _runs_by_set(paths(trec_runs), names)
-    measured = tuple(canonical(name) for name in texts(measures) or usual_measures(benchmarks[0]))
+    runs = _runs_by_set(paths(given.trec_runs), names)
+    measured = tuple(canonical(name) for name in texts(given.measures) or usual_measures(benchmarks[0]))
+    shared = {name: getattr(given, name) for name in SearchArguments.__struct_fields__}
+    shared |= {"measures": measured, "differences": 0, "published": ()}
     by_set: dict[str, RetrievalResult] = {}
-    with counted(progress) as tell:
+    with counted(given.progress) as tell:
         for name, benchmark in zip(names, benchmarks, strict=True):
-            request = RetrievalRequest(
-                benchmark=benchmark,
-                retrievers=tuple(dict.fromkeys(texts(retrievers))) or ("bm25",),
-                split=split,
-                measures=measured,
-                k=k,
-                write_runs=Path(write_runs) / name if write_runs else None,
-                guard=Path(guard) if guard else None,
-                guard_near=guard_near,
-                trec_runs=tuple(runs.get(name, ())),
-                differences=0,
-                at_once=at_once,
+            own = {
+                "write_runs": Path(given.write_runs) / name if given.write_runs else None,
+                "trec_runs": tuple(runs.get(name, ())),
+            }
+            request = RetrievalArguments(
+                benchmark,
+                tuple(dict.fromkeys(texts(given.retrievers))) or ("bm25",),
                 per_query=True,
-                resamples=resamples,
-                seed=seed,
+                **(shared | own),
             )
 
             def _telling(what: str, done: int, name: str = name) -> None:
                 tell(f"{name}: {what}", done)
 
-            by_set[name] = _tagged(retrieve_set(request, chosen, _telling, message), runs.get(name, ()))
-    asked = zip(names, benchmarks, strict=True) if differences else ()
-    queries = {name: _texts_of(benchmark, split, chosen) for name, benchmark in asked}
-    return _bench(
-        by_set,
-        queries,
-        _published_rows(paths(published), measured[0], names, split, message),
-        differences,
-        resamples,
-        seed,
-    )
+            by_set[name] = _tagged(retrieve_set(request, chosen, _telling), runs.get(name, ()))
+    asked = zip(names, benchmarks, strict=True) if given.differences else ()
+    queries = {name: _texts_of(benchmark, given.split, chosen) for name, benchmark in asked}
+    rows = _published_rows(paths(given.published), measured[0], names, given.split, given.message)
+    return _bench(by_set, queries, rows, given.differences, given.resamples, given.seed)
 
 
 def _bench(

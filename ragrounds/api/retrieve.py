@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from rich.console import Console
 
+from ragrounds.api import arguments
+from ragrounds.api.arguments import MODEL, Arg, takes
 from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import MEASURES, QUERIES, Frame, Part, Row
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
-from ragrounds.api.servers import ServerChanged, met_retrievers, met_servers, server_defaults
+from ragrounds.api.servers import met_retrievers, met_servers, server_defaults
 from ragrounds.api.workspace import (
-    JournalMode,
     Progress,
     chosen_settings,
     closing,
-    one_of,
     open_store,
     texts,
     user_prices,
@@ -64,57 +64,123 @@ from ragrounds.ui.retrieval_pictures import ONE_RETRIEVER, retrieval_differences
 from ragrounds.ui.retrieval_tables import print_retrieval
 from ragrounds.ui.text import dollars, number_of
 
+SEARCHED = "What is searched, and with what"
+"""A heading in the help."""
 
-class RetrievalRequest(Struct, frozen=True, kw_only=True):
+
+class SearchArguments(Struct, frozen=True, kw_only=True):
+    """What is searched for, and by which measures it is scored."""
+
+    split: Annotated[str, Arg("Which judgements of a BEIR folder: qrels/SPLIT.tsv.", group=SEARCHED)] = "test"
+    measures: Annotated[
+        str | Sequence[str],
+        Arg(
+            "Such as nDCG@10; the first is what is compared. [default: nDCG@10 and the usual others]",
+            option="--measure",
+            many=True,
+            group=SEARCHED,
+        ),
+    ] = ()
+    k: Annotated[
+        int | None, Arg("Documents a query; by default as deep as the measures look.", 1, short="-k", group=SEARCHED)
+    ] = None
+    trec_runs: Annotated[
+        str | Path | Sequence[str | Path],
+        Arg(
+            "A TREC run file to score, instead of or beside searching; of several sets SET=FILE.",
+            option="--run",
+            metavar="FILE",
+            many=True,
+            group=SEARCHED,
+        ),
+    ] = ()
+    published: Annotated[
+        str | Path | Sequence[str | Path],
+        Arg(
+            "A result file of MTEB, or a folder of them: means of others, shown beside.",
+            metavar="PATH",
+            many=True,
+            group=SEARCHED,
+        ),
+    ] = ()
+    write_runs: Annotated[
+        str | Path | None, Arg("Folder for TREC run files of the searches.", metavar="FOLDER", group=SEARCHED)
+    ] = None
+    guard: Annotated[
+        str | Path | None,
+        Arg(
+            "JSON Lines {query, documents}: what a query may not find. Shown beside the unguarded results. A set's own "
+            "guard.jsonl is applied without it; none: not even that.",
+            metavar="FILE|none",
+            group=SEARCHED,
+        ),
+    ] = None
+    guard_near: Annotated[
+        float | None,
+        Arg("Leave out passages that hold this share of the query's own wording, 0 to 1.", 0, 1, group=SEARCHED),
+    ] = None
+    differences: Annotated[int, Arg("How many of the queries that the two best differ on most are shown.", 0)] = 5
+    at_once: Annotated[
+        int | None, Arg("Searches side by side; by default as many as there are cores.", 1, option="--threads")
+    ] = None
+    resamples: arguments.Resamples = 10_000
+    seed: arguments.Seed = 0
+    progress: arguments.Progressed = None
+    message: arguments.Message = lambda text: None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+Retrievers = Annotated[
+    str | Sequence[str],
+    Arg(
+        "A retriever's spec, such as 'bm25[k1=0.9,b=0.4]'. Give several to compare them. [default: bm25]",
+        option="--retriever",
+        many=True,
+        group=SEARCHED,
+    ),
+]
+
+
+class _Searched(SearchArguments, frozen=True):
+    """What may be given without its name."""
+
+    benchmark: Annotated[
+        str | None,
+        Arg(
+            "Queries and judgements, FAMILY:PATH or a copy by its name; none: `trec_runs` against `qrels`.", option="-"
+        ),
+    ] = None
+    retrievers: Retrievers = ()
+
+
+class RetrievalArguments(_Searched, frozen=True, kw_only=True):
     """What is searched, with what, and by which measures it is scored."""
 
-    benchmark: str | None = None
-    """Queries and judgements, FAMILY:PATH or a copy by its name; ``None``: `trec_runs` against `qrels`."""
-    retrievers: tuple[str, ...] = ()
-    """Specs; none: BM25, unless `trec_runs` are given."""
-    corpus: str | None = None
-    """What is searched; ``None``: the benchmark's own."""
-    split: str = "test"
-    """Which judgements of a BEIR folder."""
-    measures: tuple[str, ...] = ()
-    """The first is what is compared; none: nDCG@10 and the usual others."""
-    k: int | None = None
-    """Documents a query; ``None``: as deep as the measures look."""
-    trec_runs: tuple[Path, ...] = ()
-    """TREC run files that are scored, too."""
-    qrels: Path | None = None
-    """Judgements, where they are not the benchmark's."""
-    write_runs: Path | None = None
-    """A folder for TREC run files of the searches."""
-    guard: Path | None = None
-    """JSON Lines of what a query may not find; shown beside the unguarded results. ``None``: the set's own
-    ``guard.jsonl`` counts, alone; ``none``: not even that."""
-    guard_near: float | None = None
-    """Leave out passages that hold this share of the query's own wording, 0 to 1."""
-    query_generation: tuple[str, ...] = ()
-    """Ways in which a model writes what is searched for; each is shown beside the query itself."""
-    model: str | None = None
-    """It writes; ``None``: the settings'."""
-    base_url: str | None = None
-    """Its server, where it is OpenAI-compatible."""
-    journal: JournalMode = "reuse"
-    """What becomes of recorded calls that write queries."""
-    alias: str | None = None
-    """A name for it; several addresses need one."""
-    server_changed: ServerChanged = "stop"
-    """What is done where another server answers there than the last time."""
-    published: tuple[Path, ...] = ()
-    """Result files of MTEB, or folders of them: means of others, shown beside."""
-    differences: int = 5
-    """Queries on which the two best differ the most."""
-    at_once: int | None = None
-    """Searches side by side; ``None``: as many as this machine has cores."""
-    per_query: bool = False
-    """Keep every query's values in the entries."""
-    resamples: int = 10_000
-    """Of the bootstrap and of the randomisation test."""
-    seed: int = 0
-    """Of the same."""
+    corpus: Annotated[
+        str | None,
+        Arg("What is searched, if not the benchmark's own corpus: an index or a source.", group=SEARCHED),
+    ] = None
+    qrels: Annotated[
+        str | Path | None,
+        Arg("Judgements for TREC runs, where there is no `benchmark`.", metavar="FILE", group=SEARCHED),
+    ] = None
+    query_generation: Annotated[
+        str | Sequence[str],
+        Arg(
+            "Let a model write what is searched for: hyde, query2doc, lamer or answer[agent=NAME].",
+            many=True,
+            group=SEARCHED,
+        ),
+    ] = ()
+    model: Annotated[
+        str | None, Arg("It writes the queries: provider:model[temperature=0,…].", short="-m", group=MODEL)
+    ] = None
+    base_url: arguments.BaseUrl = None
+    alias: arguments.Alias = None
+    server_changed: arguments.ServerChanged = "stop"
+    journal: arguments.Journal = "reuse"
+    per_query: Annotated[bool, Arg("Also give every query's values.")] = False
 
 
 Entry: TypeAlias = dict[str, Any]
@@ -174,101 +240,19 @@ def query_rows(entry: Entry, measures: Sequence[str], of: str | None = None) -> 
             yield (entry["retriever"], name, query, value, of)
 
 
-def retrieve(
-    benchmark: str | None = None,
-    retrievers: str | Sequence[str] = (),
-    *,
-    corpus: str | None = None,
-    split: str = "test",
-    measures: str | Sequence[str] = (),
-    k: int | None = None,
-    trec_runs: str | Path | Sequence[str | Path] = (),
-    qrels: str | Path | None = None,
-    write_runs: str | Path | None = None,
-    guard: str | Path | None = None,
-    guard_near: float | None = None,
-    query_generation: str | Sequence[str] = (),
-    published: str | Path | Sequence[str | Path] = (),
-    differences: int = 5,
-    at_once: int | None = None,
-    model: str | None = None,
-    base_url: str | None = None,
-    journal: JournalMode = "reuse",
-    alias: str | None = None,
-    server_changed: ServerChanged = "stop",
-    per_query: bool = False,
-    resamples: int = 10_000,
-    seed: int = 0,
-    progress: Progress | bool | None = None,
-    message: Callable[[str], None] = lambda text: None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> RetrievalResult:
+@takes(RetrievalArguments)
+def retrieve(given: RetrievalArguments) -> RetrievalResult:
     """Search with each retriever and score the results; compare them in pairs.
 
     Figures are trec_eval's means over every judged query; a query without results counts 0.
 
         rr.retrieve("beir:scifact", ["bm25", "bm25[k1=0.9,b=0.4]"]).to_pandas()
 
-    Args:
-        benchmark: queries and judgements, FAMILY:PATH or a copy by its name; ``None``: `trec_runs` against `qrels`.
-        retrievers: specs; none: BM25, unless `trec_runs` are given.
-        corpus: what is searched; ``None``: the benchmark's own.
-        split: which judgements of a BEIR folder.
-        measures: the first is what is compared; none: nDCG@10 and the usual others.
-        k: documents a query; ``None``: as deep as the measures look.
-        trec_runs: TREC run files that are scored, too.
-        qrels: judgements, where they are not the benchmark's.
-        write_runs: a folder for TREC run files of the searches.
-        guard: JSON Lines of what a query may not find; shown beside the unguarded results. ``None``: the set's own
-            ``guard.jsonl``, whose documents are then withheld; ``none``: not even that.
-        guard_near: leave out passages that hold this share of the query's own wording, 0 to 1.
-        query_generation: ways in which a model writes what is searched for; each is shown beside the query itself.
-        published: result files of MTEB, or folders of them: means of others, shown beside.
-        differences: queries on which the two best differ the most, with their texts.
-        at_once: searches side by side; ``None``: as many as this machine has cores.
-        journal: recorded calls of that model are answered from (``reuse``), demanded (``replay``), or made anew
-            (``fresh``).
-        model, base_url, alias: it writes, its server, and a name for that (several need one); ``None``: the settings'.
-        server_changed: where another server answers there than the last time: ``stop``, or ask it anew (``new``).
-        per_query: keep every query's values.
-        resamples, seed: of the bootstrap and of the randomisation test.
-        progress: is told what is done and how many are done; False: nothing is shown.
-        message: is told what a person should know.
-        home, settings: the folder of indexes and journal, and all settings; ``None``: the user's.
-
     Raises:
         UserError: nothing to score; an unknown benchmark, retriever, measure or model; a file that cannot be read.
     """
-    one_of("--journal", journal, get_args(JournalMode))
-    chosen = chosen_settings(settings, home)
-    request = RetrievalRequest(
-        benchmark=benchmark,
-        retrievers=texts(retrievers),
-        corpus=corpus,
-        split=split,
-        measures=texts(measures),
-        k=k,
-        trec_runs=paths(trec_runs),
-        published=paths(published),
-        differences=differences,
-        at_once=at_once,
-        qrels=Path(qrels) if qrels else None,
-        write_runs=Path(write_runs) if write_runs else None,
-        guard=Path(guard) if guard else None,
-        guard_near=guard_near,
-        query_generation=texts(query_generation),
-        model=model,
-        base_url=base_url,
-        journal=journal,
-        alias=alias,
-        server_changed=server_changed,
-        per_query=per_query,
-        resamples=resamples,
-        seed=seed,
-    )
-    with counted(progress) as tell:
-        return retrieve_set(request, chosen, tell, message)
+    with counted(given.progress) as tell:
+        return retrieve_set(given, chosen_settings(given.settings, given.home), tell)
 
 
 def paths(given: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
@@ -276,9 +260,7 @@ def paths(given: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
     return tuple(map(Path, [given] if isinstance(given, str | Path) else given))
 
 
-def retrieve_set(
-    request: RetrievalRequest, settings: Settings, progress: Progress, message: Callable[[str], None]
-) -> RetrievalResult:
+def retrieve_set(request: RetrievalArguments, settings: Settings, progress: Progress) -> RetrievalResult:
     """Carry a request out.
 
     Raises:
@@ -291,13 +273,13 @@ def retrieve_set(
         raise UserError(
             "A reranking set brings its own documents: --guard, --guard-near and --corpus do not go with it."
         )
-    names = [canonical(name) for name in request.measures or usual_measures(request.benchmark)]
+    names = [canonical(name) for name in texts(request.measures) or usual_measures(request.benchmark)]
     queries = _query_set(request, settings) if request.benchmark else None
-    judgements = read_judgements(request.qrels) if request.qrels else queries.judgements if queries else {}
+    judgements = read_judgements(Path(request.qrels)) if request.qrels else queries.judgements if queries else {}
     table = _Entries(judgements, names)
     if queries is not None and (request.retrievers or not request.trec_runs):
-        _search_all(request, queries, table, settings, progress, message)
-    for path in request.trec_runs:
+        _search_all(request, queries, table, settings, progress)
+    for path in paths(request.trec_runs):
         table.add_run(path)
     table.add_published(request, queries)
     first = {label: each[names[0]] for label, each in table.values.items()}
@@ -330,7 +312,7 @@ def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settin
     """
     if given.get("query_generation"):
         return ""
-    request = RetrievalRequest(**{**given, "retrievers": tuple(given["retrievers"])})
+    request = RetrievalArguments(**given)
     names = [canonical(name) for name in measures]
     queries = _query_set(request, settings)
     if queries.pools:
@@ -385,14 +367,14 @@ class _Entries:
         entry["unjudged_queries"] = len(scores.keys() - self._judgements.keys())
         entry["queries_without_results"] = len(self._judgements.keys() - scores.keys())
 
-    def add_published(self, request: RetrievalRequest, queries: QuerySet | None) -> None:
+    def add_published(self, request: RetrievalArguments, queries: QuerySet | None) -> None:
         """Add the means that others published of this set.
 
         Raises:
             UserError: a file of another set.
         """
         name = queries.name if queries is not None else ""
-        for path in request.published:
+        for path in paths(request.published):
             found = read_published(path, self.names, split=request.split)
             fitting = [one for one in found if same_set(one.task, name)]
             if not fitting:
@@ -404,29 +386,26 @@ class _Entries:
 
 
 def _search_all(
-    request: RetrievalRequest,
-    queries: QuerySet,
-    table: _Entries,
-    settings: Settings,
-    progress: Progress,
-    message: Callable[[str], None],
+    request: RetrievalArguments, queries: QuerySet, table: _Entries, settings: Settings, progress: Progress
 ) -> None:
     """Search with each retriever, with and without written queries, with and without the guard."""
     depth = request.k or deepest(table.names)
-    off = request.guard == Path("none")
+    file = Path(request.guard) if request.guard and str(request.guard) != "none" else None
     own = queries.guard if request.guard is None and request.guard_near is None else {}
-    keep = leak_filter(queries.queries, None if off else request.guard, request.guard_near, own)
-    ways = [None, *request.query_generation]
+    keep = leak_filter(queries.queries, file, request.guard_near, own)
+    ways = [None, *texts(request.query_generation)]
     guards: Sequence[Keep | None] = [keep] if own else [None, keep] if keep else [None]
     if own:
-        message(
+        request.message(
             f"{queries.name}: its guard.jsonl withholds {sum(map(len, own.values())):,} documents from {len(own):,} "
             "queries; --guard none lets them be found."
         )
     written: list[str] = []
-    retrievers = met_retrievers(request.retrievers or ("bm25",), settings, request.server_changed, request.journal)
+    retrievers = met_retrievers(
+        texts(request.retrievers) or ("bm25",), settings, request.server_changed, request.journal
+    )
     for spec, way, kept in product(retrievers, ways, guards):
-        generated = _generated(way, spec, queries, request, settings, progress, message) if way else None
+        generated = _generated(way, spec, queries, request, settings, progress) if way else None
         texts_of = generated.queries if generated else {}
         found = _search(spec, queries, depth, kept, texts_of, settings, progress, request.at_once)
         label = found.retriever + (f" after {way}" if way else "") + (" guarded" if kept else "")
@@ -441,7 +420,7 @@ def _search_all(
         if found.used:
             entry |= _search_bill(found.used, settings)
         if request.write_runs:
-            _write_run(request.write_runs, found, entry, written)
+            _write_run(Path(request.write_runs), found, entry, written)
 
 
 def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
@@ -456,7 +435,7 @@ def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
     }
 
 
-def _query_set(request: RetrievalRequest, settings: Settings) -> QuerySet:
+def _query_set(request: RetrievalArguments, settings: Settings) -> QuerySet:
     name = request.benchmark or ""
     if name.startswith("rerank:"):
         return pool_set(Path(name.removeprefix("rerank:")).expanduser(), settings.home)
@@ -502,10 +481,9 @@ def _generated(
     way: str,
     retriever: str,
     queries: QuerySet,
-    request: RetrievalRequest,
+    request: RetrievalArguments,
     settings: Settings,
     progress: Progress,
-    message: Callable[[str], None],
 ) -> GeneratedQueries:
     """Let a model write the queries, journaled in the user's store.
 
@@ -547,7 +525,7 @@ def _generated(
                 )
 
         made = finish(carry_out())
-    message(
+    request.message(
         f"{way}: {number_of(journal.made, 'call')} made, {journal.reused:,} from the journal, "
         f"{len(made.failed):,} queries failed; {dollars(made.cost_paid)} paid, {dollars(made.cost_uncached)} uncached."
     )

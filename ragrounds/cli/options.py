@@ -44,6 +44,19 @@ def duration(text: str | float) -> float:
     return seconds
 
 
+def age(text: str | float) -> float:
+    """As :func:`duration`, for what is removed by its age: a bare number but 0 is refused, as who writes ``2`` may mean
+    days, and more would go than is meant.
+
+    Raises:
+        UserError: it is no duration, or has no unit.
+    """
+    seconds = duration(text)
+    if seconds and str(text)[-1:] not in _UNITS:
+        raise UserError(f"{text!r} has no unit; expected such as 30m, 2h or 1.5d.")
+    return seconds
+
+
 def _no_duration(text: object) -> UserError:
     return UserError(f"{text!r} is no duration; expected such as 90s, 15m, 2h or 1h30m (a bare number is seconds).")
 
@@ -307,6 +320,7 @@ def _option(record: type[Struct], name: str) -> object:
         *filter(None, (option_name(name, said), said.short)),
         help=_WORD.sub(lambda found: f"--{found[1].replace('_', '-')}", said.help),
         min=None if said.duration or said.many else least,
+        max=said.most if isinstance(said.most, int) else None,
         metavar=said.metavar or None,
         parser=duration if said.duration else None,
         hidden=said.hidden,

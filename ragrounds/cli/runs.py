@@ -186,7 +186,7 @@ def garbage_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     older_than: Annotated[
         float,
-        typer.Option(parser=options.duration, metavar="DURATION", help="Calls recorded later than that stay: 1h, 2d."),
+        typer.Option(parser=options.age, metavar="DURATION", help="Calls recorded later than that stay: 30m, 2h, 2d."),
     ] = "1h",  # type: ignore[assignment]
     outside: Annotated[
         bool, typer.Option("--outside", help="Also calls that no run made: of retrieve, build.")

@@ -13,7 +13,7 @@ import ragrounds.cli
 from ragrounds.api.resume import code_in_options
 from ragrounds.cli.commands import command_files
 from ragrounds.cli.entry import command_tree
-from ragrounds.cli.options import duration
+from ragrounds.cli.options import age, duration
 from ragrounds.errors import UserError
 from tests.conftest import Cli
 
@@ -64,6 +64,13 @@ def test_a_duration_is_read(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_said(text: str) -> None:
     with pytest.raises(UserError, match="is no duration; expected such as 90s"):
         duration(text)
+
+
+def test_the_age_of_what_is_removed_has_a_unit() -> None:
+    assert [age(text) for text in ("0", "2d", "90s")] == [0, 172_800, 90]
+    for text in ("2", "0.5", "3600"):
+        with pytest.raises(UserError, match=f"'{text}' has no unit; expected such as 30m, 2h"):
+            age(text)
 
 
 def test_a_new_command_is_one_file(command: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
