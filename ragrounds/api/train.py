@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
 
+from ragrounds.api.arguments import Arg, Home, OwnSettings, takes
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, unheard
 from ragrounds.errors import UserError
-from ragrounds.settings import Settings
 from ragrounds.tools.collection import write_whole
 from ragrounds.train.card import TABLE, write_pair
 from ragrounds.train.evaluation import PairTable, pair_spec
@@ -41,33 +42,43 @@ class TrainingResult(Struct, frozen=True, kw_only=True):
     pairs: tuple[TrainedPair, ...]
 
 
-def train(
-    file: Path,
-    *,
-    recipes: Sequence[str] = (),
-    out: Path | None = None,
-    changes: Sequence[str] = (),
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-    progress: Progress = unheard,
-    on_step: Callable[[TrainingStep], None] = lambda step: None,
-) -> TrainingResult:
+class TrainingArguments(Struct, frozen=True):
+    """What is trained, and where its results stand."""
+
+    file: Annotated[Path, Arg("The training file (TOML): docs/reference/training.md.", option="file")]
+    recipes: Annotated[
+        Sequence[str], Arg("Only this recipe of the file (repeatable).", option="--recipe", many=True)
+    ] = ()
+    out: Annotated[Path | None, Arg("Folder of the results. [default: HOME/training/NAME]", short="-o")] = None
+    changes: Annotated[
+        Sequence[str],
+        Arg("Change the file: KEY=VALUE, such as device='\"cuda\"' or seed=1.", option="--set", many=True),
+    ] = ()
+    home: Home = None
+    settings: OwnSettings = None
+    progress: Annotated[Progress, Arg("Hears what is prepared and encoded, and how many are done.", option="-")] = (
+        unheard
+    )
+    on_step: Annotated[
+        Callable[[TrainingStep], None], Arg("Hears every step of the training, with its loss.", option="-")
+    ] = lambda step: None
+
+
+class EvaluationArguments(TrainingArguments, frozen=True):
+    """The same, and how it is measured."""
+
+    rounds: Annotated[int, Arg("Rounds of the measurement of speed; 0: none.", 0)] = 5
+
+
+@takes(TrainingArguments)
+def train(given: TrainingArguments) -> TrainingResult:
     """Train the pairs that a file's recipes describe. What was interrupted resumes from its last checkpoint, and ends
     with the same weights.
-
-    Args:
-        file: the training, in TOML.
-        recipes: only these; none: all.
-        out: the folder of the results; ``None``: under the home folder.
-        changes: ``KEY=VALUE`` over the file.
-        home, settings: the folder of models, indexes and results, and all settings; ``None``: the user's.
-        progress: is told what is prepared and encoded, and how many are done.
-        on_step: is told every step of the training, with its loss.
 
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.
     """
-    run, names = _opened(file, recipes, out, changes, chosen_settings(settings, home).home, progress, on_step)
+    run, names = _opened(given)
     made = []
     for name in names:
         state = run.recipe(name)
@@ -77,63 +88,42 @@ def train(
     return TrainingResult(name=run.training.name, counts=run.material.counts, pairs=tuple(made))
 
 
-def evaluate(
-    file: Path,
-    *,
-    recipes: Sequence[str] = (),
-    out: Path | None = None,
-    changes: Sequence[str] = (),
-    rounds: int = 5,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-    progress: Progress = unheard,
-    on_step: Callable[[TrainingStep], None] = lambda step: None,
-) -> PairTable:
+@takes(EvaluationArguments)
+def evaluate(given: EvaluationArguments) -> PairTable:
     """Measure trained pairs beside the document encoder with itself: nDCG@10 with paired tests, and queries per second
-    in one run of `rounds` rounds. What is not trained yet is trained first; the table is written beside the pairs.
-
-    Args:
-        file, recipes, out, changes, home, settings, progress, on_step: as for :func:`train`.
-        rounds: of the measurement of speed; 0: none.
+    in one run. What is not trained yet is trained first; the table is written beside the pairs.
 
     Raises:
         UserError: a file that cannot be read, or an unknown recipe.
     """
-    run, names = _opened(file, recipes, out, changes, chosen_settings(settings, home).home, progress, on_step)
+    run, names = _opened(given)
     states = {name: run.recipe(name) for name in names}
-    table = evaluate_pairs(run, states, rounds=rounds, progress=progress)
+    table = evaluate_pairs(run, states, rounds=given.rounds, progress=given.progress)
     write_whole(run.out / TABLE, msgspec.json.format(msgspec.json.encode(table), indent=2))
     for name, state in states.items():
         write_pair(run, name, state)
     return table
 
 
-def table_rows(file: Path, recipes: Sequence[str] = (), changes: Sequence[str] = ()) -> list[str]:
+def table_rows(given: TrainingArguments) -> list[str]:
     """The names of the rows that :func:`evaluate` gives a table of: the teacher, then the recipes.
 
     Raises:
         UserError: a file that cannot be read.
     """
-    return [TEACHER, *(recipes or read_training(file, changes).recipe)]
+    return [TEACHER, *(given.recipes or read_training(given.file, given.changes).recipe)]
 
 
-def _opened(
-    file: Path,
-    recipes: Sequence[str],
-    out: Path | None,
-    changes: Sequence[str],
-    home: Path,
-    progress: Progress,
-    on_step: Callable[[TrainingStep], None],
-) -> tuple[TrainingRun, list[str]]:
+def _opened(given: TrainingArguments) -> tuple[TrainingRun, list[str]]:
     """A training of a file, and the names of its recipes that are asked for.
 
     Raises:
         UserError: a file that cannot be read or has no recipe, or an unknown recipe.
     """
-    training = read_training(file, changes)
-    names = [one_of("--recipe", name, list(training.recipe)) for name in recipes or training.recipe]
+    training = read_training(given.file, given.changes)
+    names = [one_of("--recipe", name, list(training.recipe)) for name in given.recipes or training.recipe]
     if not names:
-        raise UserError(f'{str(file)!r} has no [recipe]: name stages in order, care = ["align", "joint"].')
-    folder = (out or home / "training" / training.name).expanduser()
-    return TrainingRun(training, folder, home, TrainingListeners(progress, on_step)), names
+        raise UserError(f'{str(given.file)!r} has no [recipe]: name stages in order, care = ["align", "joint"].')
+    home = chosen_settings(given.settings, given.home).home
+    folder = (given.out or home / "training" / training.name).expanduser()
+    return TrainingRun(training, folder, home, TrainingListeners(given.progress, given.on_step)), names

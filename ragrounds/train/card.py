@@ -17,17 +17,6 @@ from ragrounds.version import __version__
 TABLE = "table.json"
 
 
-def write_card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table: PairTable | None) -> None:
-    """Write ``README.md`` into the pair's folder; with figures where the pair has been measured."""
-    (folder / "README.md").write_text(card(run, recipe, state, folder, table), encoding="utf-8")
-
-
-def read_table(out: Path) -> PairTable | None:
-    """The last table that was made in a run's folder."""
-    path = out / TABLE
-    return msgspec.json.decode(path.read_bytes(), type=PairTable) if path.is_file() else None
-
-
 def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table: PairTable | None) -> str:
     """The card's text."""
 
@@ -134,6 +123,8 @@ def write_pair(run: TrainingRun, recipe: str, state: EncoderPair) -> Path:
         if state.symmetric:
             prefixes["document"] = ""
         save_pair(run.open_query(state), run.open_document(state), folder, prefixes)
-    write_card(run, recipe, state, folder, read_table(run.out))
+    path = run.out / TABLE
+    table = msgspec.json.decode(path.read_bytes(), type=PairTable) if path.is_file() else None
+    (folder / "README.md").write_text(card(run, recipe, state, folder, table), encoding="utf-8")
     mark.write_text(state.key)
     return folder

@@ -6,8 +6,6 @@ Verifiers:
 
 * ``margin[share=0.95]``: a candidate is negative where its score is below that share of the relevant text's own
   (positive-aware mining, TopK-PercPos: Moreira et al. 2024). It asks no other model.
-* ``cross-encoder[model=PATH,positive=0.7,negative=0.3]``: by a reranker (`ragrounds retrievers`) or a folder; what
-  scores between the two numbers, on that model's own scale, is not used.
 * ``model[name=openai:NAME,base_url=URL]``: a language model grades each candidate, as the paper's GPT-4o does (Section
   4.1): D and C are negative, S and A relevant, B is not used. Every call is journaled, and none is paid for twice.
 """
@@ -33,9 +31,8 @@ from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import read_prices
 from ragrounds.models.providers import open_model
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import parse
 from ragrounds.tools.embedders import Vectors
-from ragrounds.tools.retrievers.rerank import PairScorer, scorer_of
 from ragrounds.train.data import Example
 from ragrounds.train.spec import Mining
 
@@ -149,23 +146,6 @@ class MarginVerifier:
         return [[one.score < self._share * each.positive for one in each.candidates] for each in asked]
 
 
-class CrossEncoderVerifier:
-    """By a cross-encoder."""
-
-    def __init__(self, scorer: PairScorer, positive: float, negative: float) -> None:
-        self._scorer = scorer
-        self._positive = positive
-        self._negative = negative
-
-    def negatives(self, asked: Sequence[MinedCandidates]) -> list[list[bool | None]]:
-        """See :class:`.mining.Verifier`."""
-        return [self._of(each) if each.candidates else [] for each in asked]
-
-    def _of(self, asked: MinedCandidates) -> list[bool | None]:
-        scores = self._scorer(asked.example.query, [one.text for one in asked.candidates])
-        return [False if score >= self._positive else True if score <= self._negative else None for score in scores]
-
-
 def open_verifier(text: str, home: Path) -> Verifier:
     """Open a verifier by its spec.
 
@@ -177,30 +157,21 @@ def open_verifier(text: str, home: Path) -> Verifier:
         UserError: no such verifier or parameter, or what it needs is not there.
     """
     spec = parse(text)
-    known = {"margin": ("share",), "cross-encoder": ("model", "positive", "negative"), "model": ("name", "base_url")}
+    known = {"margin": ("share",), "model": ("name", "base_url")}
     if spec.name not in known:
         raise unknown("verifier", spec.name, known, "docs/reference/training.md")
     for key in spec.parameters:
         if key not in known[spec.name]:
             raise unknown(f"parameter of {spec.name}", key, known[spec.name], "docs/reference/training.md")
+    given = spec.parameters
     if spec.name == "margin":
-        return MarginVerifier(_number(spec, "share", 0.95))
-    if spec.name == "cross-encoder":
-        return _cross_encoder(spec)
-
-    return open_model_verifier(str(spec.parameters.get("name", "")), str(spec.parameters.get("base_url", "")), home)
-
-
-def _cross_encoder(spec: Spec) -> Verifier:
-    scorer = scorer_of(Spec("rerank", {"model": spec.parameters.get("model", "")}))
-    return CrossEncoderVerifier(scorer, _number(spec, "positive", 0.7), _number(spec, "negative", 0.3))
-
-
-def _number(spec: Spec, key: str, default: float) -> float:
-    value = spec.parameters.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f"{spec.name}[{key}={value}]: expected a number.")
-    return float(value)
+        share = given.get("share", 0.95)
+        if isinstance(share, bool) or not isinstance(share, int | float):
+            raise UserError(f"margin[share={share}]: expected a number.")
+        return MarginVerifier(float(share))
+    if not given.get("name"):
+        raise UserError("The verifier model[…] names no model: model[name=openai:gpt-4o-mini], say.")
+    return ModelVerifier(str(given["name"]), str(given.get("base_url", "")), home)
 
 
 PROMPT = "build/relevance_labels"
@@ -270,14 +241,3 @@ async def grade_texts(
 
 def _language(text: str) -> str:
     return "zh" if any("\u4e00" <= letter <= "\u9fff" for letter in text) else "en"
-
-
-def open_model_verifier(model: str, base_url: str, home: Path) -> ModelVerifier:
-    """The verifier ``model[name=…]``.
-
-    Raises:
-        UserError: no model is named.
-    """
-    if not model:
-        raise UserError("The verifier model[…] names no model: model[name=openai:gpt-4o-mini], say.")
-    return ModelVerifier(model, base_url, home)

@@ -8,7 +8,6 @@ is one file that is whole or not there, with everything that decides the steps t
 from __future__ import annotations
 
 import os
-import random
 import resource
 import time
 from collections.abc import Callable, Sequence
@@ -98,7 +97,7 @@ def train(
     measured = np.asarray(lengths)
     trained = _trained(modules)
     optimizer = torch.optim.AdamW(list(trained.values()), lr=stage.rate, weight_decay=stage.decay, fused=True)
-    _seed(seed)
+    torch.manual_seed(seed)
     state = load_checkpoint(folder)
     first, losses, before = 0, [], (0.0, 0.0)
     if state is not None:
@@ -192,32 +191,22 @@ def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
     return made
 
 
-def _seed(seed: int) -> None:
-
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-
-
 CHECKPOINT = "checkpoint.pt"
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
-    """Write `state` with the random generators' states. A kill leaves the one before.
+    """Write `state` with the states of torch's random generators, which alone decide dropout. A kill leaves the one
+    before.
 
     Raises:
         StopRun: the disk is full.
     """
 
     beside = folder / f".{CHECKPOINT}.part"
-    generator = np.random.get_state(legacy=False)
-    keys = generator["state"]["key"]  # as a tensor: a checkpoint holds numbers, texts and tensors alone
     held = {
         **state,
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "python": random.getstate(),
-        "numpy": {**generator, "state": {**generator["state"], "key": torch.from_numpy(keys.astype(np.int64))}},
     }
     try:
         with beside.open("wb") as file:
@@ -245,14 +234,10 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
         torch.set_rng_state(held.pop("torch"))
         if cuda := held.pop("cuda"):
             torch.cuda.set_rng_state_all(cuda)
-        random.setstate(held.pop("python"))
-        generator = held.pop("numpy")
-        keys = generator["state"]["key"].numpy().astype(np.uint32)
-        np.random.set_state({**generator, "state": {**generator["state"], "key": keys}})
     except Exception as problem:  # a file that is not one of ours can fail in any way
         raise UserError(
-            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}): it is broken, an older version "
-            "wrote it, or it holds code. Remove it, and the stage begins anew."
+            f"The checkpoint {str(path)!r} cannot be read ({type(problem).__name__}): it is broken, or it "
+            "holds code. Remove it, and the stage begins anew."
         ) from None
     return held
 

@@ -234,7 +234,8 @@ class TrainingRun:
         if query is not None:
             save_encoder(query, folder / "query")
         if document is not None:
-            self._unadapt(document)
+            if self.training.document.lora:
+                without_lora(document)
             save_encoder(document, folder / "document")
         done = _Done(name=name, stage=stage, examples=len(lengths), counts=self.material.counts, spent=spent)
         write_whole(folder / "stage.json", msgspec.json.format(msgspec.json.encode(done), indent=2))
@@ -276,11 +277,6 @@ class TrainingRun:
             transformer.model.gradient_checkpointing_enable({"use_reentrant": False})
         if self.training.document.lora:
             with_lora(document, self.training.document.lora)
-
-    def _unadapt(self, document: SentenceTransformer) -> None:
-
-        if self.training.document.lora:
-            without_lora(document)
 
 
 class _Done(Struct, frozen=True, kw_only=True):

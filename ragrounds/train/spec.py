@@ -11,14 +11,16 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.text import parse_toml
 
+AtLeastOne = Annotated[int, Meta(ge=1)]
+AboveZero = Annotated[float, Meta(gt=0)]
 Kind = Literal["initialise-query", "initialise-document", "align", "joint", "distil"]
 TEACHER = "teacher"
 """The row of the document encoder with itself: in every table, and no recipe's name."""
@@ -101,8 +103,7 @@ class Mining(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     candidates: int = 50
     """Looked at for each query (Appendix B.1: 50)."""
     verifier: str = "margin[share=0.95]"
-    """``margin[share=…]``, ``cross-encoder[model=…,positive=…,negative=…]``, or ``model[name=…]`` for a language model:
-    :mod:`ragrounds.train.hard_negatives`."""
+    """``margin[share=…]``, or ``model[name=…]`` for a language model: :mod:`ragrounds.train.hard_negatives`."""
     keep: int = 4
     """Negatives kept for each query, best first."""
 
@@ -111,15 +112,15 @@ class Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One phase of training."""
 
     kind: Kind
-    epochs: int = 1
-    batch: int = 64
-    rate: float = 1e-4
+    epochs: AtLeastOne = 1
+    batch: AtLeastOne = 64
+    rate: AboveZero = 1e-4
     """Peak learning rate of AdamW, decayed linearly (Table 17)."""
     warmup: float = 0.05
     """Share of the steps."""
     decay: float = 0.01
     """Weight decay."""
-    temperature: float = 0.05
+    temperature: AboveZero = 0.05
     contrastive: float = 1.0
     """Weights of the losses; 0 leaves one out."""
     mse: float = 1.0
@@ -134,13 +135,13 @@ class Stage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Matryoshka: the loss is the mean over these cuts (Equation 5); none: the full vector alone."""
     limit: int = 0
     """Examples an epoch looks at; 0: all."""
-    accumulate: int = 1
+    accumulate: AtLeastOne = 1
     """Batches a step."""
     clip: float = 1.0
     """Largest norm of the gradient."""
     dropout: bool = True
     """As the models' own configurations say; ``false``: none, which suits a student that copies vectors."""
-    checkpoint: int = 100
+    checkpoint: AtLeastOne = 100
     """Steps between checkpoints."""
 
 
@@ -240,10 +241,8 @@ def _check_stage(training: Training, name: str, stage: Stage) -> None:
         raise UserError(f"The stage {name!r} ({stage.kind}) trains on labelled pairs: give [[pairs]].")
     if not needs_pairs and not training.texts:
         raise UserError(f"The stage {name!r} (align) trains on texts: give [[texts]], or supervised = true.")
-    if min(stage.epochs, stage.batch, stage.accumulate, stage.checkpoint) < 1 or stage.rate <= 0:
-        raise UserError(f"The stage {name!r}: epochs, batch, accumulate and checkpoint are 1 or more, rate above 0.")
-    if stage.temperature <= 0 or stage.contrastive + stage.mse + stage.kl <= 0:
-        raise UserError(f"The stage {name!r}: the temperature and the sum of the losses' weights are above 0.")
+    if stage.contrastive + stage.mse + stage.kl <= 0:
+        raise UserError(f"The stage {name!r}: the sum of the losses' weights is above 0.")
     if stage.batch < 2 and (stage.contrastive or stage.kind == "distil"):
         raise UserError(f"The stage {name!r}: batch = {stage.batch} leaves no other text to tell the right one from.")
 
