@@ -1,5 +1,5 @@
-"""The benchmark of `consensus-labels`: BEIR, a reranking set, two similarity sets, every label, a report of
-disagreements, the experts' sheet.
+"""The benchmark of `consensus-labels`: BEIR, a reranking set, two similarity sets, every label, the pairs in
+dispute, the experts' sheet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ragrounds.build.judged_sets import (
 )
 from ragrounds.build.outcome import REFUSED, JsonObject
 from ragrounds.build.pipeline import ItemResult, kept_results
-from ragrounds.build.relevance_labels import Consensus, LabelledPair, consensus, disagreement, fate
+from ragrounds.build.relevance_labels import Consensus, LabelledPair, consensus, fate
 from ragrounds.build.stages import MALFORMED, reason_counts
 
 VERIFY, LABEL, SYNONYMS = "verify", "label", "synonyms"
@@ -54,9 +54,8 @@ def consensus_product(
         if not query.positives
     ]
     found = consensus(models, pairs, relevant)
-    parted = disagreement(models, pairs, relevant)
     triples, faulty = _triples(through, names)
-    figures: JsonObject = {"consensus": found, "disagreement": parted}
+    figures: JsonObject = {"consensus": found}
     notes = [_consensus_note(found)]
     if triples or faulty:
         asked, why = len(triples) + len(faulty), Counter(each.reason for each in faulty)

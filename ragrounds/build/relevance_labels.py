@@ -16,7 +16,6 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import Literal
 
 from msgspec import Struct
@@ -26,7 +25,7 @@ from ragrounds.build.stages import Rejected, none_left, of_part, verdict_on
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
-from ragrounds.evals.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha
 
 GRADES = ("S", "A", "B", "C", "D")
 """Best first."""
@@ -66,22 +65,6 @@ class Consensus(Struct, frozen=True, kw_only=True):
     """Krippendorff's alpha of the grades as an ordinal scale, missing ones included."""
     grades: Mapping[str, Mapping[str, int]]
     """Model → grade → pairs; ``missing`` is a grade here."""
-
-
-class LabelDisagreement(Struct, frozen=True, kw_only=True):
-    """Where models disagree: of all dropped pairs, how, and between whom."""
-
-    dropped: int
-    patterns: Mapping[str, int]
-    """The models' grades in a row (``S/B/A``) → dropped pairs, most often first."""
-    votes: Mapping[str, int]
-    """How many of the models found the pair relevant (``1 of 3``) → dropped pairs."""
-    between: Mapping[str, Mapping[str, float | int | None]]
-    """Two models → pairs that both graded, share of equal classes, Cohen's kappa of the classes."""
-    alone: Mapping[str, int]
-    """Model → dropped pairs on which it alone was of its opinion."""
-    farthest: tuple[LabelledPair, ...]
-    """Pairs whose grades lie farthest apart, for reading."""
 
 
 def check_relevant(relevant: str) -> str:
@@ -125,54 +108,8 @@ def consensus(models: Sequence[str], pairs: Sequence[LabelledPair], relevant: st
     )
 
 
-def disagreement(
-    models: Sequence[str], pairs: Sequence[LabelledPair], relevant: str = RELEVANT, show: int = 10
-) -> LabelDisagreement:
-    """How and where the models disagree."""
-    parted = [pair for pair in pairs if fate(pair.grades, relevant) == "dropped"]
-    alone = dict.fromkeys(models, 0)
-    votes: Counter[str] = Counter()
-    for pair in parted:
-        classes = _classes(pair.grades, relevant)
-        votes[f"{classes.count('relevant')} of {len(models)}"] += 1
-        for name in {each for each in classes if classes.count(each) == 1} if len(models) > 2 else ():
-            alone[models[classes.index(name)]] += 1
-    farthest = sorted(parted, key=lambda pair: (-_grade_distance(pair), pair.query, pair.document))
-    return LabelDisagreement(
-        dropped=len(parted),
-        patterns=dict(Counter("/".join(grade or "-" for grade in pair.grades) for pair in parted).most_common()),
-        votes=dict(sorted(votes.items())),
-        between={
-            f"{models[one]} and {models[other]}": _between(pairs, one, other, relevant)
-            for one, other in combinations(range(len(models)), 2)
-        },
-        alone=alone,
-        farthest=tuple(farthest[:show]),
-    )
-
-
 def _classes(grades: Sequence[str | None], relevant: str) -> list[str]:
     return ["relevant" if grade and grade in relevant else "not" for grade in grades]
-
-
-def _grade_distance(pair: LabelledPair) -> int:
-    places = [GRADES.index(grade) for grade in pair.grades if grade]
-    return max(places) - min(places)
-
-
-def _between(pairs: Sequence[LabelledPair], one: int, other: int, relevant: str) -> dict[str, float | int | None]:
-    both = [
-        _classes((pair.grades[one], pair.grades[other]), relevant)
-        for pair in pairs
-        if pair.grades[one] is not None and pair.grades[other] is not None
-    ]
-    if not both:
-        return {"pairs": 0, "agree": None, "kappa": None}
-    return {
-        "pairs": len(both),
-        "agree": sum(left == right for left, right in both) / len(both),
-        "kappa": cohen_kappa([left for left, _ in both], [right for _, right in both]),
-    }
 
 
 PROMPT = "build/relevance_labels"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -165,3 +166,8 @@ def kappa(tables: Sequence[Sequence[int]]) -> float:
 def counted(card: dict[str, Any]) -> dict[str, tuple[int, int, dict[str, int]]]:
     """A card's lines, as :meth:`Mined.stages` gives them."""
     return {line["stage"]: (line["entered"], line["kept"], line["dropped"]) for line in card["made"]["stages"]}
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The rows of JSON Lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
 from ragrounds.records import Question
@@ -72,8 +71,3 @@ def write_script(path: Path, questions: Sequence[Question]) -> dict[str, str]:
     """Give each report its fate; gives report → fate."""
     path.write_text(json.dumps({question.text[:80]: fate for question, fate in zip(questions, PLAN, strict=True)}))
     return {question.id: fate for question, fate in zip(questions, PLAN, strict=True)}
-
-
-def counted(card: dict[str, Any]) -> dict[str, tuple[int, int, dict[str, int]]]:
-    """A card's lines, in the form of :data:`COUNTS`."""
-    return {line["stage"]: (line["entered"], line["kept"], line["dropped"]) for line in card["made"]["stages"]}

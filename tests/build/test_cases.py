@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.build.casing import CALLS, COUNTS, MADE, PLAN, counted, drawn, write_script
+from tests.build.annotating import counted, read_lines
+from tests.build.casing import CALLS, COUNTS, MADE, PLAN, drawn, write_script
 from tests.conftest import Cli
 from tests.recorded import known_calls
 from tests.servers.process import Running, running
@@ -25,10 +25,6 @@ LIMIT, SEED = len(PLAN), 5
 def options(server: Running, out: Path) -> list[str]:
     models = ["--model", "openai:writer", "--rewriter", "openai:rewriter", "--checker", "openai:checker"]
     return [*models, "--base-url", server.url, "--out", str(out), "--limit", str(LIMIT), "--seed", str(SEED)]
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture(params=["sample", "pubmedqa"])
@@ -78,6 +74,12 @@ def test_from_reports_to_a_benchmark_that_runs(command: Cli, corpus: str, tmp_pa
     details = {row["stage"]: row["detail"] for row in read_lines(out / "rejected.jsonl") if row["id"] in bad}
     assert "poem" in details["significance"]
     assert details["question"] == "the decision is event 99; expected 2 to " + details["question"].split()[-1]
+
+    # What is rejected is seen in its trace.
+    shown = command("show", card["made"]["run"], next(id for id, fate in fates.items() if fate == "beside"))
+    assert shown.returncode == 0, shown.stderr
+    for word in ("significance", "timeline", "verbatim", "follows", "the answer does not follow from the significance"):
+        assert word in shown.stdout
 
     # The benchmark is taken in, replayed by agents and searched.
     added = command("data", "add", "ogcarebench/rare", str(out))
@@ -150,6 +152,12 @@ def test_experts_keep_what_they_rate_four_or_five(command: Cli, tmp_path: Path) 
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(reversed(rows))
+        mine = (out / "sheet.csv").read_text(encoding="utf-8-sig").replace(",,\n", ",5,mine\n")
+        (out / "sheet.csv").write_text(mine, encoding="utf-8")
+        again = command(*ordered)
+        assert again.returncode == 0, again.stderr
+        assert (out / "sheet.csv").read_text(encoding="utf-8") == mine, "a sheet with ratings is not written over"
+        assert (out / "sheet-2.csv").is_file()
         rated = command(*ordered, "--ratings", str(filled), "--json")
         assert rated.returncode == 0, rated.stderr
         assert server.stats()["asked"] == asked
@@ -181,18 +189,7 @@ def alpha_by_hand(pairs: list[tuple[int, int]]) -> float:
     return 1 - observed / expected
 
 
-def test_a_sheet_with_ratings_is_not_overwritten(command: Cli, tmp_path: Path) -> None:
-    write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
-    out = tmp_path / "rare"
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        ordered = ["build", "case-questions", "sample", *options(server, out), "--display", "none"]
-        assert command(*ordered).returncode == 0
-        mine = (out / "sheet.csv").read_text(encoding="utf-8-sig").replace(",,\n", ",5,mine\n")
-        (out / "sheet.csv").write_text(mine, encoding="utf-8")
-        done = command(*ordered)
-    assert done.returncode == 0, done.stderr
-    assert (out / "sheet.csv").read_text(encoding="utf-8") == mine
-    assert (out / "sheet-2.csv").is_file()
+def test_a_folder_with_other_files_is_left_alone(command: Cli, tmp_path: Path) -> None:
     other = tmp_path / "mine"
     other.mkdir()
     (other / "thesis.txt").write_text("years of work")
@@ -206,16 +203,8 @@ def test_the_budget_ends_it_and_the_same_command_goes_on(command: Cli, tmp_path:
     write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
     out = tmp_path / "rare"
     with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        ordered = [
-            "build",
-            "case-questions",
-            "sample",
-            *options(server, out),
-            "--display",
-            "none",
-            "--concurrency",
-            "1",
-        ]
+        ordered = ["build", "case-questions", "sample", *options(server, out), "--display", "none"]
+        ordered += ["--concurrency", "1"]
         ended = command(*ordered, "--max-total-tokens", "5000", "--json")
         lines = counted(json.loads((out / "card.json").read_text()))
         begun = lines["significance"][0]
@@ -226,17 +215,3 @@ def test_the_budget_ends_it_and_the_same_command_goes_on(command: Cli, tmp_path:
         assert server.stats()["by_model"] == CALLS
     assert done.returncode == 0
     assert {stage: counted(json.loads(done.stdout))[stage] for stage in COUNTS} == COUNTS
-
-
-def test_what_is_rejected_is_seen_in_its_trace(command: Cli, tmp_path: Path) -> None:
-    questions = drawn("sample", LIMIT, SEED)
-    fates = write_script(tmp_path / "script.json", questions)
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        out = tmp_path / "rare"
-        assert command("build", "case-questions", "sample", *options(server, out), "--display", "none").returncode == 0
-    run = json.loads((out / "card.json").read_text())["made"]["run"]
-    beside = next(id for id, fate in fates.items() if fate == "beside")
-    shown = command("show", run, beside)
-    assert shown.returncode == 0, shown.stderr
-    for word in ("significance", "timeline", "verbatim", "follows", "the answer does not follow from the significance"):
-        assert word in shown.stdout

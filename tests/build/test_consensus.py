@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.build.relevance_labels import LabelledPair, check_relevant, consensus, disagreement, fate
+from ragrounds.build.relevance_labels import LabelledPair, check_relevant, consensus, fate
 from ragrounds.errors import UserError
 from tests.build.annotating import kappa
 
@@ -49,21 +49,6 @@ def test_one_label_throughout_has_no_kappa_and_one_model_neither() -> None:
     alone = consensus(("m1",), [LabelledPair(query="q", document="d", grades=("A",))])
     assert (alone.kappa, alone.alpha, alone.counts["positive"]) == (None, None, 1)
     assert consensus(MODELS, []).kappa is None
-
-
-def test_the_report_says_how_and_between_whom_models_part() -> None:
-    parted = disagreement(MODELS, PAIRS)
-    assert parted.dropped == 2
-    assert parted.patterns == {"S/B/A": 1, "C/C/S": 1}
-    assert parted.votes == {"1 of 3": 1, "2 of 3": 1}
-    assert parted.alone == {"m1": 0, "m2": 1, "m3": 1}
-    assert [pair.document for pair in parted.farthest] == ["d5", "d4"]  # C to S is three steps, B to S two
-    # m1 and m3 both graded all seven; they differ on d5 alone.
-    assert parted.between["m1 and m3"]["pairs"] == 7
-    assert parted.between["m1 and m3"]["agree"] == pytest.approx(6 / 7)
-    # m1 says relevant 4 of 7, m3 5 of 7: chance (4·5 + 3·2)/49 = 26/49.
-    assert parted.between["m1 and m3"]["kappa"] == pytest.approx((6 / 7 - 26 / 49) / (1 - 26 / 49))
-    assert parted.between["m1 and m2"]["pairs"] == 6
 
 
 def test_which_grades_are_relevant_is_the_users() -> None:

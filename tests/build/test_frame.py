@@ -25,7 +25,7 @@ from ragrounds.build.stages import read_object
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Card, load
 from ragrounds.evals.judges.bill import Bill
-from tests.build.casing import counted
+from tests.build.annotating import counted, read_lines
 from tests.build.casing import drawn as drawn_reports
 from tests.conftest import Cli
 from tests.servers.process import running
@@ -140,7 +140,7 @@ def test_refused_and_failed_items(command: Cli, tmp_path: Path) -> None:
         refused = {"refused by the provider": 1}
         assert lines["significance"] == (5, 3, {"no novel contribution": 1} | refused)
         assert lines["follows"] == (3, 2, refused)
-        rejected = [json.loads(line) for line in (out / "rejected.jsonl").open()]
+        rejected = read_lines(out / "rejected.jsonl")
         assert [row["reason"] for row in rejected if row["stage"] == "run"] == ["failed"]
         assert "bad luck" in next(row["detail"] for row in rejected if row["stage"] == "run")
         asked = server.stats()["asked"]
@@ -208,7 +208,7 @@ def test_dollars_are_counted_by_model_and_end_it(command: Cli, tmp_path: Path, h
         ended = command(*ordered, "--max-cost", "0.01")
         assert "the budget of $0.01 is used up" in ended.stderr
         assert counted(json.loads(ended.stdout))["run"][1] == 1
-        rows = [json.loads(line) for line in (out / "rejected.jsonl").open()]
+        rows = read_lines(out / "rejected.jsonl")
         assert [row["reason"] for row in rows] == ["not run"] * 3
         assert all("the budget of $0.01 is used up" in row["detail"] for row in rows)
         said = json.loads(ended.stdout)["made"]["notes"]

@@ -8,14 +8,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from ragrounds.build.judged_sets import Corpus
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.stats.agreement import cohen_kappa
-from tests.build.annotating import Committee, counted, judged_by_all, kappa, labelled
+from tests.build.annotating import Committee, counted, judged_by_all, kappa, labelled, read_lines
 from tests.conftest import Cli
 from tests.servers.annotator import label, lot, spoilt
 from tests.servers.process import Running, running
@@ -57,21 +56,8 @@ def labels(server: Running, source: Source, out: Path, at_once: int = 1) -> list
     models = [part for model in MODELS for part in ("--labeller", f"openai:{model}")]
     depths = ["--top-k", str(DEPTH), "--candidates", str(MOST), "--batch-size", str(at_once), "--seed", str(SEED)]
     shared = ["--base-url", server.url, "--display", "none", "--out", str(out), "--json"]
-    return [
-        "build",
-        "consensus-labels",
-        source.queries,
-        "--corpus",
-        source.corpus,
-        *committee,
-        *models,
-        *depths,
-        *shared,
-    ]
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    asked = ["build", "consensus-labels", source.queries, "--corpus", source.corpus]
+    return [*asked, *committee, *models, *depths, *shared]
 
 
 @pytest.mark.slow
@@ -101,12 +87,7 @@ def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
     assert found["kappa"] == pytest.approx(kappa([[grades.count(g) for g in "SABCD"] for grades in whole]), abs=1e-9)
     two = [[sum(grade in ("S", "A") for grade in grades), sum(grade in "BCD" for grade in grades)] for grades in whole]
     assert found["kappa_relevant"] == pytest.approx(kappa(two), abs=1e-9)
-    first, last = zip(*((g[0], g[2]) for g in expected.values() if g[0] and g[2]), strict=True)
-    parted = card["made"]["figures"]["disagreement"]
-    assert parted["between"]["openai:labeller-1 and openai:labeller-3"]["kappa"] == pytest.approx(
-        cohen_kappa([str(g in "SA") for g in first], [str(g in "SA") for g in last])
-    )
-    assert parted["dropped"] == counts["dropped"] == len(read_lines(out / "made" / "disagreements.jsonl"))
+    assert counts["dropped"] == len(read_lines(out / "made" / "disagreements.jsonl"))
 
     with_positive = {query for (query, _), fate in fates.items() if fate == "positive"}
     lines = counted(card)

@@ -7,12 +7,12 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from ragrounds.evals.benchmarks import load, select
-from tests.build.annotating import Committee, Mined, counted
+from tests.build.annotating import Committee, Mined, counted, read_lines
 from tests.conftest import Cli
 from tests.servers.process import Running, running
 
@@ -40,10 +40,6 @@ def mining(server: Running, source: Source, out: Path) -> list[str]:
 def lines_note(undrawn: int) -> list[str]:
     said = f"{undrawn:,} items that were not drawn are only counted: rejected.jsonl does not list them."
     return [said] if undrawn > 0 else []
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 class Source(NamedTuple):

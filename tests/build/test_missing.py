@@ -24,7 +24,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.stats import ratio_of_sums, stratified_mean
 from ragrounds.records import Passage, Query, Stem
 from ragrounds.tools.retriever import open_searcher
-from tests.build.casing import counted
+from tests.build.annotating import counted, read_lines
 from tests.conftest import Cli
 from tests.servers.builder_server import start
 from tests.servers.process import ROOT, running
@@ -143,7 +143,7 @@ def folder_of_the_sample(folder: Path) -> dict[str, list[str]]:
     (folder / "qrels").mkdir(parents=True)
     sample = ROOT / "ragrounds" / "sample"
     (folder / "corpus.jsonl").write_bytes((sample / "corpus.jsonl").read_bytes())
-    questions = [json.loads(line) for line in (sample / "questions.jsonl").open(encoding="utf-8")][:40]
+    questions = read_lines(sample / "questions.jsonl")[:40]
     queries = [json.dumps({"_id": each["id"], "text": each["question"]}) for each in questions]
     (folder / "queries.jsonl").write_text("\n".join(queries))
     labelled = {each["id"]: list(each["documents"]) for each in questions}
@@ -227,7 +227,7 @@ def test_missing_labels_are_found_and_counted(command: Cli, tmp_path: Path, home
         for query in labelled
         if query not in (first, second)
     ]
-    rows = [json.loads(line) for line in (out / "grades.jsonl").open()]
+    rows = read_lines(out / "grades.jsonl")
     assert sum(row["grade"] is None for row in rows) == figures["unreadable"] == 10
     assert {row["query"] for row in rows if row["grade"] is None} == {second}
     lost = {row["document"] for row in rows if row["grade"] is None}

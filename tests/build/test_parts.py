@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from ragrounds.evals.benchmarks import load, select
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Status
-from tests.build.annotating import Committee, Mined, counted
+from tests.build.annotating import Committee, Mined, counted, read_lines
 from tests.conftest import Cli
 from tests.servers.annotator import lot, refused, spoilt
 from tests.servers.process import ROOT, Running, running
@@ -28,10 +27,6 @@ ONE_IN, LIMIT = 4, 40
 def server() -> Iterator[Running]:
     with running("annotator", "--refused", str(ONE_IN)) as started:
         yield started
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def test_a_refused_grade_costs_its_document_alone(command: Cli, home: Path, server: Running, tmp_path: Path) -> None:

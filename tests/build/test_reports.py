@@ -10,7 +10,7 @@ import pytest
 from ragrounds.build.case_reports import ReportFacts, ReportFilters, open_reports, report_items, store_of
 from ragrounds.errors import UserError
 from ragrounds.tools.documents.jats import read_article
-from tests.build.casing import counted
+from tests.build.annotating import counted, read_lines
 from tests.conftest import Cli
 from tests.servers.process import running
 
@@ -260,7 +260,7 @@ def test_from_a_folder_of_articles_to_a_benchmark(command: Cli, tmp_path: Path) 
         "least_words": 0,
     }
     assert not any("checked by the model that wrote" in note for note in card["made"]["notes"])
-    rows = [json.loads(line) for line in (out / "ogcarebench.jsonl").open()]
+    rows = read_lines(out / "ogcarebench.jsonl")
     assert [(row["pmc_id"], row["Classification"]) for row in rows] == [("PMC2", "Neurology"), ("PMC4", "Neurology")]
     store = [json.loads(line)["_id"] for line in (out / "corpus.jsonl").open()]
     assert store == ["PMC1", "PMC2", "PMC3", "PMC4", "PMC5"]
