@@ -7,17 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
+from msgspec import Struct
 from rich.console import Console
 
+from ragrounds.api import arguments
 from ragrounds.api.aliases import names_of, with_agents
+from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.frames import LEDGER, Frame, Part, Row
 from ragrounds.api.priced_today import priced_models
+from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
-    Progress,
     RunsGiven,
     chosen_settings,
     one_of,
@@ -32,15 +35,17 @@ from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
 from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionAgainst, check_claims, questions_against
 from ragrounds.evals.compare.claims import Decision, all_hold
+from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.comparison import compare as compare_runs
 from ragrounds.evals.compare.figures import Figure, PairChoice
 from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
 from ragrounds.evals.judges.labels import people_labels
 from ragrounds.evals.scorers import scorer_name
-from ragrounds.evals.store.ledger import Ledger, LedgerKey, LedgerLine, Unfinished
+from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, Unfinished, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
 from ragrounds.evals.store.repricing import PriceBook, RepricedModel
 from ragrounds.evals.store.repricing import reprice as apply_prices
+from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import collection_sizes
@@ -176,62 +181,87 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
         yield iter([rows])
 
 
-def compare(
-    runs: RunsGiven,
-    *,
-    scorers: str | Sequence[str] = (),
-    common: bool = False,
-    group_by: str | Sequence[str] = (),
-    cost: str = "auto",
-    claims: str | Sequence[str] = (),
-    baseline: str | None = None,
-    top: int | None = None,
-    names: Mapping[str, str] = MappingProxyType({}),
-    seed: int = 0,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> CompareResult:
+class _Compared(Struct, frozen=True, kw_only=True):
+    """How runs are set against each other."""
+
+    scorers: Annotated[
+        str | Sequence[str],
+        Arg("A scorer (repeatable). [default: the headline and others]", option="--scorer", many=True),
+    ] = ()
+    common: Annotated[bool, Arg("Compare on what all runs have, where they differ.")] = False
+    group_by: Annotated[
+        str | Sequence[str],
+        Arg(
+            "Also tables by subject, dataset, kind, language, split or a field of metadata (repeatable).",
+            many=True,
+        ),
+    ] = ()
+    baseline: Annotated[str | None, Arg("Set each other run against this one, in place of all pairs.")] = None
+    top: Annotated[
+        int | None,
+        Arg("Set only the so many best runs of each table against each other. [default: all, up to 25]"),
+    ] = None
+    cost: Annotated[str, Arg("What the frontier counts: uncached, paid, tokens, calls, seconds or auto.")] = "auto"
+    names: arguments.Names = MappingProxyType({})
+    seed: arguments.Seed = 0
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+class _ComparedRuns(_Compared, frozen=True):
+    """What may be given without its name."""
+
+    runs: arguments.Runs
+
+
+class CompareArguments(_ComparedRuns, frozen=True, kw_only=True):
+    """Which runs are compared, and how."""
+
+    claims: Annotated[
+        str | Sequence[str],
+        Arg(
+            "A claim to check: exit code 1 if it fails, 4 if it cannot be told (repeatable).",
+            option="--assert",
+            many=True,
+        ),
+    ] = ()
+
+
+@takes(CompareArguments)
+def compare(given: CompareArguments) -> CompareResult:
     """Compare stored runs: accuracy with intervals, paired differences with their tests, the cost-accuracy frontier.
 
         rr.compare(["direct", "vanilla_rag[top_k=8]"], group_by="subject").to_pandas("pairs")
 
-    Args:
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
-        scorers: by these; none: the headline's and those beside it.
-        common: compare on the questions that all have, where they differ.
-        group_by: also tables by these (a dataset, a field of the metadata).
-        cost: what the frontier counts: uncached, paid, tokens, calls, seconds or auto.
-        claims: to be checked, by the first scorer.
-        baseline: a run that each other run is set against; it is compared too where `runs` do not name it.
-        top: set only the so many best runs under a scorer against each other. With neither, all pairs are tested, up
-            to 300 (25 runs).
-        names: what a run is called in tables and pictures: its id, the beginning of it, or its agent's text → a name.
-            Others are called as the store keeps it, or by their agents.
-        seed: of the bootstrap.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-
     Raises:
         UserError: an unknown run, scorer, cost or claim; runs that cannot be compared; more pairs than are tested.
     """
-    measure, wanted, chosen = frontier_measure(cost), texts(scorers), chosen_settings(settings, home)
-    with opened_runs(_some(runs, baseline), chosen) as (store, found):
-        found, pairs = _paired(found, baseline, top)
-        comparison = compare_runs(
-            store,
-            found,
-            scorers=wanted,
-            common=common,
-            seed=seed,
-            cost=measure,
-            group_by=texts(group_by),
-            pairs=pairs,
-            names=names_of(store, found, names),
-        )
-        asked = texts(claims)
+    wanted, chosen = texts(given.scorers), chosen_settings(given.settings, given.home)
+    frontier_measure(given.cost)  # an unknown one is said before the runs are looked for
+    with opened_runs(_some(given.runs, given.baseline), chosen) as (store, found):
+        found, comparison = _compared(store, found, given)
+        asked = texts(given.claims)
         first = wanted[0] if wanted else None
-        checked = check_claims(store, found, asked, scorer=first, common=common, seed=seed) if asked else []
+        checked = check_claims(store, found, asked, scorer=first, common=given.common, seed=given.seed) if asked else []
         against = questions_against(store, found, checked)
     return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), against=against, scorers=wanted)
+
+
+def _compared(store: Store, runs: Sequence[Run], given: _Compared) -> tuple[list[Run], Comparison]:
+    """The runs, with the baseline once, and their comparison."""
+    found, pairs = _paired(runs, given.baseline, given.top)
+    comparison = compare_runs(
+        store,
+        found,
+        scorers=texts(given.scorers),
+        common=given.common,
+        seed=given.seed,
+        cost=frontier_measure(given.cost),
+        group_by=texts(given.group_by),
+        pairs=pairs,
+        names=names_of(store, found, given.names),
+    )
+    return found, comparison
 
 
 def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
@@ -289,8 +319,6 @@ def ledger(
         UserError: an unknown run or split; prices without `reprice`.
         StopRun: what is repriced cannot be written.
     """
-    from ragrounds.evals.store.ledger import LEDGER_KEYS, unfinished
-
     keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in texts(by)] or LEDGER_KEYS[1:]
     one_of("--reprice", reprice, ("", "unknown", "all"))
     if prices and not reprice:
@@ -312,119 +340,113 @@ def ledger(
         )
 
 
-def analyse(
-    name: str,
-    runs: RunsGiven,
-    *,
-    scorer: str = "",
-    k: int = 10,
-    parameter: str = "top_k",
-    sizes: Mapping[str, float] = MappingProxyType({}),
-    corpus: Mapping[str, int] = MappingProxyType({}),
-    names: Mapping[str, str] = MappingProxyType({}),
-    seed: int = 0,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> AnalysedRuns:
+class _Analysed(Struct, frozen=True):
+    """What may be given without its name."""
+
+    name: Annotated[str, Arg("The analysis, or ``package.module:NAME`` of one's own.", option="-")]
+    runs: arguments.Runs
+
+
+class AnalyseArguments(_Analysed, frozen=True, kw_only=True):
+    """Which analysis of which runs."""
+
+    scorer: Annotated[str, Arg("The scorer whose scores are shown; by default the headline of the questions.")] = ""
+    k: Annotated[int, Arg("How many passages count (success, quality, sources).", 1, short="-k")] = 10
+    parameter: Annotated[str, Arg("The agent's parameter that was varied (passages).")] = "top_k"
+    sizes: Annotated[
+        Mapping[str, float],
+        Arg("A model's text → billions of parameters, where the name does not say it (size).", option="-"),
+    ] = MappingProxyType({})
+    corpus: Annotated[
+        Mapping[str, int],
+        Arg("Source → its passages, of a corpus that is no index here (sources).", option="-"),
+    ] = MappingProxyType({})
+    names: arguments.Names = MappingProxyType({})
+    seed: arguments.Seed = 0
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+@takes(AnalyseArguments)
+def analyse(given: AnalyseArguments) -> AnalysedRuns:
     """Carry out one analysis of stored runs. No model is asked and nothing is searched again.
 
         rr.analyse("success", "vanilla_rag[top_k=8]", k=5)
 
-    Args:
-        name: of the analysis, or ``package.module:NAME`` of one's own.
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
-        scorer: whose scores are shown; empty: the headline's of the questions.
-        k: how many passages count.
-        parameter: of the agent, which was varied.
-        sizes: model text → billions of parameters, where the name does not say it.
-        corpus: source → its passages, for the corpus' own shares; of indexes that are here they are known.
-        names: what runs are called in the table and the picture, as for :func:`compare`.
-        seed: of the bootstrap.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-
     Raises:
         UserError: an unknown analysis or run; runs that lack what it needs.
     """
-    analysis = find_analysis(name)  # an unknown one is said before the runs are looked for
-    chosen = chosen_settings(settings, home)
-    here = {**collection_sizes(chosen.home), **corpus}
-    choices = AnalysisOptions(scorer=scorer_name(scorer), k=k, parameter=parameter, sizes=sizes, corpus=here, seed=seed)
-    with opened_runs(runs, chosen) as (store, found):
-        called = names_of(store, found, names)
-        counted = Counter(run.agent for run in found)
-        agents = {run.id: run.agent for run in found if counted[run.agent] == 1}
+    analysis = find_analysis(given.name)  # an unknown one is said before the runs are looked for
+    chosen = chosen_settings(given.settings, given.home)
+    choices = AnalysisOptions(
+        scorer=scorer_name(given.scorer),
+        k=given.k,
+        parameter=given.parameter,
+        sizes=given.sizes,
+        corpus={**collection_sizes(chosen.home), **given.corpus},
+        seed=given.seed,
+    )
+    with opened_runs(given.runs, chosen) as (store, found):
+        called = names_of(store, found, given.names)
+        counts = Counter(run.agent for run in found)
+        agents = {run.id: run.agent for run in found if counts[run.agent] == 1}
         return AnalysedRuns(result=analysis(store, found, choices), names={**agents, **with_agents(found, called)})
 
 
-def report(
-    runs: RunsGiven,
-    out: str | Path = "report.html",
-    *,
-    title: str = "",
-    scorers: str | Sequence[str] = (),
-    common: bool = False,
-    group_by: str | Sequence[str] = (),
-    cost: str = "auto",
-    analyses: str | Sequence[str] = (),
-    labels: str | Path | None = None,
-    baseline: str | None = None,
-    top: int | None = None,
-    names: Mapping[str, str] = MappingProxyType({}),
-    attempts: bool = True,
-    seed: int = 0,
-    force: bool = False,
-    progress: Progress | bool | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> Path:
+class _Reported(_Compared, frozen=True):
+    """What may be given without its name."""
+
+    runs: arguments.Runs
+    out: Annotated[str | Path, Arg("The file to write.", short="-o", metavar="FILE")] = "report.html"
+
+
+class ReportArguments(_Reported, frozen=True, kw_only=True):
+    """Which runs a page is about, and what stands in it."""
+
+    title: Annotated[str, Arg("Title of the page.")] = ""
+    attempts: Annotated[
+        bool, Arg("Put every attempt with its steps into the file.", option="--attempts/--no-attempts")
+    ] = True
+    analyses: Annotated[
+        str | Sequence[str],
+        Arg("Also this analysis, as in `ragrounds analyse` (repeatable).", option="--analysis", many=True),
+    ] = ()
+    labels: Annotated[
+        str | Path | None,
+        Arg("People's labels of judged answers (`ragrounds judge sheet`).", option="--human", metavar="FILE"),
+    ] = None
+    force: arguments.Force = False
+    progress: arguments.Progressed = None
+
+
+@takes(ReportArguments)
+def report(given: ReportArguments) -> Path:
     """Write one self-contained HTML file about runs; gives its path.
 
         rr.report(rr.runs(), "report.html", force=True)
 
-    Args:
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
-        out: the file.
-        title: of the page.
-        scorers, common, group_by, cost, baseline, top, names, seed: as for :func:`compare`.
-        analyses: names of analyses that stand in it.
-        labels: people's labels of judged answers, as a CSV file.
-        attempts: put every attempt with its steps into the file.
-        force: write over a file that is there.
-        progress: is told how many attempts are written; False: nothing is shown.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-
     Raises:
         UserError: as :func:`compare`; a file that is there, or cannot be read or written.
     """
-    from ragrounds.api.progress import counted
-
-    measure, wanted, path = frontier_measure(cost), texts(scorers), Path(out)
-    human = people_labels(labels) if labels else None
-    chosen = chosen_settings(settings, home)
-    named = _some(runs, baseline)
-    with opened_runs(named, chosen) as (store, given), replaced(path, force) as file, counted(progress) as tell:
-        found, pairs = _paired(given, baseline, top)
-        comparison = compare_runs(
-            store,
-            found,
-            scorers=wanted,
-            common=common,
-            seed=seed,
-            cost=measure,
-            group_by=texts(group_by),
-            pairs=pairs,
-            names=names_of(store, found, names),
-        )
+    frontier_measure(given.cost)  # an unknown one is said before the runs are looked for
+    path, human = Path(given.out), people_labels(given.labels) if given.labels else None
+    chosen, named = chosen_settings(given.settings, given.home), _some(given.runs, given.baseline)
+    with (
+        opened_runs(named, chosen) as (store, opened),
+        replaced(path, given.force) as file,
+        counted(given.progress) as tell,
+    ):
+        found, comparison = _compared(store, opened, given)
         for part in report_page(
             store,
             found,
             comparison,
-            title=title,
-            scorers=wanted,
-            attempts=attempts,
-            analyses=texts(analyses),
+            title=given.title,
+            scorers=texts(given.scorers),
+            attempts=given.attempts,
+            analyses=texts(given.analyses),
             human=human,
-            seed=seed,
+            seed=given.seed,
             on_progress=lambda done: tell("attempts", done),
         ):
             file.write(part.encode("utf-8", "replace"))

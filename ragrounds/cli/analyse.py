@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
 from ragrounds.api.analyses import AnalysisDetails, describe_analysis, list_analyses
-from ragrounds.api.compare import analyse, report
+from ragrounds.api.compare import AnalyseArguments, ReportArguments, analyse, report
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import PlotOptions, grouped
@@ -34,13 +34,6 @@ def analyse_command(
     runs: Annotated[
         list[str] | None, typer.Argument(help="Runs: an id, the beginning of one, or an agent's text.")
     ] = None,
-    scorer: Annotated[
-        str, typer.Option(help="The scorer whose scores are shown; by default the headline of the questions.")
-    ] = "",
-    k: Annotated[
-        int, typer.Option("--k", "-k", min=1, help="How many passages count (success, quality, sources).")
-    ] = 10,
-    parameter: Annotated[str, typer.Option(help="The agent's parameter that was varied (passages).")] = "top_k",
     size: Annotated[
         list[str] | None, typer.Option(help="MODEL=BILLIONS, where the name does not say it (size, repeatable).")
     ] = None,
@@ -49,8 +42,8 @@ def analyse_command(
         typer.Option(help="SOURCE=PASSAGES, of a corpus that is no index here (sources, repeatable)."),
     ] = None,
     names: options.Names = None,
-    seed: options.Seed = 0,
     *,
+    given: AnalyseArguments,
     plot: PlotOptions,
     as_json: options.AsJson = False,
 ) -> None:
@@ -62,17 +55,8 @@ def analyse_command(
 
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
-    found = analyse(
-        name,
-        runs or (),
-        scorer=scorer,
-        k=k,
-        parameter=parameter,
-        sizes=_sizes(size or []),
-        corpus=_passages(corpus_size or []),
-        names=parse_names(names or ()),
-        seed=seed,
-    )
+    counts = {"sizes": _sizes(size or []), "corpus": _passages(corpus_size or [])}
+    found = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), **counts)))
     if as_json:
         print_json(found.result)
     else:
@@ -136,28 +120,11 @@ def _words(found: AnalysisDetails) -> str:
 
 
 @app.command("report")
+@grouped
 def report_command(
     runs: options.Runs,
-    out: options.OutFile = Path("report.html"),
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
-    scorer: options.Scorers = None,
-    common: options.Common = False,
-    group_by: options.GroupBy = None,
-    baseline: options.Baseline = None,
-    top: options.Top = None,
+    given: ReportArguments,
     names: options.Names = None,
-    cost: options.CostMeasure = "auto",
-    seed: options.Seed = 0,
-    attempts: Annotated[
-        bool, typer.Option("--attempts/--no-attempts", help="Put every attempt with its steps into the file.")
-    ] = True,
-    analysis: Annotated[
-        list[str] | None, typer.Option(help="Also this analysis, as in `ragrounds analyse` (repeatable).")
-    ] = None,
-    human: Annotated[
-        Path | None, typer.Option(help="People's labels of judged answers (`ragrounds judge sheet`).")
-    ] = None,
-    force: options.Force = False,
 ) -> None:
     """Write one self-contained HTML file, laid out as a paper: what is missing, an abstract with what can be concluded,
     results with pictures, behaviour, judges, arenas, methods, what to cite, limitations, fingerprints, and a browser
@@ -165,22 +132,6 @@ def report_command(
 
     Example: ragrounds report direct_cot 'vanilla_rag[top_k=8]' --out report.html
     """
-    report(
-        runs,
-        out,
-        title=title,
-        scorers=scorer or (),
-        common=common,
-        group_by=group_by or (),
-        cost=cost,
-        analyses=analysis or (),
-        labels=human,
-        baseline=baseline,
-        top=top,
-        names=parse_names(names or ()),
-        attempts=attempts,
-        seed=seed,
-        force=force,
-    )
+    out = report(**asdict(replace(given, names=parse_names(names or ()))))
     size = out.stat().st_size
     say(f"{out}: {size / 1e6:.1f} MB" if size >= 1e6 else f"{out}: {size / 1e3:.0f} kB")

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import msgspec
 import typer
+from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
-from ragrounds.api.compare import CompareResult, LedgerView, compare, frontier_measure, ledger
+from ragrounds.api.compare import CompareArguments, CompareResult, LedgerView, compare, frontier_measure, ledger
 from ragrounds.api.priced_today import priced_runs
 from ragrounds.api.question_answers import question_answers
 from ragrounds.cli import options
@@ -19,6 +19,7 @@ from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, 
 from ragrounds.cli.run_choice import chosen_runs
 from ragrounds.errors import UserError
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
+from ragrounds.ui.comparison_csv import as_csv
 from ragrounds.ui.comparison_tables import comparison_notes, comparison_tables, cost_tables
 from ragrounds.ui.question_table import answer_table
 from ragrounds.ui.run_tables import repriced_lines
@@ -61,20 +62,7 @@ class FormOptions(Options, frozen=True, kw_only=True):
 def compare_command(
     runs: options.Runs,
     which: RunChoiceOptions,
-    scorer: options.Scorers = None,
-    common: options.Common = False,
-    group_by: options.GroupBy = None,
-    baseline: options.Baseline = None,
-    top: options.Top = None,
-    cost: options.CostMeasure = "auto",
-    seed: options.Seed = 0,
-    claims: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--assert", help="A claim to check: exit code 1 if it fails, 4 if it cannot be told (repeatable)."
-        ),
-    ] = None,
-    *,
+    given: CompareArguments,
     plot: PlotOptions,
     form: FormOptions,
 ) -> None:
@@ -93,25 +81,20 @@ def compare_command(
 
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
-    printed, scorers = form.chosen(), scorer or []
-    frontier_measure(cost)  # what is wrong with options is said before anybody is asked
-    meant = chosen_runs([*runs, *([baseline] if baseline else [])], which.latest)
+    printed = form.chosen()
+    frontier_measure(given.cost)  # what is wrong with options is said before anybody is asked
+    meant = chosen_runs([*runs, *([given.baseline] if given.baseline else [])], which.latest)
     if which.question:
         _print_question(meant, which.question, printed)
         return
-    found = compare(
-        meant[: len(runs)],
-        scorers=scorers,
-        common=common,
-        group_by=group_by or (),
-        cost=cost,
-        claims=claims or (),
-        baseline=meant[-1] if baseline else None,
-        top=top,
+    named = replace(
+        given,
+        runs=meant[: len(runs)],
+        baseline=meant[-1] if given.baseline else None,
         names=parse_names(which.names or ()),
-        seed=seed,
     )
-    _print(found, scorers, printed)
+    found = compare(**asdict(named))
+    _print(found, found.scorers, printed)
     draw_picture(found, plot)
     _say_claims(found, quiet=form.as_json)
 
@@ -135,11 +118,9 @@ def _print_question(runs: Sequence[str], question: str, form: str) -> None:
 
 
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
-    from ragrounds.ui.comparison_csv import as_csv
-
     comparison = found.comparison
     if form == "--json":
-        print_json({**msgspec.structs.asdict(comparison), **({"claims": found.claims} if found.claims else {})})
+        print_json({**asdict(comparison), **({"claims": found.claims} if found.claims else {})})
     elif form == "--csv":
         typer.echo(as_csv(comparison, scorers), nl=False)
         for note in comparison_notes(comparison, scorers):  # a table of rows has no place for them
@@ -207,7 +188,7 @@ def ledger_command(
     for line in repriced_lines(found.repriced) if reprice or reprice_all else ():
         say(line)
     if as_json:
-        print_json({**msgspec.structs.asdict(found.ledger), **({"repriced": found.repriced} if found.repriced else {})})
+        print_json({**asdict(found.ledger), **({"repriced": found.repriced} if found.repriced else {})})
     elif not found.ledger.total.calls:
         say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
     else:
