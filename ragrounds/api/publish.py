@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 from rich.console import Console
 
+from ragrounds.api import arguments
 from ragrounds.api.aliases import names_of
+from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.site_folder import SiteFolder, site_folder, total_bytes
@@ -24,7 +26,6 @@ from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
     chosen_settings,
-    one_of,
     open_store,
     opened_runs,
     run_names,
@@ -58,7 +59,6 @@ from ragrounds.ui.text import number_of, size
 from ragrounds.version import __version__
 
 INDEX = "index.html"
-_MODES = ("licensed", "all", "never")
 _PAGE = 20_000
 """Attempts of one page, about."""
 _TO_BOARD = ("Leaderboard", INDEX)
@@ -112,20 +112,47 @@ class PublishedSite(Result, frozen=True, kw_only=True):
             yield f"Left out: {name}: {why}"
 
 
-def publish(
-    folder: str | Path,
-    runs: RunsGiven = (),
-    *,
-    studies: str | Sequence[str] | None = None,
-    title: str = "Leaderboard",
-    attempts: str = "licensed",
-    names: Mapping[str, str] = MappingProxyType({}),
-    seed: int = 0,
-    force: bool = False,
-    progress: Progress | bool | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> PublishedSite:
+class _Published(Struct, frozen=True):
+    """What may be given without its name."""
+
+    folder: Annotated[str | Path, Arg("Made where there is none.", option="-")]
+    runs: Annotated[
+        RunsGiven,
+        Arg("Ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs of the store.", option="-"),
+    ] = ()
+
+
+class PublishArguments(_Published, frozen=True, kw_only=True):
+    """What is published, and how much of it."""
+
+    studies: Annotated[
+        str | Sequence[str] | None,
+        Arg(
+            "A study: a file, or a name of `ragrounds study ls` (repeatable). [default: where no runs are named all "
+            "that were carried out here, else none]",
+            option="--study",
+            many=True,
+        ),
+    ] = None
+    attempts: Annotated[
+        Literal["licensed", "all", "never"],
+        Arg(
+            "Show questions and answers where the licence of the benchmark's card lets anybody give them on (of others "
+            "digests and scores), all of them, or no attempts.",
+            metavar="licensed|all|never",
+        ),
+    ] = "licensed"
+    title: Annotated[str, Arg("Of the leaderboard.")] = "Leaderboard"
+    names: arguments.Names = MappingProxyType({})
+    seed: arguments.Seed = 0
+    force: Annotated[bool, Arg("Write among files of others, and over those that were changed.")] = False
+    progress: arguments.Progressed = None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+@takes(PublishArguments)
+def publish(given: PublishArguments) -> PublishedSite:
     """Write a static leaderboard of runs and studies into a folder.
 
         rr.publish("site", rr.runs(), title="Retrieval in medicine")
@@ -133,40 +160,27 @@ def publish(
     Runs are ranked against each other only where they answered the same questions. The folder is replaced when all of
     it is written; only what an earlier call made is replaced or removed.
 
-    Args:
-        folder: made where there is none.
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs of the store.
-        studies: names or files of studies; ``None``: where no runs are named all that were carried out here, else none.
-        title: of the leaderboard.
-        attempts: which attempts are shown with their texts: ``licensed`` (where the licence of the benchmark's card
-            lets anybody give them on; of others digests), ``all``, or ``never`` (no page of attempts at all).
-        names: what runs are called, as for :func:`compare`.
-        seed: of every bootstrap.
-        force: write among files of others, and over those that were changed.
-        progress: is told how far it is; False: nothing is shown.
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-
     Raises:
         UserError: an unknown run or study; nothing to publish; a folder of somebody else, or one that cannot be
             written.
     """
-    mode = cast("TextMode", one_of("--attempts", attempts, _MODES))
-    chosen, wanted = chosen_settings(settings, home), run_names(runs)
-    known = _studies(studies, not wanted, chosen)
-    with opened_runs(wanted or _every_run(chosen), chosen) as (store, found), counted(progress) as tell:
+    folder, seed = Path(given.folder), given.seed
+    chosen, wanted = chosen_settings(given.settings, given.home), run_names(given.runs)
+    known = _studies(given.studies, not wanted, chosen)
+    with opened_runs(wanted or _every_run(chosen), chosen) as (store, found), counted(given.progress) as tell:
         found = list({run.id: run for run in found}.values())
         if not found and not known.made:
             raise UserError(f"Nothing to publish: {store.place} has no run and no study. `ragrounds run` makes a run.")
-        with site_folder(Path(folder), (DATA, INDEX), force=force) as site:
-            ranked = rank(store, found, seed=seed, names=names_of(store, found, names), report=tell)
-            writer = _Writer(store, site, mode, seed, tell)
+        with site_folder(folder, (DATA, INDEX), force=given.force) as site:
+            ranked = rank(store, found, seed=seed, names=names_of(store, found, given.names), report=tell)
+            writer = _Writer(store, site, given.attempts, seed, tell)
             rankings = tuple(writer.ranking(one) for one in ranked.rankings)
             shown = tuple(writer.study(one, updated) for one, updated in known.made)
-            writer.board(title, rankings, shown, ranked.left_out)
+            writer.board(given.title, rankings, shown, ranked.left_out)
     left = [*((", ".join(one.runs), one.why) for one in ranked.left_out), *known.left_out]
     return PublishedSite(
-        folder=Path(folder),
-        index=Path(folder) / INDEX,
+        folder=folder,
+        index=folder / INDEX,
         rankings=tuple(one.key for one in ranked.rankings),
         runs=sum(len(one.runs) for one in ranked.rankings),
         studies=len(shown),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import typer
@@ -17,7 +17,7 @@ from typer.models import OptionInfo
 
 from ragrounds.api.arguments import described, option_name
 from ragrounds.api.servers import ServerChanged
-from ragrounds.api.workspace import JournalMode, one_of
+from ragrounds.api.workspace import one_of
 from ragrounds.errors import UserError
 from ragrounds.ui.plot import check_plot_file, chosen_theme
 
@@ -71,59 +71,19 @@ Force = Annotated[bool, typer.Option("--force", help="Write over what is there."
 OutFile = Annotated[Path, typer.Option("--out", "-o", help="The file to write.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of every draw: samples, orders, bootstraps.")]
 Epoch = Annotated[int, typer.Option("--epoch", min=0, help="Which of the run's epochs, from 0.")]
-Scorers = Annotated[
-    list[str] | None,
-    typer.Option("--scorer", help="A scorer (repeatable). [default: the headline and others]"),
-]
-Common = Annotated[bool, typer.Option("--common", help="Compare on what all runs have, where they differ.")]
-Baseline = Annotated[
-    str | None,
-    typer.Option("--baseline", help="Set each other run against this one, in place of all pairs.", show_default=False),
-]
-Top = Annotated[
-    int | None,
-    typer.Option(
-        "--top", help="Set only the so many best runs of each table against each other. [default: all, up to 25]",
-        show_default=False,
-    ),
-]  # fmt: skip
 Names = Annotated[
     list[str] | None,
     typer.Option("--as", metavar="RUN=NAME", help="What a run is called in tables and pictures (repeatable)."),
 ]
-GroupBy = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--group-by", help="Also tables by subject, dataset, kind, language, split or a field of metadata (repeatable)."
-    ),
-]
-CostMeasure = Annotated[
-    str, typer.Option("--cost", help="What the frontier counts: uncached, paid, tokens, calls, seconds or auto.")
-]
 Resamples = Annotated[int, typer.Option("--resamples", min=100, help="Bootstrap samples.")]
-Model = Annotated[
-    str | None, typer.Option("--model", "-m", help="provider:model[temperature=0,…], such as openai:gpt-4o-mini.")
-]
-BaseUrl = Annotated[str | None, typer.Option("--base-url", help="The model's server, where it is OpenAI-compatible.")]
-Corpus = Annotated[
-    str | None, typer.Option("--corpus", "-c", help="What is searched: beir:FOLDER, an index by name, or sample.")
-]
 Kind = Annotated[str, typer.Option("--kind", help="What was judged: equivalence, equivalence-published or statements.")]
 Embedder = Annotated[
     str | None, typer.Option("--embedder", help="'dense[model=…]' or a retriever's card: whose vectors are compared.")
 ]
-Concurrency = Annotated[
-    int | None, typer.Option("--concurrency", min=1, help="Attempts, judgements or items in flight. [default: 16]")
-]
-Journal = Annotated[
-    str, typer.Option("--journal", help="Recorded calls: reuse, replay (no network; a miss is an error), fresh.")
-]
 Display = Annotated[
     str | None, typer.Option("--display", help="Progress: full, plain, json or none. [default: by terminal]")
 ]
-New = Annotated[bool, typer.Option("--new", help="Begin another run where there is one of the same identity.")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Only so many, drawn by --seed.")]
-License = Annotated[str, typer.Option("--license", help="The licence of the sources, for the card.")]
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -131,35 +91,6 @@ class Options(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Say what is wrong with these, before the command does anything."""
-
-
-class BudgetOptions(Options, frozen=True, kw_only=True):
-    """What a command may use."""
-
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", min=0, help="Dollars to spend; what is begun is finished.")
-    ] = None
-    max_total_tokens: Annotated[
-        int | None, typer.Option("--max-total-tokens", min=0, help="Tokens to use in this command, in and out.")
-    ] = None
-    max_time: Annotated[
-        float | None,
-        typer.Option("--max-time", parser=duration, metavar="DURATION", help="How long it may take: 90s, 2h, 1h30m."),
-    ] = None
-
-
-class GuardedBudget(BudgetOptions, frozen=True, kw_only=True):
-    """What a command may use, and how much of it may fail."""
-
-    fail_after: Annotated[
-        str,
-        typer.Option(
-            "--fail-after",
-            metavar="SHARE|N|never",
-            help="End, to be resumed, when so many judgements or items failed: a share of the last 100 (20 at least), "
-            "or a number.",
-        ),
-    ] = "50%"
 
 
 class PlotOptions(Options, frozen=True, kw_only=True):
@@ -213,26 +144,6 @@ ServerChangedOption = Annotated[
 ]
 
 
-class ServerArguments(TypedDict):
-    """Where models are asked that name no server, as the library takes it."""
-
-    base_url: str | None
-    alias: str | None
-    server_changed: ServerChanged
-
-
-class ServerOptions(Options, frozen=True, kw_only=True):
-    """Where models are asked that name no server."""
-
-    base_url: BaseUrl = None
-    alias: Alias = None
-    server_changed: ServerChangedOption = "stop"
-
-    def arguments(self) -> ServerArguments:
-        """As the library calls them."""
-        return {"base_url": self.base_url, "alias": self.alias, "server_changed": server_changed(self.server_changed)}
-
-
 def server_changed(text: str) -> ServerChanged:
     """The value of ``--server-changed``.
 
@@ -240,16 +151,6 @@ def server_changed(text: str) -> ServerChanged:
         UserError: an unknown one.
     """
     return "new" if one_of("--server-changed", text, ("stop", "new")) == "new" else "stop"
-
-
-def journal_mode(text: str) -> JournalMode:
-    """The value of ``--journal``.
-
-    Raises:
-        UserError: an unknown one.
-    """
-    modes: dict[str, JournalMode] = {"reuse": "reuse", "replay": "replay", "fresh": "fresh"}
-    return modes[one_of("--journal", text, tuple(modes))]
 
 
 def _placed(hint: object, group: type[Options]) -> object:

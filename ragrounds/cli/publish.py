@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
-from ragrounds.api.publish import publish
+from ragrounds.api.publish import PublishArguments, publish
 from ragrounds.cli import options
+from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, tell
 
 app = typer.Typer()
 
 
 @app.command("publish")
+@grouped
 def publish_command(
     folder: Annotated[
         Path, typer.Argument(help="The folder of pages: made, or replaced where it was published before.")
@@ -24,21 +27,9 @@ def publish_command(
         list[str] | None,
         typer.Argument(help="Runs: ids, their beginnings, or agents' texts. [default: all runs and studies]"),
     ] = None,
-    study: Annotated[
-        list[str] | None, typer.Option(help="A study: a file, or a name of `ragrounds study ls` (repeatable).")
-    ] = None,
-    attempts: Annotated[
-        str,
-        typer.Option(
-            metavar="licensed|all|never",
-            help="Show questions and answers where the licence of the benchmark's card lets anybody give them on (of "
-            "others digests and scores), all of them, or no attempts.",
-        ),
-    ] = "licensed",
-    title: Annotated[str, typer.Option(help="Of the leaderboard.")] = "Leaderboard",
     names: options.Names = None,
-    seed: options.Seed = 0,
-    force: options.Force = False,
+    *,
+    given: PublishArguments,
     as_json: options.AsJson = False,
 ) -> None:
     """Publish a leaderboard: a folder of pages that needs no server and asks nothing of any network.
@@ -56,17 +47,14 @@ def publish_command(
       ragrounds publish site --attempts never
     """
     with counting() as progress:
-        made = publish(
-            folder,
-            runs or (),
-            studies=study,
-            title=title,
-            attempts=attempts,
+        named = replace(
+            given,
+            runs=runs or (),
+            studies=given.studies or None,
             names=parse_names(names or ()),
-            seed=seed,
-            force=force,
             progress=progress,
         )
+        made = publish(**asdict(named))
     if as_json:
         print_json(made.facts())
         return
