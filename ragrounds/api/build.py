@@ -37,11 +37,13 @@ from ragrounds.api.workspace import chosen_settings, closing, open_store, user_p
 from ragrounds.build.card import BuiltCard, count, provenance
 from ragrounds.build.files import FILE, LABEL_FILES, Finish, check_folder, not_listed, write_built
 from ragrounds.build.items import ItemSet
-from ragrounds.build.pipeline import Pipeline, plan_build, results, run_build
+from ragrounds.build.outcome import KeptScorer
+from ragrounds.build.pipeline import Pipeline, plan_build, results
 from ragrounds.contracts import Searcher
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
 from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
 from ragrounds.settings import Settings
@@ -170,15 +172,18 @@ def build(
         heard.message(f"{planned.run.id}: {what}, {safe(named)}")
         lease = held.enter_context(Lease(store.engine, [planned.run.id], heard.message))
         recorded = StoreJournal(store, execution.journal)
+        scorers = (KeptScorer(),)
 
         async def carry_out() -> str:
             async with closing(list(planned.models.values()), recorded):
                 with heard.progress(ReplayProgress(store, [planned])) as hear:
-                    return await run_build(
+                    return await replay(
                         store,
                         recorded,
-                        planned,
-                        items,
+                        [planned],
+                        items.items.questions,
+                        items.items.golds,
+                        lambda question: scorers,
                         concurrency=execution.concurrency or chosen.concurrency,
                         budget=Budget(
                             cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct, field
 
 from ragrounds.agents.agent import Agent, Card
 from ragrounds.build.items import ItemSet
-from ragrounds.build.outcome import JsonObject, KeptScorer, Outcome, read_outcome
-from ragrounds.contracts import Searcher, Stop
-from ragrounds.evals.engine.budget import Budget
+from ragrounds.build.outcome import JsonObject, Outcome, read_outcome
+from ragrounds.contracts import Searcher
 from ragrounds.evals.engine.plan import OpenedAgent, PlannedRun, find_or_start_run, model_texts, open_models
-from ragrounds.evals.engine.scheduler import Listener, replay
 from ragrounds.evals.engine.servers import MetServers
-from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.models.prices import Price
@@ -80,13 +76,13 @@ def plan_build(
     *,
     parameters: Mapping[str, Value],
     model: str | None,
-    models: Mapping[str, str] = MappingProxyType({}),
-    searcher: Searcher | None = None,
-    prices: Mapping[str, Price] = MappingProxyType({}),
-    defaults: Mapping[str, Value | None] = MappingProxyType({}),
-    new: bool = False,
-    fresh: bool = False,
-    meet: Callable[[Iterable[str]], MetServers] = lambda models: MetServers(),
+    models: Mapping[str, str],
+    searcher: Searcher | None,
+    prices: Mapping[str, Price],
+    defaults: Mapping[str, Value | None],
+    new: bool,
+    fresh: bool,
+    meet: Callable[[Iterable[str]], MetServers],
 ) -> PlannedRun:
     """The run of this pipeline on these items, resumed or started. `models` are those of named roles, `model` is for
     all others; `meet` asks the servers of models, by their texts, what they are. Under `fresh` every item is worked on
@@ -113,38 +109,6 @@ def _begun_anew(store: Store, run: Run) -> bool:
         return False
     again = any(one.fingerprint == run.fingerprint and one.created < run.created for one in store.runs())
     return again or not any(call.cached for attempt in attempts for call in calls(attempt.events))
-
-
-async def run_build(
-    store: Store,
-    journal: StoreJournal,
-    planned: PlannedRun,
-    item_set: ItemSet,
-    *,
-    concurrency: int = 16,
-    budget: Budget | None = None,
-    stops: Sequence[Stop] = (),
-    listener: Listener = lambda finished: None,
-) -> str:
-    """Run what is not done yet; gives why it ended early, or an empty text.
-
-    Raises:
-        StopRun: the run cannot go on, or was interrupted; the same command resumes it.
-    """
-    items = item_set.items
-    scorers = (KeptScorer(),)
-    return await replay(
-        store,
-        journal,
-        [planned],
-        items.questions,
-        items.golds,
-        lambda question: scorers,
-        concurrency=concurrency,
-        budget=budget,
-        stops=stops,
-        listener=listener,
-    )
 
 
 def results(store: Store, run: Run, item_set: ItemSet, ended: str = "") -> list[ItemResult]:
