@@ -48,6 +48,8 @@ class Arg(Struct, frozen=True):
     duration: bool = False
     """Whether the option takes ``90s``, ``2h`` …"""
     hidden: bool = False
+    kept: bool = False
+    """Whether it is kept with a run, which resumes by it: it says what a run is, or how its server is reached."""
 
 
 WHAT = "What is run"
@@ -73,12 +75,14 @@ ServerChanged = Annotated[
         group=HOW,
     ),
 ]
-Alias = Annotated[str | None, Arg("A name for the server, or for the group of several, which needs one.", group=MODEL)]
-Corpus = Annotated[
-    str | None, Arg("What is searched: beir:FOLDER, an index by name, or sample.", short="-c", group=WHAT)
+Alias = Annotated[
+    str | None, Arg("A name for the server, or for the group of several, which needs one.", group=MODEL, kept=True)
 ]
-Limit = Annotated[int | None, Arg("Only so many, drawn by `seed`.", 1, short="-n", group=WHAT)]
-Seed = Annotated[int, Arg("Of every draw: samples, orders, bootstraps.", group=WHAT)]
+Corpus = Annotated[
+    str | None, Arg("What is searched: beir:FOLDER, an index by name, or sample.", short="-c", group=WHAT, kept=True)
+]
+Limit = Annotated[int | None, Arg("Only so many, drawn by `seed`.", 1, short="-n", group=WHAT, kept=True)]
+Seed = Annotated[int, Arg("Of every draw: samples, orders, bootstraps.", group=WHAT, kept=True)]
 FailAfter = Annotated[
     str | int,
     Arg(

@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import join, quote
 
 from ragrounds.api.agent_texts import asks_ours
+from ragrounds.api.arguments import described
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import opened_runs
 from ragrounds.errors import UserError
@@ -21,21 +22,7 @@ from ragrounds.tools.corpora import corpora_of, is_source
 from ragrounds.tools.retriever import code_in
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-_KEPT = (
-    "benchmark",
-    "model",
-    "base_url",
-    "alias",
-    "corpus",
-    "limit",
-    "per_dataset",
-    "seed",
-    "epochs",
-    "temperature",
-    "top_p",
-    "max_answer_tokens",
-    "timeout",
-)
+_KEPT = tuple(name for name, (_, said) in described(RunArguments).items() if said.kept)
 """What is kept of a request with its runs: what a run is, and how its server is reached. Not what belongs to one
 evening: budgets, displays, where workers are, when to stop."""
 

@@ -20,7 +20,10 @@ class _First(Struct, frozen=True):
     benchmark: Annotated[
         str,
         Arg(
-            "A benchmark: sample, mirage:FILE, mirage/pubmedqa:FILE, … See `ragrounds data ls`.", short="-b", group=WHAT
+            "A benchmark: sample, mirage:FILE, mirage/pubmedqa:FILE, … See `ragrounds data ls`.",
+            short="-b",
+            group=WHAT,
+            kept=True,
         ),
     ] = "sample"
     agents: Annotated[
@@ -40,14 +43,14 @@ class RunArguments(_First, frozen=True, kw_only=True):
         str | None,
         Arg(
             "openai:gpt-4o-mini, anthropic:NAME[temperature=0,…], …; vllm:NAME starts a server for it.",
-            short="-m", group=MODEL,
+            short="-m", group=MODEL, kept=True,
         ),
     ] = None  # fmt: skip
     base_url: Annotated[
         str | Sequence[str],
         Arg(
             "An OpenAI-compatible server (vLLM, Ollama, llama.cpp, …); repeat it for several that share the calls.",
-            group=MODEL, many=True,
+            group=MODEL, many=True, kept=True,
         ),
     ] = ()  # fmt: skip
     alias: arguments.Alias = None
@@ -61,7 +64,7 @@ class RunArguments(_First, frozen=True, kw_only=True):
         ),
     ] = ()  # fmt: skip
     per_dataset: Annotated[
-        int | None, Arg("Only so many questions of each dataset, drawn by `seed`.", 1, group=WHAT)
+        int | None, Arg("Only so many questions of each dataset, drawn by `seed`.", 1, group=WHAT, kept=True)
     ] = None
     profile: Annotated[
         str | None,
@@ -73,18 +76,20 @@ class RunArguments(_First, frozen=True, kw_only=True):
         str | None,
         Arg("What agents search with that name none: bm25, rrf4, … See `ragrounds retrievers ls`.", group=WHAT),
     ] = None
-    epochs: Annotated[int, Arg("How often each question is asked.", 1, group=WHAT)] = 1
     seed: arguments.Seed = 0
-    temperature: Annotated[float | None, Arg("Sampling temperature (or inside `model`).", group=MODEL)] = None
-    top_p: Annotated[float | None, Arg("Nucleus sampling (or inside `model`).", group=MODEL)] = None
+    epochs: Annotated[int, Arg("How often each question is asked.", 1, group=WHAT, kept=True)] = 1
+    temperature: Annotated[float | None, Arg("Sampling temperature (or inside `model`).", group=MODEL, kept=True)] = (
+        None
+    )
+    top_p: Annotated[float | None, Arg("Nucleus sampling (or inside `model`).", group=MODEL, kept=True)] = None
     max_answer_tokens: Annotated[
-        int | None, Arg("Longest answer in tokens (max_tokens inside `model`).", 1, group=MODEL)
+        int | None, Arg("Longest answer in tokens (max_tokens inside `model`).", 1, group=MODEL, kept=True)
     ] = None
     timeout: Annotated[
         float | None,
         Arg(
             "How long one call may take: 90s, 10m. [default: 10m]", 0.1,
-            group=MODEL, metavar="DURATION", duration=True,
+            group=MODEL, metavar="DURATION", duration=True, kept=True,
         ),
     ] = None  # fmt: skip
     rpm: Annotated[float | None, Arg("Requests a minute to one server, at most (or inside `model`).", group=MODEL)] = (
