@@ -25,6 +25,8 @@ _STARTED = {"BLOCKS_STARTED": "1"}
 """It is a process of its own, even where others are forked from one (:mod:`blocks.preloaded`)."""
 _QUIET = 1.5
 """Seconds without a byte after which a screen is drawn."""
+_DRAWN = 15.0
+"""Seconds after which it is taken as drawn, also where it never is quiet."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(side)
-        printed, typed, heard = b"", False, time.monotonic()
+        printed, typed, heard, drawn = b"", False, time.monotonic(), time.monotonic()
         while process.poll() is None and time.monotonic() < began + seconds:
             ready, _, _ = select.select([terminal], [], [], 0.1)
             if ready:
@@ -170,9 +172,10 @@ class Terminal:
                 except OSError:  # Linux: its other side is closed
                     break
                 heard = time.monotonic()
-            elif printed and time.monotonic() > heard + _QUIET:
+            # A screen that draws itself anew every second is never quiet, and is drawn after a while all the same.
+            if printed and (time.monotonic() > heard + _QUIET or time.monotonic() > drawn + _DRAWN):
                 os.write(terminal, keys.encode())
-                typed, heard = True, time.monotonic()  # again, where it was not yet read
+                typed, heard, drawn = True, time.monotonic(), time.monotonic()  # again, where it was not yet read
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
         _end_group(process.pid)
