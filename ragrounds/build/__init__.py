@@ -19,5 +19,5 @@ has:
    in order, to a :class:`~ragrounds.build.files.Product`, which :func:`ragrounds.build.files.write_built` writes with a
    card of how it was made. Stages after the graph (experts) add a :class:`~ragrounds.build.card.StageCount` each. It is
    a file of its own because the graph's source is a part of every run's fingerprint, and this must not be.
-5. **A command** in ``cli/build.py``: options, then a call that runs the pipeline and writes the product.
+5. **A request** in ``api/pipelines.py``, whose fields are the command's options too; ten lines in ``cli/build.py``.
 """
