@@ -119,7 +119,7 @@ def test_arenas(home: Path, grader: Running, mode: JournalMode) -> None:
     texts = [f"answer {number}" for number in range(6)]
     for name, said in (("one", texts), ("other", [f"{text}, and more" for text in texts]), ("third", texts)):
         stage(home, name, said, asked="same")
-    given = {"judges": f"openai:grader[{PRICED}]", "base_url": grader.url, "schedule": "full", "resamples": 50}
+    given = {"judges": f"openai:grader[{PRICED}]", "base_url": grader.url, "schedule": "full", "resamples": 100}
 
     def played(**more: object) -> tuple[float, float, int]:
         stand = rr.arena(["one", "other", "third"], progress=False, **given, **more)

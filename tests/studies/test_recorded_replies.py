@@ -128,5 +128,5 @@ def test_the_document_has_every_digit_that_the_replies_carry(tmp_path: Path) -> 
     }
     assert open_ == {("0", "0 |"), ("2", "6 |"), ("5", "27 |"), ("1", "1 |")}
     # The document in the repository has the same figures; how they are laid out may have changed since.
-    kept = (Path(__file__).parents[2] / "docs" / "studies" / "mirage-table6.md").read_text(encoding="utf-8")
+    kept = (Path(__file__).parents[2] / "perf" / "mirage_table6.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"\d+\.\d\d\b", kept)) == sorted(re.findall(r"\d+\.\d\d\b", text))

@@ -242,8 +242,6 @@ def commands(command: Cli, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "How attempts ended" in done.stderr
     assert "completed" in file.read_text()
-    refused = command("compare", *runs, "--svg", str(file))
-    assert "--svg is now --plot." in refused.stderr
     for wrong in (("--plot", "x.gif"), ("--theme", "dark"), ("--plot", str(file), "--picture", "no")):
         done = command("compare", *runs, *wrong)
         assert done.returncode == 2, wrong
