@@ -18,7 +18,7 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener, run_listener
 from ragrounds.api.resume import kept_options
 from ragrounds.api.run import begun_runs
-from ragrounds.api.run_request import RunArguments
+from ragrounds.api.run_request import Listener, RunArguments, Shown
 from ragrounds.api.workspace import RunsGiven, chosen_settings, opened_runs, run_names, texts
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
@@ -78,13 +78,8 @@ class RetryArguments(_Retried, frozen=True, kw_only=True):
     workers: Annotated[int | None, Arg("Processes that share the work. [default: 1]", 1, group=arguments.HOW)] = None
     max_cost: arguments.MaxCost = None
     confirmed: arguments.Confirmed = False
-    listener: Annotated[
-        RunListener | None,
-        Arg("Hears what happens; none: a display in a terminal or a notebook, silence elsewhere.", option="-"),
-    ] = None
-    progress: Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")] = (
-        None
-    )
+    listener: Listener = None
+    progress: Shown = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
 

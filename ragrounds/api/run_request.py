@@ -36,6 +36,13 @@ class _First(Struct, frozen=True):
     ] = ()  # fmt: skip
 
 
+Listener = Annotated[
+    RunListener | None,
+    Arg("Hears what happens; none: a display in a terminal or a notebook, silence elsewhere.", option="-"),
+]
+Shown = Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")]
+
+
 class RunArguments(_First, frozen=True, kw_only=True):
     """All that says what is run and how. What is run changes what the results are, or whom they are asked of."""
 
@@ -153,13 +160,8 @@ class RunArguments(_First, frozen=True, kw_only=True):
     max_cost: arguments.MaxCost = None
     max_total_tokens: arguments.MaxTotalTokens = None
     max_time: arguments.MaxTime = None
-    listener: Annotated[
-        RunListener | None,
-        Arg("Hears what happens; none: a display in a terminal or a notebook, silence elsewhere.", option="-"),
-    ] = None
-    progress: Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")] = (
-        None
-    )
+    listener: Listener = None
+    progress: Shown = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
 

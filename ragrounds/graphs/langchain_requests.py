@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import TypeAlias, TypedDict, cast
+from typing import TypeAlias, cast
 
 import msgspec
 from langchain_core.language_models.base import LanguageModelInput
@@ -16,26 +16,11 @@ from langchain_core.utils.function_calling import convert_to_openai_function, co
 from msgspec import Struct
 from pydantic import BaseModel
 
-from ragrounds.contracts import Tool
+from ragrounds.contracts import CallArguments, Tool
 from ragrounds.errors import UserError, nearest
 
 _WEB_SEARCH = ("web_search", "web_search_preview", "web_search_20250305")
 """Types of tools by which providers' own web search is asked for."""
-
-
-class CallArguments(TypedDict, total=False):
-    """Arguments of :meth:`ragrounds.contracts.Context.ask`."""
-
-    stop: Sequence[str]
-    max_tokens: int | None
-    tools: Sequence[Tool]
-    web_search: bool
-    temperature: float | None
-    seed: int | None
-    response_format: Mapping[str, object] | None
-    logprobs: int | None
-    tool_choice: str | None
-    parallel_tool_calls: bool | None
 
 
 class _Bound(Struct, frozen=True, kw_only=True):
