@@ -5,8 +5,7 @@ import json
 import msgspec
 import pytest
 
-from ragrounds.evals.exchange.langfuse import span_attributes
-from ragrounds.evals.exchange.langsmith import trace_fields
+from ragrounds.evals.exchange import langfuse, langsmith
 from ragrounds.evals.exchange.openinference import openinference
 from ragrounds.evals.exchange.trace_nodes import TraceCleaner, trace_nodes
 from ragrounds.records import Usage
@@ -54,7 +53,7 @@ def test_openinference_has_messages_tools_and_calls(trace):
 
 def test_langfuse_has_them_and_counts_no_token_twice(trace):
     nodes = list(trace_nodes(trace))
-    model = span_attributes(trace, nodes[3])
+    model = langfuse.span_attributes(trace, nodes[3])
     given = json.loads(model["langfuse.observation.input"])
     assert given["messages"][1]["tool_calls"][0]["function"]["name"] == "corpus_search"
     assert given["tools"][0]["function"]["name"] == "corpus_search"
@@ -64,24 +63,22 @@ def test_langfuse_has_them_and_counts_no_token_twice(trace):
     }  # fmt: skip
     assert "langfuse.observation.cost_details" not in model
     assert json.loads(model["langfuse.observation.model.parameters"])["temperature"] == "0.2"
-    assert span_attributes(trace, nodes[5])["langfuse.observation.level"] == "ERROR"
-    assert span_attributes(trace, nodes[4])["langfuse.observation.type"] == "tool"
+    assert langfuse.span_attributes(trace, nodes[5])["langfuse.observation.level"] == "ERROR"
+    assert langfuse.span_attributes(trace, nodes[4])["langfuse.observation.type"] == "tool"
 
 
 def test_langsmith_has_them_in_the_form_of_chat_models(trace):
-    _, _, embedding, model, tool, failed = trace_fields(trace, "mine")
-    assert embedding["run_type"] == "embedding"
-    messages = model["inputs"]["messages"]
-    assert messages[1]["tool_calls"][0]["function"] == {"name": "corpus_search", "arguments": WISH.arguments}
-    assert messages[2]["tool_call_id"] == "call-1"
-    assert model["inputs"]["tools"][0]["function"]["name"] == "corpus_search"
-    assert model["outputs"]["messages"][0]["tool_calls"][0]["id"] == "call-1"
-    assert model["outputs"]["usage_metadata"]["input_token_details"] == {"cache_read": 40}
-    assert "total_cost" not in model["outputs"]["usage_metadata"]
-    facts = model["extra"]["metadata"]
-    assert (facts["ls_provider"], facts["ls_temperature"], facts["ls_max_tokens"]) == ("openai", 0.2, 50)
-    assert tool["outputs"]["text"] == "found"
-    assert failed["error"] == "no reply"
+    nodes = list(trace_nodes(trace))
+    _, _, _, model, _, failed = (langsmith.span_attributes(trace, node) for node in nodes)
+    asked, said = json.loads(model["input.value"]), json.loads(model["output.value"])
+    assert asked["messages"][1]["tool_calls"][0]["function"] == {"name": "corpus_search", "arguments": WISH.arguments}
+    assert asked["messages"][2]["tool_call_id"] == "call-1"
+    assert asked["tools"][0]["function"]["name"] == "corpus_search"
+    assert said["messages"][0]["tool_calls"][0]["id"] == "call-1"
+    usage = json.loads(model["langsmith.usage_metadata"])
+    assert usage["input_token_details"] == {"cache_read": 40}
+    assert "total_cost" not in usage
+    assert failed["llm.model_name"] == "tiny"
 
 
 def test_an_imported_attempt_without_calls_has_its_tokens_itself(store):

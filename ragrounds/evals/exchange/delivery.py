@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
+import msgspec
 from msgspec import Struct
 
+from ragrounds.addresses import check_address
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Progress
 from ragrounds.http import BadReply, HttpAnswer, HttpClient, in_background, read_json, root_cause
@@ -39,14 +42,31 @@ class Refusal(Struct, frozen=True):
     reason: str
 
 
+def check_server(endpoint: str, name: str, example: str, *keys: str, needed: bool = True) -> None:
+    """Refuse to send without an address of the server, or without the variables that hold its keys.
+
+    Raises:
+        UserError: the address is missing or holds a key, or a variable that is `needed` is not set.
+    """
+    check_address(endpoint, f"set {' and '.join(keys)}")
+    if not endpoint:
+        raise UserError(f"Say where {name} is: --endpoint {example}. Nothing was sent.")
+    if unset := [key for key in keys if needed and not os.environ.get(key, "").strip()]:
+        raise UserError(f"{' and '.join(unset)} is not set: {name} needs a key.")
+
+
+def _one_as_json(items: Sequence[object]) -> bytes:
+    return msgspec.json.encode(items[0])
+
+
 class Delivery(Generic[I]):
     """Items of one kind on their way to one address; counts what became of them.
 
     Args:
         url: Where they are posted.
         what: What they are, as in ``annotations``.
-        encode: Makes the body of a request from some items.
-        headers: Of every request, with the content type.
+        encode: Makes the body of a request from some items; by default from the first alone.
+        headers: Of every request; the content type is JSON where they name none.
         secrets: Taken out of what the server says.
         progress: Is told how many have been sent.
         read: Reads an answer, and gives what was not wanted although the request was taken.
@@ -60,7 +80,7 @@ class Delivery(Generic[I]):
         self,
         url: str,
         what: str,
-        encode: Callable[[Sequence[I]], bytes],
+        encode: Callable[[Sequence[I]], bytes] = _one_as_json,
         *,
         headers: Mapping[str, str],
         secrets: Iterable[str] = (),
@@ -78,7 +98,7 @@ class Delivery(Generic[I]):
         """Why it did not want the first of these."""
         self._encode = encode
         self._redact = Redactor(*secrets)
-        self._client = HttpClient(url, headers, 120.0, self._redact)
+        self._client = HttpClient(url, {"Content-Type": "application/json", **headers}, 120.0, self._redact)
         self._progress = progress
         self._read = read
         self._at_once = at_once

@@ -9,17 +9,15 @@ from __future__ import annotations
 import base64
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from ragrounds.addresses import check_address
-from ragrounds.errors import UserError
-from ragrounds.evals.exchange.delivery import Delivery, in_batches
+from ragrounds.evals.exchange.delivery import Delivery, check_server, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat
-from ragrounds.evals.exchange.openinference import as_function, passage_facts
+from ragrounds.evals.exchange.openinference import chat_input, passage_facts
 from ragrounds.evals.exchange.otlp import OtlpExporter, span_id, trace_id
 from ragrounds.evals.exchange.trace_nodes import (
     TraceCleaner,
@@ -40,8 +38,7 @@ _KINDS = {
     "search": "retriever",
     "tool": "tool",
 }
-_AT_ONCE = 8
-"""Scores on their way at a time: its API takes one a request."""
+_KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
 _VERSION = {"x-langfuse-ingestion-version": "4"}
 """What Langfuse asks of those who send spans without its own SDK."""
 
@@ -51,7 +48,7 @@ def span_attributes(trace: Trace, node: TraceNode) -> dict[str, object]:
     span of it, as Langfuse asks."""
     made: dict[str, object] = {
         "langfuse.observation.type": _KINDS[node.kind],
-        "langfuse.observation.input": _text(_input(node)),
+        "langfuse.observation.input": _text(chat_input(node)),
         "langfuse.observation.output": _text(_output(node)),
         "langfuse.observation.level": "ERROR" if node.error else "DEFAULT",
         "langfuse.observation.status_message": node.error or None,
@@ -124,29 +121,18 @@ def push(export: Export[LangfuseOptions], public: str, secret: str) -> Iterator[
             scores.extend(score_request(trace, score) for score in known)
             yield trace
 
-    def _body(items: Sequence[dict[str, object]]) -> bytes:
-        return msgspec.json.encode(items[0])
-
     where, headers = f"{place}/api/public/otel/v1/traces", {**own, **_VERSION}
     yield OtlpExporter(span_attributes).send(where, _traces(), headers, [secret, login], export.progress)
-    sent = Delivery(
+    sent = Delivery[dict[str, object]](  # its API takes one a request
         f"{place}/api/public/scores",
         "scores",
-        _body,
-        headers={**own, "Content-Type": "application/json"},
+        headers=own,
         secrets=[secret, login],
         progress=export.progress,
-        at_once=_AT_ONCE,
+        at_once=8,
     )
     sent.deliver(in_batches(scores, 1))
     yield sent.words() + (f", {missing:,} without a value left out" if missing else "")
-
-
-def _input(node: TraceNode) -> object:
-    asked = node.call.asked if node.call else None
-    if asked is None or not asked.tools or node.kind == "tool":
-        return node.input
-    return {"messages": node.input, "tools": [as_function(tool) for tool in asked.tools]}
 
 
 def _output(node: TraceNode) -> object:
@@ -171,21 +157,13 @@ class LangfuseOptions(Struct, frozen=True):
     ] = ""  # fmt: skip
 
 
-def _keys() -> tuple[str, str]:
-    public, secret = (os.environ.get(f"LANGFUSE_{name}_KEY", "").strip() for name in ("PUBLIC", "SECRET"))
-    return public, secret
-
-
 def _check(options: LangfuseOptions, to_file: bool) -> None:
-    check_address(options.endpoint, "set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY")
-    if not options.endpoint:
-        raise UserError("Say where Langfuse is: --endpoint https://cloud.langfuse.com. Nothing was sent.")
-    if not all(_keys()):
-        raise UserError("LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY are not both set: Langfuse needs them.")
+    check_server(options.endpoint, "Langfuse", "https://cloud.langfuse.com", *_KEYS)
 
 
 def _send(export: Export[LangfuseOptions]) -> str:
-    return f"{'; '.join(push(export, *_keys()))}: {export.options.endpoint}"
+    public, secret = (os.environ.get(name, "").strip() for name in _KEYS)
+    return f"{'; '.join(push(export, public, secret))}: {export.options.endpoint}"
 
 
 FORMAT = ExportFormat(

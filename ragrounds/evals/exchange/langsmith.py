@@ -1,94 +1,65 @@
-"""Runs sent to a LangSmith server: attempts as trees of its runs, scores as feedback on them.
+"""Runs sent to a LangSmith server: attempts as traces to its OpenTelemetry endpoint, scores as feedback on them.
 
-Its multipart form is written here and not by its client: that sends in the background, tells nobody what a server
-refused, and is switched by variables of the environment. Ids are made from time and place in a trace, as version 7 of
-RFC 9562 has them, so that sending again doubles nothing.
+LangSmith reads the OpenInference conventions, and some attributes of its own beside them. The id of a run there is made
+of its span's, so that sending again doubles nothing and feedback finds its trace.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from ragrounds.addresses import check_address
-from ragrounds.errors import UserError
-from ragrounds.evals.exchange.delivery import Delivery, Refusal, in_batches
+from ragrounds.evals.exchange.delivery import Delivery, Refusal, check_server, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat
-from ragrounds.evals.exchange.openinference import as_function, retrieved
-from ragrounds.evals.exchange.trace_nodes import (
-    TraceCleaner,
-    TraceNode,
-    by_judge,
-    node_digest,
-    score_facts,
-    score_words,
-    trace_nodes,
-)
+from ragrounds.evals.exchange.openinference import Attributes, chat_input, openinference
+from ragrounds.evals.exchange.otlp import OtlpExporter, span_id
+from ragrounds.evals.exchange.trace_nodes import TraceCleaner, TraceNode, by_judge, score_facts, score_words
 from ragrounds.evals.store.traces import Trace
 from ragrounds.http import HttpAnswer, read_json
-from ragrounds.records import Score, Usage
+from ragrounds.records import Score
 
-Fields = dict[str, object]
-_MOST, _LARGEST = 200, 4_000_000
-"""Nodes, and bytes, in one request."""
-_KINDS = {
-    "attempt": "chain",
-    "step": "chain",
-    "model": "llm",
-    "embedding": "embedding",
-    "search": "retriever",
-    "tool": "tool",
-}
-_PARTS = ("inputs", "outputs", "extra", "error")
-"""Fields of a run that stand in parts of their own."""
-_BOUNDARY = "ragrounds-7f1d2c9ab04e"
-"""It begins a line, which no JSON text holds."""
+_KEY = "LANGSMITH_API_KEY"
 
 
-def trace_fields(trace: Trace, project: str) -> Iterator[Fields]:
-    """The nodes of a clean attempt as LangSmith's runs, each after the one that holds it."""
-    made: dict[tuple[int, ...], Fields] = {}
-    for node in trace_nodes(trace):
-        above = None if node.parent is None else made[node.parent]
-        id = str(_id(node.start, node_digest(trace, node.place, project)))
-        own = f"{_time(node.start):%Y%m%dT%H%M%S%fZ}{id}"
-        made[node.place] = {
-            "id": id,
-            "trace_id": above["trace_id"] if above else id,
-            "parent_run_id": above["id"] if above else None,
-            "dotted_order": f"{above['dotted_order']}.{own}" if above else own,
-            "session_name": project,
-            "name": node.model if node.kind == "model" else node.name,
-            "run_type": _KINDS[node.kind],
-            "start_time": _time(node.start).isoformat(),
-            "end_time": _time(node.end).isoformat(),
-            "inputs": _inputs(trace, node),
-            "outputs": _outputs(trace, node),
-            "extra": {"metadata": _metadata(trace, node)},
-            "error": node.error or None,
-        }
-        yield made[node.place]
+def span_attributes(trace: Trace, node: TraceNode) -> Attributes:
+    """The attributes of a node of a clean trace."""
+    made = openinference(trace, node)
+    if node.kind in ("model", "embedding") and node.input is not None:
+        asked = chat_input(node)
+        made["input.value"] = _json(asked if isinstance(asked, dict) else {"messages": asked})
+        made["output.value"] = None if node.output is None else _json({"messages": [node.output]})
+        made["llm.system"] = node.provider or None
+    if node.usage is not None:
+        usage = node.usage
+        known = {} if node.cost is None else {"total_cost": node.cost}
+        made["langsmith.usage_metadata"] = _json(
+            {
+                "input_tokens": usage.input,
+                "output_tokens": usage.output,
+                "total_tokens": usage.input + usage.output,
+                "input_token_details": {"cache_read": usage.cached},
+                "output_token_details": {"reasoning": usage.reasoning},
+                **known,
+            }
+        )
+    return made
 
 
-def feedback_fields(trace: Trace, score: Score, project: str, session: str) -> Fields:
+def feedback_fields(trace: Trace, score: Score, project: str, session: str) -> dict[str, object]:
     """A score of a clean attempt as LangSmith's feedback on its trace; `session` is the project's id there."""
-    start = trace.attempt.at or trace.run.created
-    digest = node_digest(trace, (), project)
-    root = _id(start, digest)
+    root = uuid.UUID(bytes=span_id(trace, (), project).rjust(16, b"\0"))
     return {
         "id": str(uuid.uuid5(root, score.scorer)),
         "run_id": str(root),
         "trace_id": str(root),
         "session_id": session or None,
-        "start_time": _time(start).isoformat(),
-        "created_at": _time(start + trace.attempt.seconds).isoformat(),
-        "modified_at": _time(start + trace.attempt.seconds).isoformat(),
+        "start_time": datetime.fromtimestamp(trace.attempt.at or trace.run.created, UTC).isoformat(),
         "key": score.scorer,
         # It takes four decimals and refuses more.
         "score": None if score.value is None else round(score.value, 4),
@@ -98,62 +69,31 @@ def feedback_fields(trace: Trace, score: Score, project: str, session: str) -> F
     }
 
 
-def multipart(parts: Sequence[tuple[str, bytes]]) -> bytes:
-    """The body of a request of named JSON parts."""
-    head = 'Content-Disposition: form-data; name="{}"\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n'
-    made = [f"--{_BOUNDARY}\r\n{head.format(name, len(data))}".encode() + data + b"\r\n" for name, data in parts]
-    return b"".join(made) + f"--{_BOUNDARY}--\r\n".encode()
-
-
-def run_parts(fields: Mapping[str, object]) -> list[tuple[str, bytes]]:
-    """The parts of one run."""
-    name = f"post.{fields['id']}"
-    own = {key: value for key, value in fields.items() if key not in _PARTS}
-    more = [(f"{name}.{key}", fields[key]) for key in _PARTS if fields[key] is not None]
-    return [(key, msgspec.json.encode(value)) for key, value in [(name, own), *more]]
-
-
 def push(export: Export[LangSmithOptions], key: str) -> Iterator[str]:
-    """Send runs, then feedback; yields what became of each.
+    """Send spans, then feedback; yields what became of each.
 
     Raises:
         UserError: the server cannot be reached, or takes none of them.
     """
-    place, project, cleaner = export.options.endpoint.rstrip("/"), export.options.project, TraceCleaner()
-    own = {"x-api-key": key}
-    form = {**own, "Content-Type": f"multipart/form-data; boundary={_BOUNDARY}"}
-    session = _Session()
-    opened = Delivery[Fields](
-        f"{place}/sessions?upsert=true",
-        "projects",
-        lambda items: msgspec.json.encode(items[0]),
-        headers={**own, "Content-Type": "application/json"},
-        secrets=[key],
-        read=session.read,
+    place, project, own = export.options.endpoint.rstrip("/"), export.options.project, {"x-api-key": key}
+    session, scores = _Session(), list[dict[str, object]]()
+    opened = Delivery[dict[str, object]](
+        f"{place}/sessions?upsert=true", "projects", headers=own, secrets=[key], read=session.read
     )
     opened.deliver([[{"name": project}]])
 
-    scores: list[list[tuple[str, bytes]]] = []
+    def _traces() -> Iterator[Trace]:
+        for trace in TraceCleaner().traces(export.store, export.runs):
+            scores.extend(feedback_fields(trace, score, project, session.id) for score in trace.scores)
+            yield trace
 
-    def _runs() -> Iterator[list[tuple[str, bytes]]]:
-        for trace in cleaner.traces(export.store, export.runs):
-            for score in trace.scores:
-                fields = feedback_fields(trace, score, project, session.id)
-                scores.append([(f"feedback.{fields['id']}", msgspec.json.encode(fields))])
-            for fields in trace_fields(trace, project):
-                yield run_parts(fields)
-
-    for what, items in (("runs", _runs()), ("scores", scores)):
-        delivery = Delivery[list[tuple[str, bytes]]](
-            f"{place}/runs/multipart",
-            what,
-            lambda some: multipart([part for parts in some for part in parts]),
-            headers=form,
-            secrets=[key],
-            progress=export.progress,
-        )
-        delivery.deliver(in_batches(items, _MOST, lambda parts: sum(len(data) for _, data in parts), _LARGEST))
-        yield delivery.words()
+    exporter, named = OtlpExporter(span_attributes, project), {**own, "Langsmith-Project": project}
+    yield exporter.send(f"{place}/otel/v1/traces", _traces(), named, [key], export.progress)
+    sent = Delivery[dict[str, object]](
+        f"{place}/feedback", "scores", headers=own, secrets=[key], progress=export.progress, at_once=8
+    )
+    sent.deliver(in_batches(scores, 1))
+    yield sent.words()
 
 
 class _Session:
@@ -171,66 +111,8 @@ class _Session:
         return None
 
 
-def _id(start: float, digest: bytes) -> uuid.UUID:
-    """An id of version 7: milliseconds, then what is hashed."""
-    whole = int.from_bytes((max(0, int(start * 1000)) & (1 << 48) - 1).to_bytes(6, "big") + digest[:10], "big")
-    return uuid.UUID(int=whole & ~(0xF << 76) & ~(0x3 << 62) | 7 << 76 | 2 << 62)
-
-
-def _inputs(trace: Trace, node: TraceNode) -> Fields:
-    if node.kind == "attempt":
-        return {"question": trace.question.text, "options": trace.question.options}
-    asked = node.call.asked if node.call else None
-    if asked is not None and node.kind != "tool":
-        tools: Fields = {"tools": [as_function(tool) for tool in asked.tools]} if asked.tools else {}
-        return {"messages": node.input, **tools}
-    if node.kind == "search":
-        return {"query": node.input, **node.parameters}
-    return {} if node.input is None else {"input": node.input}
-
-
-def _outputs(trace: Trace, node: TraceNode) -> Fields:
-    call = node.call
-    if node.kind == "attempt":
-        return {"answer": node.output, "choice": trace.attempt.choice or None}
-    if node.kind == "search" and call is not None:
-        return {"documents": [retrieved(passage) for passage in call.passages]}
-    made: Fields = {}
-    if call is not None and call.reply is not None and node.kind != "tool":
-        made["messages"] = [node.output]
-    elif isinstance(node.output, dict):
-        made |= node.output
-    elif node.output is not None:
-        made["output"] = node.output
-    if node.usage is not None:
-        made["usage_metadata"] = _usage(node.usage, node.cost)
-    return made
-
-
-def _usage(usage: Usage, cost: float | None) -> Fields:
-    return {
-        "input_tokens": usage.input,
-        "output_tokens": usage.output,
-        "total_tokens": usage.input + usage.output,
-        "input_token_details": {"cache_read": usage.cached},
-        "output_token_details": {"reasoning": usage.reasoning},
-        **({} if cost is None else {"total_cost": cost}),
-    }
-
-
-def _metadata(trace: Trace, node: TraceNode) -> Fields:
-    if node.kind == "attempt":
-        return {**node.facts, "identity": trace.run.identity}
-    if node.kind not in ("model", "embedding"):
-        return node.facts
-    named = {"ls_temperature": "temperature", "ls_max_tokens": "max_tokens", "ls_stop": "stop"}
-    known = {name: node.parameters[key] for name, key in named.items() if key in node.parameters}
-    model: Fields = {"ls_provider": node.provider, "ls_model_name": node.model}
-    return {**node.facts, **model, **known, "ls_invocation_params": node.parameters}
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 class LangSmithOptions(Struct, frozen=True):
@@ -243,26 +125,20 @@ class LangSmithOptions(Struct, frozen=True):
     project: Annotated[str, Meta(description="The project there.")] = "ragrounds"
 
 
-def _key() -> str:
-    return os.environ.get("LANGSMITH_API_KEY", "").strip()
-
-
 def _check(options: LangSmithOptions, to_file: bool) -> None:
-    check_address(options.endpoint, "set LANGSMITH_API_KEY")
-    if not options.endpoint:
-        raise UserError("Say where LangSmith is: --endpoint https://api.smith.langchain.com. Nothing was sent.")
-    if not _key():
-        raise UserError("LANGSMITH_API_KEY is not set: LangSmith needs a key.")
+    check_server(options.endpoint, "LangSmith", "https://api.smith.langchain.com", _KEY)
 
 
 def _send(export: Export[LangSmithOptions]) -> str:
-    return f"{'; '.join(push(export, _key()))}: {export.options.endpoint}, project {export.options.project}"
+    words = "; ".join(push(export, os.environ.get(_KEY, "").strip()))
+    return f"{words}: {export.options.endpoint}, project {export.options.project}"
 
 
 FORMAT = ExportFormat(
     name="langsmith",
     summary="Traces and scores sent to a LangSmith server. Needs --endpoint, and the key in LANGSMITH_API_KEY.",
     writes="nothing",
+    extra="export",
     options=LangSmithOptions,
     send=_send,
     check=_check,

@@ -117,6 +117,14 @@ def _usage(usage: Usage | None) -> Attributes:
     }  # fmt: skip
 
 
+def chat_input(node: TraceNode) -> object:
+    """A node's input; of a model that was offered tools, with these."""
+    asked = node.call.asked if node.call else None
+    if asked is None or not asked.tools or node.kind == "tool":
+        return node.input
+    return {"messages": node.input, "tools": [as_function(tool) for tool in asked.tools]}
+
+
 def as_function(tool: Tool) -> dict[str, object]:
     """A tool as chat models are told of it."""
     about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}

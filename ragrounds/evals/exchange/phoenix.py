@@ -14,9 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from ragrounds.addresses import check_address
-from ragrounds.errors import UserError
-from ragrounds.evals.exchange.delivery import Delivery, in_batches
+from ragrounds.evals.exchange.delivery import Delivery, check_server, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat
 from ragrounds.evals.exchange.openinference import PROJECT, openinference
 from ragrounds.evals.exchange.otlp import OtlpExporter, span_id
@@ -29,7 +27,6 @@ _DOCUMENTS = 500
 PATIENCE = 60.0
 """Seconds to wait for spans that the server has taken and does not hold yet: it keeps some tens to hundreds a second,
 in the order in which they came, and annotations follow in the same order."""
-_JSON = {"Content-Type": "application/json"}
 
 
 class SpanAnnotation(Struct, frozen=True):
@@ -100,7 +97,7 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
             f"{place}/v1/{path}?sync=true",
             what,
             _body,
-            headers={**own, **_JSON},
+            headers=own,
             secrets=[key],
             progress=export.progress,
             patience=PATIENCE,
@@ -127,9 +124,7 @@ class PhoenixOptions(Struct, frozen=True):
 
 
 def _check(options: PhoenixOptions, to_file: bool) -> None:
-    check_address(options.endpoint, "set PHOENIX_API_KEY")
-    if not options.endpoint:
-        raise UserError("Say where Phoenix is: --endpoint http://127.0.0.1:6006. Nothing was sent.")
+    check_server(options.endpoint, "Phoenix", "http://127.0.0.1:6006", "PHOENIX_API_KEY", needed=False)
 
 
 def _send(export: Export[PhoenixOptions]) -> str:
