@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from msgspec import Struct
-
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.findings import score_judges
-from ragrounds.evals.compare.rendered_prompts import RenderedPrompts
 from ragrounds.evals.judges.recorded import ScoreJudges
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
@@ -18,19 +15,11 @@ from ragrounds.ui.comparison_words import judged_by, short_judges
 from ragrounds.ui.frontier import UNITS
 
 
-class UsedParts(Struct, frozen=True, kw_only=True):
-    """What the recorded calls of a run say of it beyond its identity."""
-
-    prompts: RenderedPrompts
-    judges: tuple[str, ...] = ()
-    """The models that were asked for verdicts on its answers, whether scores rest on these or not."""
-
-
 def methods(
     comparison: Comparison,
     runs: Sequence[Run],
     scorers: Sequence[str],
-    used: Mapping[str, UsedParts] = MappingProxyType({}),
+    judges: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[str]:
     """Paragraphs of plain text. They say only what the runs' records say; what is unknown is said to be.
 
@@ -38,13 +27,13 @@ def methods(
         comparison: of the runs.
         runs: in its order.
         scorers: those that are shown.
-        used: run id → what its calls say; without it all prompts that a graph may render are listed as such.
+        judges: run id → the models that were asked for verdicts on its answers, whether scores rest on these or not.
     """
     parts = (
         _data(comparison, runs),
-        *_agents(comparison, runs, used),
+        *_agents(comparison, runs),
         _scores(comparison, scorers),
-        _judging(comparison, scorers, used),
+        _judging(comparison, scorers, judges),
     )
     return [part for part in parts if part]
 
@@ -77,12 +66,12 @@ def _selection(run: Run) -> str:
     return f"They were drawn from {chosen.get('of')} with seed {chosen.get('seed')}: {', '.join(limits)}"
 
 
-def _agents(comparison: Comparison, runs: Sequence[Run], used: Mapping[str, UsedParts]) -> list[str]:
+def _agents(comparison: Comparison, runs: Sequence[Run]) -> list[str]:
     rows, names = {row.run: row for row in comparison.rows}, agent_names(comparison)
-    return [_agent(run, rows[run.id], names[run.id], used.get(run.id)) for run in runs]
+    return [_agent(run, rows[run.id], names[run.id]) for run in runs]
 
 
-def _agent(run: Run, row: RunTotals, name: str, used: UsedParts | None) -> str:
+def _agent(run: Run, row: RunTotals, name: str) -> str:
     known, agent = run.identity, name if name == run.agent else f"{name} ({run.agent})"
     if run.origin == "imported":
         given = ", ".join(f"{name} {known[name]}" for name in ("setting", "model") if known.get(name))
@@ -91,9 +80,7 @@ def _agent(run: Run, row: RunTotals, name: str, used: UsedParts | None) -> str:
     parts = [f"graph {known['graph']}" if known.get("graph") else "", f"model {named}" if named else ""]
     if known.get("retriever"):
         parts.append(f"retriever {known['retriever']} over {known.get('corpus')}")
-    if used is not None:
-        parts += _prompts(used.prompts)
-    elif known.get("prompts"):
+    if known.get("prompts"):
         parts.append(f"prompts that its graph may render: {_digests(known['prompts'])}")
     said = ", ".join(part for part in parts if part)
     return f"{agent}: {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
@@ -105,33 +92,26 @@ def _asked(row: RunTotals) -> dict[str, str]:
     return {role: model for role, model in row.models.items() if not asked or model.partition("[")[0] in asked}
 
 
-def _prompts(found: RenderedPrompts) -> list[str]:
-    parts = [f"prompts {_digests(found.used)}"] if found.used else []
-    if found.unknown:
-        parts.append(f"and of these prompts, whose text is not here as it was, any: {_digests(found.unknown)}")
-    return parts
-
-
 def _digests(digests: object) -> str:
     if not isinstance(digests, Mapping):
         return str(digests)[:12]
     return ", ".join(f"{name} ({str(digest)[:8]})" for name, digest in digests.items())
 
 
-def _judging(comparison: Comparison, scorers: Sequence[str], used: Mapping[str, UsedParts]) -> str:
+def _judging(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str, Sequence[str]]) -> str:
     """Who gave the verdicts behind the scores that are shown, and who else was asked."""
     names = agent_names(comparison)
     tables = [table for table in comparison.tables if table.scorer in scorers]
     by_judges: dict[tuple[tuple[ScoreJudges, tuple[str, ...]], ...], list[str]] = {}
     for table in tables:
-        if judges := score_judges(table.lines):
-            by_judges.setdefault(judges, []).append(table.scorer)
+        if found := score_judges(table.lines):
+            by_judges.setdefault(found, []).append(table.scorer)
     said = [
-        f"The verdicts behind the scores under {', '.join(judged)} were given by {judged_by(judges, names)}."
-        for judges, judged in by_judges.items()
+        f"The verdicts behind the scores under {', '.join(judged)} were given by {judged_by(found, names)}."
+        for found, judged in by_judges.items()
     ]
-    gave = {judge for judges in by_judges for found, _ in judges for judge in found.judges}
-    asked = short_judges(judge for parts in used.values() for judge in parts.judges)
+    gave = {judge for several in by_judges for found, _ in several for judge in found.judges}
+    asked = short_judges(judge for names in judges.values() for judge in names)
     if others := [name for judge, name in asked.items() if judge not in gave]:
         said.append(f"Also asked, without a part in these scores: {', '.join(others)}.")
     return " ".join(said)

@@ -11,7 +11,6 @@ from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.compare.abstract import Abstract, abstract, limitations
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.compare.rendered_prompts import rendered_prompts
 from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
@@ -25,7 +24,7 @@ from ragrounds.ui.report import sections
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.html_tables import asset, page_script, prose, tables_and_remarks, text
 from ragrounds.ui.report.judges import arena_parts, people_lines, verdict_parts
-from ragrounds.ui.report.methods import UsedParts, methods
+from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import LABEL, figure, results_section
 from ragrounds.ui.report.sections import (
@@ -128,8 +127,8 @@ def _results(
 
 
 def _methods(store: Store, comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> str:
-    used = {run.id: UsedParts(prompts=rendered_prompts(store, run), judges=tuple(store.judges(run))) for run in runs}
-    return "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, scorers, used))
+    judges = {run.id: tuple(store.judges(run)) for run in runs}
+    return "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, scorers, judges))
 
 
 def _people(store: Store, runs: Sequence[Run], human: HumanLabels | None, names: Mapping[str, str]) -> Iterable[str]:
