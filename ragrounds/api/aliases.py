@@ -9,10 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ragrounds.agents.spellings import runs_of_agent
-from ragrounds.errors import UserError, nearest
+from ragrounds.errors import UserError
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.run_names import LONGEST_NAME, keep_names, kept_names, one_name
+from ragrounds.evals.store.run_names import LONGEST_NAME, keep_names, kept_names, one_name, run_among
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 
@@ -102,7 +101,7 @@ def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None 
     """
     kept, wanted = kept_names(store.engine), dict[str, str]()
     for reference, name in (given or {}).items():
-        run = _meant(reference, runs)
+        run = run_among(reference, runs, "--as")
         if wanted.setdefault(run.id, name) != name:
             raise UserError(f"--as names the run {run.id} twice.")
     names = {run.id: kept[run.id] for run in runs if run.id in kept} | check_names(wanted)
@@ -114,27 +113,6 @@ def with_agents(runs: Sequence[Run], names: Mapping[str, str]) -> dict[str, str]
     agents, called = Counter(run.agent for run in runs), Counter(names.values())
     own = {run.id: names[run.id] for run in runs if run.id in names and called[names[run.id]] == 1}
     return own | {run.agent: own[run.id] for run in runs if run.id in own and agents[run.agent] == 1}
-
-
-def _meant(reference: str, runs: Sequence[Run]) -> Run:
-    """The one of these runs that a reference names.
-
-    Raises:
-        UserError: none, or several.
-    """
-    unique = {run.id: run for run in runs}.values()
-    for matches in (
-        [run for run in unique if run.id == reference],
-        runs_of_agent(reference, unique),
-        [run for run in unique if run.id.startswith(reference)],
-    ):
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            ids = ", ".join(run.id for run in matches)
-            raise UserError(f"--as {reference!r} names several of the runs: {ids}. Name one by its id.")
-    known = [name for run in unique for name in (run.agent, run.id)]
-    raise UserError(f"--as {reference!r} names none of the runs that are shown.{nearest(reference, known)}")
 
 
 def keep_planned_names(store: Store, planned_runs: Sequence[PlannedRun], given: Sequence[str | None]) -> None:

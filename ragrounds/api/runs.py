@@ -9,7 +9,6 @@ from pathlib import Path
 from msgspec import Struct
 from rich.console import Console
 
-from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.api.frames import OF_RUNS, RUNS, Frame
 from ragrounds.api.results import RunsResult
 from ragrounds.api.run_list import drawn_runs
@@ -31,7 +30,7 @@ from ragrounds.evals.store.garbage import Garbage
 from ragrounds.evals.store.index_backlog import Backlog, index_missing
 from ragrounds.evals.store.leases import Lease, worker
 from ragrounds.evals.store.ledger import Ledger
-from ragrounds.evals.store.run_names import kept_names
+from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
 from ragrounds.records import FINAL, Run
@@ -221,9 +220,7 @@ def remove_run(
         UserError: no such run, an agent's text with several runs, or somebody works at it.
     """
     with opened_runs([reference], settings) as (store, [run]):
-        known = store.runs()
-        begun = sum(one.id.startswith(reference) for one in known)
-        if run.id != reference and begun != 1 and len(runs_of_agent(reference, known)) > 1:
+        if len(fitting_runs(reference, store.runs(), kept_names(store.engine))) > 1:
             raise UserError(f"{reference!r} has several runs: name the one to remove by its id, such as {run.id}.")
         with Lease(store.engine, [run.id], message):
             store.remove(run)

@@ -10,13 +10,12 @@ import typer
 from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
-from ragrounds.api.compare import CompareArguments, CompareResult, LedgerView, compare, frontier_measure, ledger
+from ragrounds.api.compare import CompareArguments, CompareResult, LedgerView, compare, ledger
 from ragrounds.api.priced_today import priced_runs
 from ragrounds.api.question_answers import question_answers
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, say_priced, tell
-from ragrounds.cli.run_choice import chosen_runs
 from ragrounds.errors import UserError
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
@@ -28,16 +27,13 @@ from ragrounds.ui.tables import latex, markdown, results_console
 app = typer.Typer()
 
 
-class RunChoiceOptions(Options, frozen=True, kw_only=True):
+class ShownOptions(Options, frozen=True, kw_only=True):
     """Which runs and questions."""
 
     names: options.Names = None
     question: Annotated[
         str | None, typer.Option(help="Only what the runs answered to this question: its id, or the end of it.")
     ] = None
-    latest: Annotated[
-        bool, typer.Option("--latest", help="Where a name fits several runs, take the newest without asking.")
-    ] = False
 
 
 class FormOptions(Options, frozen=True, kw_only=True):
@@ -61,7 +57,7 @@ class FormOptions(Options, frozen=True, kw_only=True):
 @grouped
 def compare_command(
     runs: options.Runs,
-    which: RunChoiceOptions,
+    which: ShownOptions,
     given: CompareArguments,
     plot: PlotOptions,
     form: FormOptions,
@@ -82,18 +78,10 @@ def compare_command(
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
     printed = form.chosen()
-    frontier_measure(given.cost)  # what is wrong with options is said before anybody is asked
-    meant = chosen_runs([*runs, *([given.baseline] if given.baseline else [])], which.latest)
     if which.question:
-        _print_question(meant, which.question, printed)
+        _print_question(runs, which.question, printed)
         return
-    named = replace(
-        given,
-        runs=meant[: len(runs)],
-        baseline=meant[-1] if given.baseline else None,
-        names=parse_names(which.names or ()),
-    )
-    found = compare(**asdict(named))
+    found = compare(**asdict(replace(given, runs=runs, names=parse_names(which.names or ()))))
     _print(found, found.scorers, printed)
     draw_picture(found, plot)
     _say_claims(found, quiet=form.as_json)

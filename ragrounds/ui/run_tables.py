@@ -78,19 +78,6 @@ def _searched(runs: Sequence[RunOverview]) -> dict[str, str]:
     }
 
 
-def told_apart(runs: Sequence[RunOverview]) -> Iterator[str]:
-    """Each run by its id, with what tells it from others: its benchmark, questions, models, score and age."""
-    now = time.time()
-    for one in runs:
-        asked = f"{number_of(one.run.count, 'question')} of {safe(one.run.benchmark)}"
-        epochs = f" × {one.run.epochs}" if one.run.epochs > 1 else ""
-        scored = f", {safe(one.scorer)} {_score(one)}" if one.scorer else ""
-        left = f", {_done(one)} done" if one.made < one.run.count * one.run.epochs else ""
-        models = f", {safe(', '.join(one.models))}" if one.models else ""
-        began = age(max(0.0, now - one.run.created))
-        yield f"{safe(one.run.id)} ({asked}{epochs}{models}{scored}{left}, {began}{'' if began == 'now' else ' ago'})"
-
-
 def _score(one: RunOverview) -> str:
     so_far = " so far" if one.so_far and one.score is not None else ""
     return f"{in_scale(one.score, one.unit)}{so_far}"

@@ -76,7 +76,7 @@ def test_the_first_questions_are_those_of_a_limit_with_the_same_seed(command: Cl
     [
         (["--until", "cost(direct) < 1 @ 95%"], "cost has no upper bound"),
         (["--until", "accuracy(direct) > 0.5"], "without a level"),
-        (["--until", "separated(direct, cot)"], "names 'cot'"),
+        (["--until", "separated(direct, cot)"], "'cot' names none"),
         (["--until", "separated(direct"], "expected"),
         (["--until", CLAIM, "--seed", str(2**70)], "has 64 bits at most"),
         (["--max-questions", "5"], "--max-questions goes with --until"),

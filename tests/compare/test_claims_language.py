@@ -3,7 +3,8 @@
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.claims import MEASURES, Condition, Term, all_hold, decide, parse_claim, resolved, run_named
+from ragrounds.evals.compare.claims import MEASURES, Condition, Term, all_hold, decide, parse_claim, resolved
+from ragrounds.evals.store.run_names import run_among
 from ragrounds.records import Run
 
 
@@ -162,23 +163,23 @@ RUNS += [run("cot[queries=20,x=[1]]", "zz-9")]
     ],
 )
 def test_a_run_is_named_in_one_of_four_ways(reference, id):
-    assert run_named(reference, RUNS).id == id
+    assert run_among(reference, RUNS, "claim").id == id
 
 
 def test_a_run_that_is_named_badly_is_said_with_those_that_fit():
     with pytest.raises(UserError) as caught:
-        run_named("rag", RUNS)
-    assert str(caught.value) == "'rag' in the claim fits several runs: rag-1, rag-8."
+        run_among("rag", RUNS, "claim")
+    assert str(caught.value) == "claim 'rag' names several of the runs: rag-1, rag-8. Name one by its id."
     with pytest.raises(UserError) as caught:
-        run_named("rag-", RUNS)
-    assert str(caught.value) == "'rag-' in the claim fits several runs: rag-1, rag-8."
+        run_among("rag-", RUNS, "claim")
+    assert str(caught.value) == "claim 'rag-' names several of the runs: rag-1, rag-8. Name one by its id."
     with pytest.raises(UserError) as caught:
-        run_named("zzzzzz", RUNS)
-    assert str(caught.value) == "The claim names 'zzzzzz', which is not among the runs compared."
+        run_among("zzzzzz", RUNS, "claim")
+    assert str(caught.value) == "claim 'zzzzzz' names none of the runs that are shown."
     with pytest.raises(UserError, match=r"Did you mean 'other-7'\?$"):
-        run_named("ather-7", RUNS)
+        run_among("ather-7", RUNS, "claim")
     with pytest.raises(UserError, match=r"Did you mean 'rag\[k=1\]' or 'rag\[k=8\]'\?$"):
-        run_named("rog[k=1]", RUNS)
+        run_among("rog[k=1]", RUNS, "claim")
 
 
 def test_resolved_names_every_run_by_its_id_and_changes_nothing_else():

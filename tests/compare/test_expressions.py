@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.assertions import check_claims
-from ragrounds.evals.compare.claims import Condition, Term, all_hold, decide, parse_claim, run_named
+from ragrounds.evals.compare.claims import Condition, Term, all_hold, decide, parse_claim
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.store.run_names import run_among
 from tests.compare.making import add_run, questions
 
 
@@ -155,13 +156,13 @@ def test_costs_and_outcomes(store):
 def test_runs_are_named_by_id_agent_or_name(store):
     asked = questions(1)
     runs = [add_run(store, name, asked, [1]) for name in ("rag[k=1]", "rag[k=8]", "direct")]
-    assert run_named("direct", runs).agent == "direct"
-    assert run_named("rag[ k=8 ]", runs).agent == "rag[k=8]"
-    assert run_named("rag[k=1]-r", runs).agent == "rag[k=1]"
-    with pytest.raises(UserError, match="fits several runs"):
-        run_named("rag", runs)
-    with pytest.raises(UserError, match=r"not among the runs compared\. Did you mean"):
-        run_named("dirrect", runs)
+    assert run_among("direct", runs, "claim").agent == "direct"
+    assert run_among("rag[ k=8 ]", runs, "claim").agent == "rag[k=8]"
+    assert run_among("rag[k=1]-r", runs, "claim").agent == "rag[k=1]"
+    with pytest.raises(UserError, match="names several of the runs"):
+        run_among("rag", runs, "claim")
+    with pytest.raises(UserError, match=r"names none of the runs that are shown\. Did you mean"):
+        run_among("dirrect", runs, "claim")
 
 
 @given(

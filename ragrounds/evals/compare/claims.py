@@ -26,11 +26,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.sequential import ConfidenceSequence
+from ragrounds.evals.store.run_names import run_among
 from ragrounds.records import Run
 
 Decision = Literal["holds", "fails", "cannot tell"]
@@ -337,31 +337,10 @@ def resolved(claim: Claim, runs: Sequence[Run]) -> Claim:
     """
 
     def named(condition: Condition) -> Condition:
-        terms = tuple(replace(term, run=run_named(term.run, runs).id) for term in condition.terms)
+        terms = tuple(replace(term, run=run_among(term.run, runs, "The claim's").id) for term in condition.terms)
         return replace(condition, terms=terms)
 
     return replace(claim, conditions=tuple(named(condition) for condition in claim.conditions))
-
-
-def run_named(reference: str, runs: Sequence[Run]) -> Run:
-    """The run that a claim means: by id, its beginning, the agent's text, or the agent's name where that is enough.
-
-    Raises:
-        UserError: none of these runs, or more than one.
-    """
-    texts = {run.id: run.agent for run in runs}
-    for fits in (
-        [run for run in runs if run.id == reference],
-        runs_of_agent(reference, runs),
-        [run for run in runs if run.agent.partition("[")[0] == reference],
-        [run for run in runs if run.id.startswith(reference)],
-    ):
-        if len(fits) == 1:
-            return fits[0]
-        if fits:
-            raise UserError(f"{reference!r} in the claim fits several runs: {', '.join(run.id for run in fits)}.")
-    near = nearest(reference, [*texts, *texts.values()])
-    raise UserError(f"The claim names {reference!r}, which is not among the runs compared.{near}")
 
 
 class ConditionState(Struct, frozen=True, kw_only=True):

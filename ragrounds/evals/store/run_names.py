@@ -75,28 +75,98 @@ def made_attempts(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, i
     return {row[0]: row[1] for row in connection.execute(counted)}
 
 
+def is_complete(run: Run, made: Mapping[str, int]) -> bool:
+    """Whether every attempt of a run has been made."""
+    return made.get(run.id, 0) >= run.count * run.epochs
+
+
+def fitting_runs(
+    reference: str, runs: Sequence[Run], names: Mapping[str, str] | None = None, *, bare: bool = False
+) -> list[Run]:
+    """The runs that a text may mean, in their order: the one of this id, else all of this agent, else those whose ids
+    begin so, else those that are called so; none where nothing fits.
+
+    Args:
+        reference: whatever was typed.
+        runs: among which it is looked for.
+        names: run id → what users call it.
+        bare: an agent's name without its parameters is enough.
+    """
+    return (
+        [run for run in runs if run.id == reference]
+        or runs_of_agent(reference, runs)
+        or [run for run in runs if bare and run.agent.partition("[")[0] == reference]
+        or [run for run in runs if run.id.startswith(reference)]
+        or [run for run in runs if (names or {}).get(run.id) == reference]
+    )
+
+
+def find_runs(
+    references: Sequence[str], runs: Sequence[Run], place: str, names: Mapping[str, str] | None = None
+) -> list[list[Run]]:
+    """For each of some names the runs of a store that it may mean, oldest first.
+
+    Args:
+        references: ids, beginnings of ids, agents' texts, or names.
+        runs: all of the store.
+        place: where the store is, for the error.
+        names: run id → what users call it.
+
+    Raises:
+        UserError: one means no run, or is the beginning of ids of several agents' runs.
+    """
+    found = [fitting_runs(reference, runs, names) for reference in references]
+    for reference, fitting in zip(references, found, strict=True):
+        if not fitting:
+            near = nearest(reference, [name for run in runs for name in (run.id, run.agent)])
+            raise UserError(f"There is no run {reference!r} in {place}.{near} See `ragrounds runs ls`.")
+        agents = list(dict.fromkeys(quote(run.agent) for run in reversed(fitting)))
+        if len(agents) > 1 and all(run.id.startswith(reference) for run in fitting):
+            more = f" (of {len(agents)}: `ragrounds runs ls` has all)" if len(agents) > _NAMED else ""
+            raise UserError(
+                f"{reference!r} is the beginning of several runs. Give one of these names: "
+                f"{', '.join(agents[:_NAMED])}{more}."
+            )
+    return found
+
+
+def run_among(reference: str, runs: Sequence[Run], where: str) -> Run:
+    """The one of some runs shown together that a text means.
+
+    Raises:
+        UserError: none, or several; `where` says in what it was named.
+    """
+    unique = list({run.id: run for run in runs}.values())
+    fitting = fitting_runs(reference, unique, bare=True)
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        ids = ", ".join(run.id for run in fitting)
+        raise UserError(f"{where} {reference!r} names several of the runs: {ids}. Name one by its id.")
+    near = nearest(reference, [name for run in unique for name in (run.agent, run.id)])
+    raise UserError(f"{where} {reference!r} names none of the runs that are shown.{near}")
+
+
 def best_fitting(fitting: Sequence[Sequence[Run]], made: Mapping[str, int]) -> list[Run]:
     """The run that each of some names means that are given together.
 
     Where all names have runs on one set of questions, those are meant: of several sets the one on which most of the
-    names have a complete run, else the newest. Of a name's runs a complete one is meant, else any; of several the
-    newest.
+    names have a complete run, else the newest. Of a name's runs the newest complete one is meant, else the newest with
+    an attempt, else the newest.
 
     Args:
         fitting: for each name the runs that it fits, oldest first.
         made: run id → how many of its attempts have been made.
     """
+
+    def best(found: Iterable[Run]) -> Run:
+        return max(reversed(list(found)), key=lambda run: (is_complete(run, made), made.get(run.id, 0) > 0))
+
     shared = set.intersection(*({run.questions for run in found} for found in fitting)) if fitting else set()
-    sets = dict.fromkeys(run.questions for run in reversed(fitting[0]) if run.questions in shared) if fitting else ()
-    picks = [[_of_set(found, made, questions) for found in fitting] for questions in sets]
+    picks = [[best(run for run in found if run.questions == one) for found in fitting] for one in sorted(shared)]
     if not picks:
-        return [_best(found, made) for found in fitting]
+        return [best(found) for found in fitting]
     return max(picks, key=lambda runs: (sum(is_complete(run, made) for run in runs), max(run.created for run in runs)))
-
-
-def is_complete(run: Run, made: Mapping[str, int]) -> bool:
-    """Whether every attempt of a run has been made."""
-    return made.get(run.id, 0) >= run.count * run.epochs
 
 
 def chosen_line(reference: str, run: Run, fitting: Sequence[Run], made: Mapping[str, int]) -> str:
@@ -113,40 +183,6 @@ def chosen_line(reference: str, run: Run, fitting: Sequence[Run], made: Mapping[
     else:
         which = f"of {len(fitting):,} runs {whose} on the same questions as the others"
     return f"{reference}: {run.id} ({run.benchmark}, {far} done), {which}"
-
-
-def _of_set(found: Sequence[Run], made: Mapping[str, int], questions: str) -> Run:
-    return _best([run for run in found if run.questions == questions], made)
-
-
-def _best(found: Sequence[Run], made: Mapping[str, int]) -> Run:
-    return ([run for run in found if is_complete(run, made)] or list(found))[-1]
-
-
-def find_run(runs: Sequence[Run], reference: str, place: str) -> Run:
-    """The run that a reference names among these, as :meth:`Store.run` finds it.
-
-    Raises:
-        UserError: none, or runs of several agents whose ids begin like this.
-    """
-    exact = [run for run in runs if run.id == reference]
-    begun = exact or [run for run in runs if run.id.startswith(reference)]
-    if len(begun) == 1:
-        return begun[0]
-    if named := runs_of_agent(reference, runs):
-        return named[-1]
-    if len({run.agent for run in begun}) == 1:
-        return begun[-1]  # the latest, as for the agent's whole text
-    if begun:
-        # An agent's text means its newest run, unless it is the beginning of another's id.
-        names = list(dict.fromkeys(quote(run.agent) for run in reversed(begun)))
-        more = f" (of {len(names)}: `ragrounds runs ls` has all)" if len(names) > _NAMED else ""
-        raise UserError(
-            f"{reference!r} is the beginning of several runs. Give one of these names: "
-            f"{', '.join(names[:_NAMED])}{more}."
-        )
-    known = [run.id for run in runs] + [run.agent for run in runs]
-    raise UserError(f"There is no run {reference!r} in {place}.{nearest(reference, known)} See `ragrounds runs ls`.")
 
 
 def new_run_id(agent: str, fingerprint: str, taken: Iterable[str]) -> str:

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from ragrounds.agents.spellings import runs_of_agent
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
@@ -43,7 +42,7 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.dialect import Say
-from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_run, kept_names, made_attempts
+from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_runs, kept_names, made_attempts
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
@@ -184,9 +183,8 @@ class Store:
         Raises:
             UserError: a reference to none, or to runs of several agents whose ids begin like this.
         """
-        names, runs = list(references), self.runs()
-        by_id = {run.id: run for run in runs}
-        fitting = [[by_id[name]] if name in by_id else self.fitting(name, runs) for name in names]
+        names = list(references)
+        fitting = find_runs(names, self.runs(), self.place, kept_names(self.engine))
         if all(len(found) == 1 for found in fitting):
             return [found[0] for found in fitting]
         with self.engine.connect() as connection:
@@ -196,33 +194,6 @@ class Store:
             if len(found) > 1:
                 self._say(chosen_line(name, run, found, made))
         return meant
-
-    def fitting(self, reference: str, runs: Sequence[Run]) -> list[Run]:
-        """The runs that a reference may mean, oldest first: one where it is an id or the beginning of one alone; all of
-        an agent that have attempts, or all of it where none has; else all of a name.
-
-        Args:
-            reference: as :meth:`run` takes it.
-            runs: all of the store.
-
-        Raises:
-            UserError: none, or more than one run whose id begins like this and that is not of one agent.
-        """
-        attempts = schema.attempts
-        named = [] if any(run.id == reference for run in runs) else runs_of_agent(reference, runs)
-        if len(named) > 1 and sum(run.id.startswith(reference) for run in runs) != 1:
-            started = sa.select(schema.runs.c.id).where(sa.exists().where(attempts.c.run == schema.runs.c.number))
-            begun = {row.id for row in self._read(started)}
-            return [run for run in named if run.id in begun] or named
-        if not named and not any(run.id.startswith(reference) for run in runs):
-            called = {run for run, name in kept_names(self.engine).items() if name == reference}
-            if found := [run for run in runs if run.id in called]:
-                return found
-        if not named:
-            begun_so = [run for run in runs if run.id.startswith(reference)]
-            if len({run.agent for run in begun_so}) == 1 and reference not in {run.id for run in begun_so}:
-                return begun_so
-        return [find_run(runs, reference, self.place)]
 
     def remove(self, run: Run) -> None:
         """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""

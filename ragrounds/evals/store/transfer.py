@@ -34,7 +34,7 @@ from ragrounds.evals.store.codec import (
 )
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress, reported
-from ragrounds.evals.store.run_names import find_run
+from ragrounds.evals.store.run_names import find_runs
 from ragrounds.evals.store.servers import adopt_servers
 from ragrounds.records import AnswerStatus, Run, Status
 
@@ -99,7 +99,7 @@ def choose_runs(engine: sa.Engine, references: Sequence[str]) -> list[Run]:
         UserError: a run cannot be read, a reference names none or several, or there is no run at all.
     """
     known = read_runs(engine)
-    chosen = [find_run(known, reference, shown(engine)) for reference in references] or known
+    chosen = [fitting[-1] for fitting in find_runs(references, known, shown(engine))] or known
     if not chosen:
         raise UserError(f"{shown(engine)} holds no runs.")
     return list({run.id: run for run in chosen}.values())
