@@ -1,10 +1,13 @@
-"""What a test server was paid for: every reply that holds a usage is added up, and `GET /account` tells the sums."""
+"""Serving a test server's handlers on loopback, and what it was paid for: every reply that holds a usage is added up,
+and `GET /account` tells the sums."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
@@ -33,3 +36,20 @@ def counted(app: web.Application) -> web.Application:
     app.middlewares.append(count)
     app.router.add_get("/account", account)
     return app
+
+
+def serve(routes: Mapping[str, Handler], port: int = 0, *middlewares: Any) -> None:
+    """Answer on loopback until interrupted, and print the port. `routes`: ``METHOD /path`` → handler."""
+    app = counted(web.Application(client_max_size=64 * 2**20, middlewares=middlewares))
+    for route, handler in routes.items():
+        app.router.add_route(*route.split(), handler)
+
+    async def run() -> None:
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port, backlog=1024).start()
+        print(runner.addresses[0][1], flush=True)
+        await asyncio.Event().wait()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(run())

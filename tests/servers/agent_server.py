@@ -22,6 +22,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.servers.account import serve
+
 WIDTH = 64
 """Numbers of a vector."""
 CREATED = 1_700_000_000
@@ -317,31 +319,23 @@ def vector(text: str) -> list[float]:
     return [number / length for number in numbers]
 
 
-async def serve(options: argparse.Namespace) -> None:
-    """Listen, and print the port."""
-    server = AgentServer(options)
-    app = web.Application(client_max_size=64 * 2**20, middlewares=[server.counted])
-    app.router.add_post("/v1/chat/completions", server.chat)
-    app.router.add_post("/v1/responses", server.responses)
-    app.router.add_post("/v1/embeddings", server.embeddings)
-    app.router.add_post("/ask", server.ask)
-    app.router.add_get("/v1/models", server.models_listed)
-    app.router.add_get("/stats", server.stats)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", options.port, backlog=1024)
-    await site.start()
-    print(runner.addresses[0][1], flush=True)
-    await asyncio.Event().wait()
-
-
 def main() -> None:
     """Parse what it is told and serve."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--log", type=Path, help="a line for each whole answer")
-    asyncio.run(serve(parser.parse_args()))
+    options = parser.parse_args()
+    server = AgentServer(options)
+    routes = {
+        "POST /v1/chat/completions": server.chat,
+        "POST /v1/responses": server.responses,
+        "POST /v1/embeddings": server.embeddings,
+        "POST /ask": server.ask,
+        "GET /v1/models": server.models_listed,
+        "GET /stats": server.stats,
+    }
+    serve(routes, options.port, server.counted)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import hashlib
 import itertools
 import json
@@ -22,6 +21,7 @@ from collections import Counter
 
 from aiohttp import web
 
+from tests.servers.account import serve
 from tests.servers.openai_server import completion
 
 _FENCED = re.compile(r"<<<\n(.*?)\n>>>", re.DOTALL)
@@ -158,20 +158,7 @@ def main() -> None:
     parser.add_argument("--refused", type=int, default=0)
     options = parser.parse_args()
     server = Annotator(options.latency, options.refused)
-    app = web.Application(client_max_size=64 * 2**20)
-    app.router.add_post("/v1/chat/completions", server.complete)
-    app.router.add_get("/stats", server.stats)
-
-    async def serve() -> None:
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
-        await site.start()
-        print(site._server.sockets[0].getsockname()[1], flush=True)  # type: ignore[union-attr]
-        await asyncio.Event().wait()
-
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve())
+    serve({"POST /v1/chat/completions": server.complete, "GET /stats": server.stats})
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.servers.http_script import Asked, HttpScript, Told
 
 Body = dict[str, Any]
 USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
@@ -24,41 +25,19 @@ class AnyForm:
         self.asked: list[tuple[str, Body]] = []
         self.gate = threading.Event()
         self.gate.set()
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                outer.asked.append((self.path, {}))
-                self._send(200, b"page", "text/plain")
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append((self.path, body))
-                outer.gate.wait(30)
-                if outer.fails:
-                    self._send(outer.fails.pop(0), b'{"error": {"message": "later"}}', "application/json")
-                    return
-                data, kind = outer.answer(self.path, body)
-                self._send(200, data, kind)
-
-            def _send(self, status: int, data: bytes, kind: str) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                with contextlib.suppress(OSError):
-                    self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.place = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = HttpScript(self._told)
+        self.place = self._server.url
         self.url = f"{self.place}/v1"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def _told(self, asked: Asked, before: int) -> Told:
+        self.asked.append((asked.path, asked.body or {}))
+        if asked.method == "GET":
+            return Told(b"page", headers={"Content-Type": "text/plain"})
+        self.gate.wait(30)
+        if self.fails:
+            return Told({"error": {"message": "later"}}, self.fails.pop(0))
+        data, kind = self.answer(asked.path, asked.body)
+        return Told(data, headers={"Content-Type": kind})
 
     def answer(self, path: str, body: Body) -> tuple[bytes, str]:
         """The bytes of an answer, and their content type."""
@@ -92,8 +71,7 @@ class AnyForm:
     def close(self) -> None:
         """Stop; the address is closed from now on."""
         self.gate.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
 
 _STREAM = "text/event-stream"

@@ -25,7 +25,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.servers.account import counted
+from tests.servers.account import serve
 from tests.servers.openai_server import completion
 
 STAGES = {
@@ -191,20 +191,7 @@ def main() -> None:
     parser.add_argument("--truth", type=Path)
     parser.add_argument("--latency", type=float, default=0.0)
     server = Server(parser.parse_args())
-    app = counted(web.Application(client_max_size=64 * 2**20))
-    app.router.add_post("/v1/chat/completions", server.complete)
-    app.router.add_get("/stats", server.stats)
-
-    async def serve() -> None:
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
-        await site.start()
-        sockets = site._server.sockets  # type: ignore[union-attr]
-        print(sockets[0].getsockname()[1], flush=True)
-        await asyncio.Event().wait()
-
-    asyncio.run(serve())
+    serve({"POST /v1/chat/completions": server.complete, "GET /stats": server.stats})
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tests.servers.account import counted
+from tests.servers.account import serve
 from tests.servers.openai_server import completion
 from tests.servers.process import Running, running
 
@@ -90,20 +90,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0)
     given = parser.parse_args()
     grader = Grader(given.down, given.latency)
-    app = counted(web.Application(client_max_size=64 * 2**20))
-    app.router.add_post("/v1/chat/completions", grader.complete)
-    app.router.add_get("/stats", grader.stats)
-
-    async def serve() -> None:
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        print(site._server.sockets[0].getsockname()[1], flush=True)  # type: ignore[union-attr]
-        await asyncio.Event().wait()
-
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve())
+    serve({"POST /v1/chat/completions": grader.complete, "GET /stats": grader.stats})
 
 
 if __name__ == "__main__":

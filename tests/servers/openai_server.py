@@ -18,14 +18,13 @@ import asyncio
 import hashlib
 import json
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from tests.servers.account import counted
+from tests.servers.account import serve
 from tests.servers.faults import misbehave
 from tests.servers.prefixes import PrefixCache
 from tests.servers.recorded import Recorded
@@ -196,29 +195,19 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def serve(server: Server) -> None:
+def answer(server: Server) -> None:
     """Answer on loopback until interrupted. The port is printed when it is open."""
-    app = counted(web.Application(client_max_size=64 * 2**20))
-    app.router.add_post("/v1/chat/completions", server.complete)
-    app.router.add_get("/v1/models", server.models)
-    app.router.add_get("/version", server.tell_version)
-    app.router.add_get("/health", server.health)
-    app.router.add_get("/stats", server.stats)
-
-    async def run() -> None:
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", server.port, backlog=1024)
-        await site.start()
-        sockets = site._server.sockets  # type: ignore[union-attr]
-        print(sockets[0].getsockname()[1], flush=True)
-        await asyncio.Event().wait()
-
-    try:
-        asyncio.run(run())
-    except KeyboardInterrupt:
-        sys.exit(0)
+    serve(
+        {
+            "POST /v1/chat/completions": server.complete,
+            "GET /v1/models": server.models,
+            "GET /version": server.tell_version,
+            "GET /health": server.health,
+            "GET /stats": server.stats,
+        },
+        server.port,
+    )
 
 
 if __name__ == "__main__":
-    serve(Server(options_of()))
+    answer(Server(options_of()))

@@ -13,7 +13,6 @@ is about zygomycosis.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import hashlib
 import json
@@ -23,7 +22,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.servers.account import counted
+from tests.servers.account import serve
 from tests.servers.openai_server import completion
 from tests.servers.process import Running, running
 
@@ -127,22 +126,13 @@ def main() -> None:
     given = parser.parse_args()
     server = Server(given.down)
     server.root = given.root
-    app = counted(web.Application(client_max_size=64 * 2**20))
-    app.router.add_post("/v1/chat/completions", server.complete)
-    app.router.add_post("/v1/embeddings", server.embed)
-    app.router.add_get("/v1/models", server.models)
-    app.router.add_get("/stats", server.stats)
-
-    async def serve() -> None:
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", given.port)
-        await site.start()
-        print(site._server.sockets[0].getsockname()[1], flush=True)  # type: ignore[union-attr]
-        await asyncio.Event().wait()
-
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve())
+    routes = {
+        "POST /v1/chat/completions": server.complete,
+        "POST /v1/embeddings": server.embed,
+        "GET /v1/models": server.models,
+        "GET /stats": server.stats,
+    }
+    serve(routes, given.port)
 
 
 if __name__ == "__main__":

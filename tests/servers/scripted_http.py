@@ -7,8 +7,9 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.servers.http_script import Asked, HttpScript, Told
 
 Script = Callable[[str, int], str | dict[str, Any] | None]
 """(the last message, how often it was asked before) → the text to reply, or a choice; ``None``: a response without
@@ -29,55 +30,29 @@ class Scripted:
         self.gate = threading.Event()
         self.gate.set()
         self.lock = threading.Lock()
-        outer = self
+        self._server = HttpScript(self._answer)
+        self.url = f"{self._server.url}/v1"
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                self._send({"object": "list", "data": [{"id": "m", "object": "model"}]})
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                prompt = body["messages"][-1]["content"]
-                with outer.lock:
-                    outer.bodies.append(body)
-                    before = outer.asked[prompt]
-                    outer.asked[prompt] += 1
-                    text = outer.script(prompt, before)
-                    outer.calls += 1
-                outer.gate.wait(60)
-                message = {"role": "assistant", "content": text}
-                choice = text if isinstance(text, dict) else {"message": message, "finish_reason": "stop"}
-                choices = [] if text is None else [{"index": 0, **choice}]
-                usage = {"prompt_tokens": GIVEN, "completion_tokens": WRITTEN}
-                self._send({"model": body["model"], "choices": choices, "usage": usage})
-
-            def _send(self, answer: dict[str, Any]) -> None:
-                data = json.dumps(answer).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                with contextlib.suppress(OSError):  # the client was killed
-                    self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def quiet(self) -> None:
-        """Say nothing of clients that go away."""
-        self._server.handle_error = lambda request, address: None  # type: ignore[method-assign]
+    def _answer(self, asked: Asked, before: int) -> Told:
+        if asked.method == "GET":
+            return Told({"object": "list", "data": [{"id": "m", "object": "model"}]})
+        body = asked.body
+        prompt = body["messages"][-1]["content"]
+        with self.lock:
+            self.bodies.append(body)
+            self.asked[prompt] += 1
+            text = self.script(prompt, self.asked[prompt] - 1)
+            self.calls += 1
+        self.gate.wait(60)
+        message = {"role": "assistant", "content": text}
+        choice = text if isinstance(text, dict) else {"message": message, "finish_reason": "stop"}
+        choices = [] if text is None else [{"index": 0, **choice}]
+        usage = {"prompt_tokens": GIVEN, "completion_tokens": WRITTEN}
+        return Told({"model": body["model"], "choices": choices, "usage": usage})
 
     def close(self) -> None:
         self.gate.set()
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.close()
 
 
 @contextlib.contextmanager

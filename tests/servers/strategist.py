@@ -6,13 +6,14 @@ for a question is drawn by the question's hash (`mood`), so that a whole benchma
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
 from typing import Any
 
 from aiohttp import web
+
+from tests.servers.account import serve
 
 ASK, ASKED = "<|begin_search_query|>", "<|end_search_query|>"
 _QUESTION = re.compile(r"### Question\n(.*?)(?:\n\n### |\Z)", re.DOTALL)
@@ -104,16 +105,5 @@ async def complete(request: web.Request) -> web.Response:
     return web.json_response({"object": "chat.completion", "model": body["model"], "choices": [choice], "usage": usage})
 
 
-async def serve() -> None:
-    app = web.Application(client_max_size=64 * 2**20)
-    app.router.add_post("/v1/chat/completions", complete)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
-    await site.start()
-    print(site._server.sockets[0].getsockname()[1], flush=True)  # type: ignore[union-attr]
-    await asyncio.Event().wait()
-
-
 if __name__ == "__main__":
-    asyncio.run(serve())
+    serve({"POST /v1/chat/completions": complete})

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from tests.servers.openai_server import Server, options_of, serve
+from tests.servers.openai_server import Server, answer, options_of
 
 
 class StandIn(Server):
@@ -55,7 +55,7 @@ def main() -> None:
     latency = os.environ.get("STAND_IN_LATENCY", "0")
     server = StandIn(options_of(["--port", str(given.port), "--latency", latency]))
     server.names = (given.served_model_name,)
-    serve(server)
+    answer(server)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@ was asked is counted: ``/stats``."""
 from __future__ import annotations
 
 import argparse
-import asyncio
 import hashlib
 import time
 from collections import defaultdict, deque
 from typing import Any
 
 from aiohttp import web
+
+from tests.servers.account import serve
 
 KEY = "tvly-loopback-0123456789abcdef"
 _BOOK = (
@@ -149,24 +150,16 @@ def main() -> None:
     parser.add_argument("--used-up", type=int, default=0, help="requests that the plan has")
     parser.add_argument("--port", type=int, default=0)
     providers = Providers(parser.parse_args())
-    application = web.Application()
-    application.router.add_route("*", "/searxng/search", providers.searxng)
-    application.router.add_post("/tavily/search", providers.tavily)
-    application.router.add_post("/eutils/esearch.fcgi", providers.esearch)
-    application.router.add_post("/eutils/efetch.fcgi", providers.efetch)
-    application.router.add_post("/europe_pmc/searchPOST", providers.europe_pmc)
-    application.router.add_get("/europe_pmc/{pmcid}/fullTextXML", providers.full_text)
-    application.router.add_get("/stats", providers.stats)
-
-    asyncio.run(_serve(application, providers.given.port))
-
-
-async def _serve(application: web.Application, port: int) -> None:
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    print(runner.addresses[0][1], flush=True)
-    await asyncio.Event().wait()
+    routes = {
+        "* /searxng/search": providers.searxng,
+        "POST /tavily/search": providers.tavily,
+        "POST /eutils/esearch.fcgi": providers.esearch,
+        "POST /eutils/efetch.fcgi": providers.efetch,
+        "POST /europe_pmc/searchPOST": providers.europe_pmc,
+        "GET /europe_pmc/{pmcid}/fullTextXML": providers.full_text,
+        "GET /stats": providers.stats,
+    }
+    serve(routes, providers.given.port)
 
 
 if __name__ == "__main__":
