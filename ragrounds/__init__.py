@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ragrounds.api.score import score as score
     from ragrounds.api.study import StudyResult as StudyResult
     from ragrounds.api.study import study as study
-    from ragrounds.api.study_cells import StudyListener as StudyListener
+    from ragrounds.api.study_call import StudyListener as StudyListener
     from ragrounds.errors import Interrupted as Interrupted
     from ragrounds.errors import StopRun as StopRun
     from ragrounds.errors import UserError as UserError
@@ -62,7 +62,7 @@ _PLACES = {
     "retrieve": "api.retrieve", "retrieval_bench": "api.retrieval_bench",
     "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "list_runs": "api.run_list",
-    "study": "api.study", "StudyResult": "api.study", "StudyListener": "api.study_cells",
+    "study": "api.study", "StudyResult": "api.study", "StudyListener": "api.study_call",
     "Result": "api.results",
     "RunListener": "api.progress", "TerminalListener": "api.progress", "NotebookListener": "api.progress",
     "UserError": "errors", "StopRun": "errors", "Interrupted": "errors",

@@ -195,7 +195,7 @@ def run_listener(listener: RunListener | None, progress: bool | None) -> RunList
         return RunListener()
     if in_notebook():
         return NotebookListener()
-    return TerminalListener() if progress or _terminal() else RunListener()
+    return TerminalListener() if progress or on_terminal() else RunListener()
 
 
 @contextmanager
@@ -217,12 +217,13 @@ def counted(progress: Progress | bool | None) -> Iterator[Progress]:
             cell.show(lines, "\n".join(lines), at_once=first)
 
         yield tell
-    elif progress or _terminal():
+    elif progress or on_terminal():
         with counting() as shown:
             yield shown
     else:
         yield unheard
 
 
-def _terminal() -> bool:
+def on_terminal() -> bool:
+    """Whether somebody sits at standard error."""
     return sys.stderr is not None and sys.stderr.isatty()

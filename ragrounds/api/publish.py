@@ -21,7 +21,6 @@ from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.site_folder import SiteFolder, site_folder, total_bytes
 from ragrounds.api.study import StudyResult, list_studies, show_study
-from ragrounds.api.study_runs import any_attempt
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
@@ -329,7 +328,7 @@ class _Writer:
 
     def study(self, study: StudyResult, updated: float | None) -> BoardStudy:
         """The page of a study."""
-        runs = [run for run in self._store.runs() if run.id in study.ids and any_attempt(self._store, run.id)]
+        runs = [run for run in self._store.runs() if run.id in study.ids and self._store.done(run)]
         base = f"study-{file_name(study.table.study, 60, '-', '-')}".lower()
         number, name = 1, f"{base}.html"
         while name in self._site.files:

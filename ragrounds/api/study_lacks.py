@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 from ragrounds.agents.agent import open_agent
 from ragrounds.api.study_cells import agent_text
 from ragrounds.api.workspace import user_prices
+from ragrounds.contracts import Model
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
 from ragrounds.evals.studies.study import StudyCell
@@ -29,25 +28,9 @@ def lacking(cell: StudyCell, settings: Settings) -> str:
     return "\n".join(dict.fromkeys(said))
 
 
-def lacking_all(settings: Settings) -> Callable[[StudyCell], str]:
-    """:func:`lacking`, which tells equal cells once."""
-    known: dict[str, str] = {}
-
-    def tell(cell: StudyCell) -> str:
-        """What it lacks."""
-        if cell.key not in known:
-            known[cell.key] = lacking(cell, settings)
-        return known[cell.key]
-
-    return tell
-
-
 def _benchmark(cell: StudyCell, settings: Settings) -> None:
     name = str(cell.settings["benchmark"])
-    if name.startswith(("rerank:", "sts:")):
-        return
-    wanted = parse_reference(name)
-    if wanted.reader.needs:
+    if not name.startswith(("rerank:", "sts:")) and (wanted := parse_reference(name)).reader.needs:
         located(wanted, settings.home)
 
 
@@ -57,24 +40,31 @@ def _agent(cell: StudyCell, settings: Settings) -> None:
 
 
 def _corpus(cell: StudyCell, settings: Settings) -> None:
-    for part in _parts(cell, corpora_of):
+    corpus = cell.settings.get("corpus")
+    if not corpus or ("agent" in cell.settings and not open_agent(str(cell.settings["agent"])).card.searches):
+        return
+    for part in corpora_of(str(corpus)):
         if is_source(part):
             corpus_source(part)
         else:
             open_named(part, settings.home)
 
 
-def _parts(cell: StudyCell, split: Callable[[str], list[str]]) -> Iterator[str]:
-    corpus = cell.settings.get("corpus")
-    if not corpus or ("agent" in cell.settings and not open_agent(str(cell.settings["agent"])).card.searches):
-        return
-    yield from split(str(corpus))
-
-
 def _model(cell: StudyCell, settings: Settings) -> None:
-    text, url = cell.settings.get("model"), cell.settings.get("base_url") or settings.base_url
-    if text is not None:
-        model = with_defaults(str(text), {"base_url": str(url)} if url else {})
-        open_model(model, user_prices(settings))
-        if starts_server(model):
-            executable()
+    cell_model(cell, settings, cell.settings.get("model"))
+
+
+def cell_model(cell: StudyCell, settings: Settings, text: object) -> Model | None:
+    """The model of a cell, at the cell's server; ``None``: it names none.
+
+    Raises:
+        UserError: it cannot be had.
+    """
+    if text is None:
+        return None
+    url = cell.settings.get("base_url") or settings.base_url
+    spec = with_defaults(str(text), {"base_url": str(url)} if url else {})
+    model = open_model(spec, user_prices(settings))
+    if starts_server(spec):
+        executable()
+    return model

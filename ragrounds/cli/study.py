@@ -9,10 +9,8 @@ import typer
 from msgspec.structs import asdict, replace
 
 from ragrounds.api.study import (
-    CellArguments,
     StudyArguments,
     StudyResult,
-    diff_studies,
     list_studies,
     show_study,
     study_report,
@@ -22,13 +20,12 @@ from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import Options, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, one_format, print_json, say, tell
-from ragrounds.errors import UserError
 from ragrounds.ui.study_tables import list_table, study_csv, study_latex, study_markdown
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import number_of
 
 app = typer.Typer()
-study = typer.Typer(name="study", cls=ListGroup, help="A paper's table, rerun: run, show, compare two, list.")
+study = typer.Typer(name="study", cls=ListGroup, help="A paper's table, rerun: run, show, list.")
 app.add_typer(study)
 
 StudyFile = Annotated[
@@ -68,8 +65,7 @@ def run_study(
     given: StudyArguments,
     form: FormatOptions,
     plot: PlotOptions,
-    file: StudyFile = "",
-    every: Annotated[bool, typer.Option("--all", help="Every study that is shipped, one after the other.")] = False,
+    file: StudyFile,
     display: Annotated[str | None, typer.Option(help="none: no progress is shown.")] = None,
 ) -> None:
     """Carry out a study and print the paper's table with ours: figures, published ones, deviations, differences.
@@ -84,39 +80,20 @@ def run_study(
 
       ragrounds study run r2med-table2 --stand-in
     """
-    if bool(file) == every or (every and plot.plot):
-        raise UserError("Name one study, a FILE.toml or a name of `ragrounds study ls`; or give --all, without --plot.")
     chosen = form.chosen()
-    names = [one.name for one in list_studies() if not one.file] if every else [file]
-    for name in names:
-        made = carry_out(**asdict(replace(given, file=name, progress=display != "none")))
-        _print(made, chosen, form)
-        draw_picture(made, plot)
-        say(_counts(made))
+    made = carry_out(**asdict(replace(given, file=file, progress=display != "none")))
+    _print(made, chosen, form)
+    draw_picture(made, plot)
+    say(_counts(made))
 
 
 @study.command("show")
 @grouped
-def show_study_command(
-    cells: CellArguments, form: FormatOptions, plot: PlotOptions, file: StudyFile, stand_in: StandIn = False
-) -> None:
-    """Print a study from what is kept of it. Nothing is asked, searched or judged."""
-    given = {name: value for name, value in asdict(cells).items() if value}
-    shown = show_study(file, stand_in=stand_in, **given)
+def show_study_command(form: FormatOptions, plot: PlotOptions, file: StudyFile, stand_in: StandIn = False) -> None:
+    """Print a study from what is kept of it, as its last call said. Nothing is asked, searched or judged."""
+    shown = show_study(file, stand_in=stand_in)
     _print(shown, form.chosen(), form)
     draw_picture(shown, plot)
-
-
-@study.command("diff")
-def diff_command(
-    first: StudyFile, second: StudyFile, stand_in: StandIn = False, as_json: options.AsJson = False
-) -> None:
-    """Set two studies against each other: each cell that both have, with the paired difference on its questions."""
-    found = diff_studies(first, second, stand_in=stand_in)
-    if as_json:
-        print_json({"first": found.first, "second": found.second, "cells": found.cells})
-    else:
-        found.draw(results_console())
 
 
 @study.command("ls")

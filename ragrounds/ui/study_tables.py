@@ -13,12 +13,12 @@ from rich.text import Text
 
 from ragrounds.evals.analyses.pictures import Bar, Bars, Mark, Picture, Points, Series
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.studies.table import State, StudyDifference, StudyFinding, StudyTable, TableCell, TableRow
+from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell, TableRow
 from ragrounds.files import guarded
 from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import print_analysis
 from ragrounds.ui.chart_text import draw
-from ragrounds.ui.columns import Column, TextTable, table_of, words
+from ragrounds.ui.columns import Column, TextTable, table_of
 from ragrounds.ui.tables import latex, markdown, print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 
@@ -363,32 +363,3 @@ def list_table(rows: Sequence[tuple[str, str, int, int, str]]) -> TextTable:
         for place, name in enumerate(("name", "title", "cells", "kept", "file"))
     ]
     return table_of("studies", rows, columns)
-
-
-def difference_table(first: str, second: str, cells: Sequence[StudyDifference]) -> TextTable:
-    """Cells that two studies have, beside each other."""
-
-    def number(value: float | None) -> str:
-        return UNKNOWN if value is None else f"{value:.2f}"
-
-    def signed(value: float | None) -> str:
-        return UNKNOWN if value is None else f"{value:+.2f}"
-
-    return table_of(
-        "study diff",
-        cells,
-        (
-            words("row"),
-            words("column"),
-            Column("first", text=number, heading=safe(first)),
-            Column("second", text=number, heading=safe(second)),
-            Column("difference", text=signed),
-            Column(
-                "95 % interval",
-                lambda cell: UNKNOWN if cell.low is None else f"{signed(cell.low)} to {signed(cell.high)}",
-            ),
-            Column("n", lambda cell: cell.n or None),
-            words("", lambda cell: one_line(cell.why, 200)),
-        ),
-        title=f"{safe(second)} against {safe(first)}",
-    )

@@ -68,12 +68,9 @@ def test_run_then_show_in_every_format(asked, tmp_path) -> None:
 def test_what_is_refused(asked, tmp_path) -> None:
     file = str(tmp_path / "mine.toml")
     for words, said in (
-        (["run"], "Name one study"),
-        (["run", file, "--all"], "Name one study"),
         (["show", file, "--json", "--csv"], "choose one format"),
         (["run", "mirage-tabel6"], "Did you mean 'mirage-table6'"),
         (["run", file, "--row", "tow"], "has no row 'tow'. Did you mean 'two'"),
-        (["diff", file, "mirage-table6"], "no row and column of the same name"),
     ):
         done = asked(*words)
         assert done.exit_code != 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.study import diff_studies, list_studies, show_study, study_report
+from ragrounds.api.study import list_studies, show_study, study_report
 from ragrounds.errors import UserError
 from tests.servers.scripted_http import Scripted, scripted
 
@@ -190,20 +190,6 @@ def test_one_projection_for_all_cells(file: Path, server: Scripted, tmp_path: Pa
     bounded = rr.study(file, **given, max_cost=100_000, progress=False)
     assert bounded.table.count("done") == 12
     assert server.calls == 2 * 2 * 40  # each question once: those of the pilots were not asked again
-
-
-@pytest.mark.slow
-def test_two_studies_side_by_side(file: Path, server: Scripted, tmp_path: Path) -> None:
-    other = tmp_path / "other.toml"
-    other.write_text(FILE.replace("top_k=8", "top_k=2"))
-    one, two = (carried_out(each, server, tmp_path) for each in (file, other))
-    found = {(each.row, each.column): each for each in diff_studies(file, "other", home=tmp_path).cells}
-    assert len(found) == 16
-    same, changed = found["A, none", "first"], found["A, 8", "first"]
-    assert (same.difference, same.n) == (0, cell(one, "A, none", "first").n)
-    assert changed.difference == pytest.approx(cell(two, "A, 8", "first").value - cell(one, "A, 8", "first").value)
-    with pytest.raises(UserError, match="Unknown study"):
-        diff_studies(file, "nowhere", home=tmp_path)
 
 
 def test_listed(file: Path, server: Scripted, tmp_path: Path) -> None:

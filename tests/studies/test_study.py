@@ -130,7 +130,7 @@ difference = ["before", "after"]
         "rerank[model=monobert,of=maxp[of=bm25],top=20]",
     ]
     assert [row.hidden for row in study.rows] == [False, True]
-    assert [(column.hidden, column.computed) for column in study.columns] == [
+    assert [(column.hidden, bool(column.made_of)) for column in study.columns] == [
         (True, False), (False, False), (False, True),
     ]  # fmt: skip
     for wrong in ('difference = ["before"]', 'difference = ["befor", "after"]'):

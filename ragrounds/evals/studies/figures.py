@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.run_data import headline_scorer, scored_run
@@ -62,20 +63,17 @@ class Sample(Struct, frozen=True, kw_only=True):
 
     def only(self, places: Sequence[int]) -> Sample:
         """Some of its questions."""
-        return Sample(
-            ids=tuple(self.ids[place] for place in places),
-            values=tuple(self.values[place] for place in places),
-            strata=tuple(self.strata[place] for place in places),
-            clusters=tuple(self.clusters[place] for place in places),
-            attempts=self.attempts,
-            bounded=self.bounded,
-            parts=tuple(self.parts[place] for place in places) if self.parts else (),
-        )
+        kept = {name: tuple(getattr(self, name)[place] for place in places) for name in _EACH if getattr(self, name)}
+        return replace(self, **kept)
 
     @property
     def ratios(self) -> tuple[Parts, ...]:
         """The parts; a mean is a ratio whose denominators are 1."""
         return self.parts or tuple(((value, 1.0),) for value in self.values)
+
+
+_EACH = ("ids", "values", "strata", "clusters", "parts")
+"""What a sample has of each question."""
 
 
 def _combined_ratios(
@@ -138,21 +136,18 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
     known, found = described(name), scored_run(store, run, name)
     kept = _chosen(found.questions, where or {})
     if not kept:
-        raise UserError(f"No question of {run.id} has {_words(where or {})}.")
+        wanted = " and ".join(f"{key} = {value!r}" for key, value in (where or {}).items())
+        raise UserError(f"No question of {run.id} has {wanted}.")
     whole = figure(kept, found.values, {}, 0, known, run.epochs)
     epochs = []
     for epoch in range(run.epochs if run.epochs > 1 else 0):
         scores = [score for score in found.scores if score.epoch == epoch]
         part = figure(kept, scorer_values(kept, scores, 1, known, found.golds), {}, 0, known)
         epochs += [part.value] if part.value is not None else []
+    ids = {question.id for question in kept}
     return CellFigure(
-        value=whole.value,
-        low=whole.low,
-        high=whole.high,
-        error=whole.error,
-        n=whole.n,
-        missing=whole.missing,
-        failed=_failed(store, run, kept),
+        **{name: getattr(whole, name) for name in ("value", "low", "high", "error", "n", "missing")},
+        failed=sum(one.status == "failed" and one.question_id in ids for one in store.summaries(run)),
         imported=run.origin == "imported",
         unit=known.unit,
         direction=known.direction,
@@ -160,16 +155,6 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
         epochs=tuple(epochs),
         sample=_sample(kept, found.values, known, run.epochs),
     )
-
-
-def _failed(store: Store, run: Run, questions: Sequence[Question]) -> int:
-    """The attempts at some questions that an error ended."""
-    ids = {question.id for question in questions}
-    return sum(one.status == "failed" and one.question_id in ids for one in store.summaries(run))
-
-
-def _words(where: Mapping[str, str]) -> str:
-    return " and ".join(f"{key} = {value!r}" for key, value in where.items())
 
 
 def _chosen(questions: Sequence[Question], where: Mapping[str, str]) -> list[Question]:
@@ -201,15 +186,11 @@ def queries_figure(values: Mapping[str, float], measure: str, benchmark: str) ->
     """
     if not values:
         return CellFigure(value=None, measure=measure)
+    count = len(values)
     sample = Sample(
-        ids=tuple(values),
-        values=tuple(values.values()),
-        strata=(benchmark,) * len(values),
-        clusters=("",) * len(values),
+        ids=tuple(values), values=tuple(values.values()), strata=(benchmark,) * count, clusters=("",) * count
     )
-    made = sample.mean()
-    if made is None:
-        return CellFigure(value=None, measure=measure)
+    made = _combined([sample.values], [1.0], sample, None)
     return CellFigure(value=made.value, low=made.low, high=made.high, n=made.n, measure=measure, sample=sample)
 
 
@@ -236,23 +217,14 @@ def _side_by_side(figures: Mapping[str, CellFigure]) -> Sample | None:
     alike = {(sample.attempts, sample.bounded) for _, sample in samples}
     if len(samples) < len(figures) or len(alike) != 1:
         return None
-    ((attempts, bounded),) = alike
-    return Sample(
-        ids=tuple(one for _, sample in samples for one in sample.ids),
-        values=tuple(one for _, sample in samples for one in sample.values),
-        strata=tuple(f"{column}\t{one}" for column, sample in samples for one in sample.strata),
-        clusters=tuple(one for _, sample in samples for one in sample.clusters),
-        attempts=attempts,
-        bounded=bounded,
-        parts=_parts_of_all([sample for _, sample in samples], attempts),
-    )
-
-
-def _parts_of_all(samples: Sequence[Sample], attempts: int) -> tuple[Parts, ...]:
-    """The parts of several columns, means among them as ratios; none where all are means."""
-    if not any(sample.parts for sample in samples):
-        return ()
-    return tuple(one * (1 if sample.parts else attempts) for sample in samples for one in sample.ratios)
+    everything = {name: tuple(each for _, one in samples for each in getattr(one, name)) for name in _EACH}
+    everything["strata"] = tuple(f"{column}\t{each}" for column, one in samples for each in one.strata)
+    if everything["parts"]:
+        # Means stand among ratios as these: a numerator for each attempt.
+        everything["parts"] = tuple(
+            each * (1 if one.parts else one.attempts) for _, one in samples for each in one.ratios
+        )
+    return replace(samples[0][1], **everything)
 
 
 def cohort_of(parts: Sequence[CellFigure]) -> CellFigure:
@@ -267,15 +239,7 @@ def cohort_of(parts: Sequence[CellFigure]) -> CellFigure:
         attempts = sum(sample.attempts for sample in samples)
         # The epochs of all rows, one after the other: a ratio is the mean over these.
         ratios = tuple(sum(column, ()) for column in zip(*(sample.parts for sample in samples), strict=True))
-        merged = Sample(
-            ids=first.ids,
-            values=values,
-            strata=first.strata,
-            clusters=first.clusters,
-            attempts=attempts,
-            bounded=first.bounded,
-            parts=ratios,
-        )
+        merged = replace(first, values=values, attempts=attempts, parts=ratios)
     return _combined_figure(parts, merged.mean() if merged else None, merged, error=False)
 
 

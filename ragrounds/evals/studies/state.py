@@ -1,7 +1,7 @@
-"""What is kept of a study between calls: which runs its cells show, and the values of retrievals, which are no runs.
+"""What is kept of a study between calls: which runs its cells show, and the figures of those that are no runs.
 
 One JSON file a study under the home folder. A cell is found by its settings (:attr:`StudyCell.key`): one whose settings
-changed in the study's file is to do again. A retrieval's values hold for the index, the code and the queries that they
+changed in the study's file is to do again. A retrieval's figure holds for the index, the code and the queries that it
 came from (`identity`), and for nothing else.
 """
 
@@ -19,16 +19,7 @@ from msgspec import Struct, field
 from ragrounds.errors import UserError
 from ragrounds.evals.studies.figures import CellFigure
 
-FORMAT = 1
-
-
-class KeptValues(Struct, kw_only=True):
-    """A retrieval's values."""
-
-    identity: str
-    """What they hold for: index, retriever with its code, queries, judgements, depth."""
-    values: dict[str, dict[str, float]]
-    """Measure → query → value."""
+FORMAT = 2
 
 
 class KeptCell(Struct, kw_only=True):
@@ -37,15 +28,10 @@ class KeptCell(Struct, kw_only=True):
     runs: tuple[str, ...] = ()
     scorer: str = ""
     """The scorer that a judge's verdicts stand under."""
-    retrieval: KeptValues | None = None
-    rating: tuple[float, float | None, float | None] | None = None
-    """Of an arena: rating and the ends of its interval."""
     figure: CellFigure | None = None
-    """Of a whole set: a correlation, or a count of labels."""
+    """Of a cell that is no run's: a search, a correlation, a rating."""
     identity: str = ""
     """What `figure` holds for; empty: it is made anew from what was recorded."""
-    made: float = 0.0
-    """Seconds since 1970."""
 
 
 class StudyState(Struct, kw_only=True):

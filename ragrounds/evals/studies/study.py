@@ -77,29 +77,14 @@ class PublishedFigure(Struct, frozen=True):
     """What stands after its ±."""
 
 
-class StudyRow(Struct, frozen=True, kw_only=True):
-    """A row of the table: a system, or the mean of other rows."""
+class _Line(Struct, frozen=True, kw_only=True):
+    """What rows and columns may say beside settings."""
 
     name: str
     group: str = ""
     """A heading that rows stand under: a cohort."""
-    settings: Settings
-    """Its own; they go before those of a column."""
     mean: tuple[str, ...] = ()
-    """Rows whose unweighted mean this one is."""
-    hidden: bool = False
-    """Carried out and counted in means, not shown."""
-    published: tuple[PublishedFigure | None, ...] = ()
-    """One a column; none at all where the paper prints none."""
-
-
-class StudyColumn(Struct, frozen=True, kw_only=True):
-    """A column of the table: a dataset, a measure, a setting; or what is computed from other columns."""
-
-    name: str
-    settings: Settings
-    mean: tuple[str, ...] = ()
-    """Columns whose unweighted mean this one is."""
+    """Rows, or columns, whose unweighted mean this one is."""
     change: tuple[str, ...] = ()
     """Two columns: this one is how much the second lies above the first, in percent of the first."""
     difference: tuple[str, ...] = ()
@@ -107,15 +92,23 @@ class StudyColumn(Struct, frozen=True, kw_only=True):
     hidden: bool = False
     """Carried out and counted in means, not shown."""
 
-    @property
-    def made_of(self) -> tuple[str, ...]:
-        """The columns that its cells are computed from."""
-        return self.mean + self.change + self.difference
+
+class _GivenLine(_Line, frozen=True):
+    published: list[float | str] | dict[str, list[float | str]] = field(default_factory=list)
+
+
+class StudyLine(_Line, frozen=True, kw_only=True):
+    """A row (a system) or a column (a dataset, a measure, a setting) of the table; or what is computed from others."""
+
+    settings: Settings
+    """Its own; a row's go before those of a column."""
+    published: tuple[PublishedFigure | None, ...] = ()
+    """Of a row one a column; none at all where the paper prints none."""
 
     @property
-    def computed(self) -> bool:
-        """Whether its cells are made from other columns."""
-        return bool(self.made_of)
+    def made_of(self) -> tuple[str, ...]:
+        """The lines that its cells are computed from."""
+        return self.mean + self.change + self.difference
 
 
 class StudyAnalysis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -163,11 +156,9 @@ class StudyCell(Struct, frozen=True, kw_only=True):
         return hashlib.sha256(text).hexdigest()[:16]
 
 
-class Study(Struct, frozen=True, kw_only=True):
-    """A study as its file says it, its grids expanded."""
+class _Said(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a study says beside its lines."""
 
-    name: str
-    """The file's, without its ending."""
     title: str
     source: str = ""
     """The paper and its table."""
@@ -179,22 +170,35 @@ class Study(Struct, frozen=True, kw_only=True):
     """What stands after ±: sqrt(p(1-p)/n), the sample standard deviation over epochs, or nothing."""
     baseline: str = ""
     """The row that every other row is set against."""
-    picture: str = ""
+    picture: Literal["", "lines", "bars"] = ""
     """``lines`` (a line a row over the columns), ``bars``, or nothing."""
-    settings: Settings
-    """Of every cell; columns and rows go before it."""
-    rows: tuple[StudyRow, ...]
-    columns: tuple[StudyColumn, ...]
     arena: Raw = field(default_factory=dict)
     """Arguments of the arena whose axes are columns."""
     analyses: tuple[StudyAnalysis, ...] = ()
     correlations: tuple[StudyCorrelation, ...] = ()
 
+
+class _File(_Said, frozen=True):
+    rows: list[Raw]
+    columns: list[Raw]
+    settings: Raw = field(default_factory=dict)
+
+
+class Study(_Said, frozen=True, kw_only=True):
+    """A study as its file says it, its grids expanded."""
+
+    name: str
+    """The file's, without its ending."""
+    settings: Settings
+    """Of every cell; columns and rows go before it."""
+    rows: tuple[StudyLine, ...]
+    columns: tuple[StudyLine, ...]
+
     def cells(self) -> Iterator[StudyCell]:
         """The cells that are carried out, row by row; those that are computed are not among them."""
         for row in self.rows:
             for column in self.columns:
-                if not row.mean and not column.computed:
+                if not row.mean and not column.made_of:
                     yield _cell(self, row, column)
 
     def published(self, row: str, column: str) -> PublishedFigure | None:
@@ -202,34 +206,6 @@ class Study(Struct, frozen=True, kw_only=True):
         found = next(one for one in self.rows if one.name == row).published
         place = [one.name for one in self.columns].index(column)
         return found[place] if place < len(found) else None
-
-
-class _Line(Struct, forbid_unknown_fields=False):
-    """What rows and columns may say beside settings."""
-
-    name: str
-    group: str = ""
-    mean: tuple[str, ...] = ()
-    change: tuple[str, ...] = ()
-    difference: tuple[str, ...] = ()
-    hidden: bool = False
-    published: list[float | str] | dict[str, list[float | str]] = field(default_factory=list)
-
-
-class _File(Struct, forbid_unknown_fields=True):
-    title: str
-    rows: list[Raw]
-    columns: list[Raw]
-    source: str = ""
-    note: str = ""
-    digits: int = 2
-    spread: Spread = "none"
-    baseline: str = ""
-    picture: Literal["", "lines", "bars"] = ""
-    settings: Raw = field(default_factory=dict)
-    arena: Raw = field(default_factory=dict)
-    analyses: tuple[StudyAnalysis, ...] = ()
-    correlations: tuple[StudyCorrelation, ...] = ()
 
 
 def shipped_studies() -> list[str]:
@@ -264,94 +240,59 @@ def read_study(text: str, name: str) -> Study:
         made = msgspec.convert(parse_toml(text), _File)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise UserError(f"The study {name!r}: {error}") from error
-    columns = tuple(_columns(name, made.columns))
-    rows = tuple(_rows(name, made.rows, len(columns)))
     study = Study(
+        **{key: getattr(made, key) for key in _Said.__struct_fields__},
         name=name,
-        title=made.title,
-        source=made.source,
-        note=made.note,
-        digits=made.digits,
-        spread=made.spread,
-        baseline=made.baseline,
-        picture=made.picture,
         settings=_settings(name, "[settings]", made.settings),
-        rows=rows,
-        columns=columns,
-        arena=made.arena,
-        analyses=made.analyses,
-        correlations=made.correlations,
+        columns=(columns := tuple(_lines(name, "column", made.columns, 0))),
+        rows=tuple(_lines(name, "row", made.rows, len(columns))),
     )
     _check(study)
     return study
 
 
-def _rows(study: str, lines: Sequence[Raw], columns: int) -> Iterator[StudyRow]:
-    for one in _expanded(study, "row", lines):
-        yield StudyRow(
-            name=one.name,
-            group=one.line.group,
-            settings=_settings(study, f"the row {one.name!r}", one.given),
-            mean=one.line.mean,
-            hidden=one.line.hidden,
-            published=_published(study, one, columns),
-        )
-
-
-def _columns(study: str, lines: Sequence[Raw]) -> Iterator[StudyColumn]:
-    for one in _expanded(study, "column", lines):
-        line = one.line
-        for word, pair in (("change", line.change), ("difference", line.difference)):
-            if len(pair) not in (0, 2):
-                raise UserError(f"The study {study!r}: {word} of the column {one.name!r} names two columns.")
-        yield StudyColumn(
-            name=one.name,
-            settings=_settings(study, f"the column {one.name!r}", one.given),
-            mean=line.mean,
-            change=line.change,
-            difference=line.difference,
-            hidden=line.hidden,
-        )
-
-
-class _Expanded(Struct, frozen=True):
-    """A line of the file with one value for each key of its grid."""
-
-    line: _Line
-    name: str
-    given: Raw
-
-
-def _expanded(study: str, kind: str, lines: Sequence[Raw]) -> Iterator[_Expanded]:
-    """Each line with its settings, once for each combination of the values that its grid has."""
-    for number, one in enumerate(lines, 1):
+def _lines(study: str, kind: str, given: Sequence[Raw], columns: int) -> Iterator[StudyLine]:
+    """The rows or the columns, once for each combination of the values that the grid of each has."""
+    for number, raw in enumerate(given, 1):
         try:
-            line = msgspec.convert(one, _Line)
+            line = msgspec.convert(raw, _GivenLine)
         except msgspec.ValidationError as error:
             raise UserError(f"The study {study!r}, {kind} {number}: {error}") from error
-        given = {key: value for key, value in one.items() if key not in _Line.__struct_fields__}
-        grid = {key: _named_values(given[key]) for key in _GRID if isinstance(given.get(key), list | dict)}
-        for key, values in grid.items():
-            if not values:
-                raise UserError(f"The study {study!r}, {kind} {line.name!r}: {key} has no values.")
-            if f"{{{key}}}" not in line.name:
-                raise UserError(
-                    f"The study {study!r}, {kind} {line.name!r}: {key} has several values, so the name needs {{{key}}}."
-                )
-        for chosen in itertools.product(*grid.values()):
-            names = {key: name for key, (name, _) in zip(grid, chosen, strict=True)}
-            settled = {**given, **{key: value for key, (_, value) in zip(grid, chosen, strict=True)}}
-            yield _Expanded(line, _filled(line.name, {**settled, **names}), settled)
+        said = {key: getattr(line, key) for key in _Line.__struct_fields__}
+        for name, settings in _expanded(f"The study {study!r}, {kind} {line.name!r}", line, raw):
+            for word, pair in (("change", line.change), ("difference", line.difference)):
+                if len(pair) not in (0, 2):
+                    raise UserError(f"The study {study!r}: {word} of the {kind} {name!r} names two columns.")
+            yield StudyLine(
+                **said | {"name": name},
+                settings=_settings(study, f"the {kind} {name!r}", settings),
+                published=_published(study, name, line.published, columns),
+            )
 
 
-def _named_values(given: list[object] | Raw) -> list[tuple[str, object]]:
-    """The values of a grid, each with the name that it has in the table."""
-    return list(given.items()) if isinstance(given, dict) else [(str(value), value) for value in given]
+def _expanded(where: str, line: _Line, raw: Raw) -> Iterator[tuple[str, Raw]]:
+    """A line's names and settings."""
+    given = {key: value for key, value in raw.items() if key not in _GivenLine.__struct_fields__}
+    grid = {key: _named_values(given[key]) for key in _GRID if isinstance(given.get(key), list | dict)}
+    for key, values in grid.items():
+        if not values:
+            raise UserError(f"{where}: {key} has no values.")
+        if f"{{{key}}}" not in line.name:
+            raise UserError(f"{where}: {key} has several values, so the name needs {{{key}}}.")
+    for chosen in itertools.product(*grid.values()):
+        names = {key: name for key, (name, _) in zip(grid, chosen, strict=True)}
+        settled = given | {key: value for key, (_, value) in zip(grid, chosen, strict=True)}
+        yield _filled(line.name, settled | names), settled
 
 
 def _filled(template: str, shown: Raw) -> str:
     """The name of a line with the values of its grid in the places of their keys."""
     return re.sub(r"\{(\w+)\}", lambda found: str(shown.get(found[1], found[0])), template)
+
+
+def _named_values(given: list[object] | Raw) -> list[tuple[str, object]]:
+    """The values of a grid, each with the name that it has in the table."""
+    return list(given.items()) if isinstance(given, dict) else [(str(value), value) for value in given]
 
 
 def _settings(name: str, where: str, given: Raw) -> Settings:
@@ -373,15 +314,16 @@ def _settings(name: str, where: str, given: Raw) -> Settings:
     return settings
 
 
-def _published(study: str, row: _Expanded, columns: int) -> tuple[PublishedFigure | None, ...]:
-    given = row.line.published
-    listed = given.get(row.name, []) if isinstance(given, dict) else given
+def _published(
+    study: str, row: str, given: Sequence[float | str] | Mapping[str, Sequence[float | str]], columns: int
+) -> tuple[PublishedFigure | None, ...]:
+    listed = given.get(row, []) if isinstance(given, Mapping) else given
     if listed and len(listed) != columns:
         raise UserError(
-            f"The study {study!r}: the row {row.name!r} has {len(listed)} published figures for {columns} columns; "
+            f"The study {study!r}: the row {row!r} has {len(listed)} published figures for {columns} columns; "
             'put "" where the paper has none.'
         )
-    return tuple(_figure(study, row.name, one) for one in listed)
+    return tuple(_figure(study, row, one) for one in listed)
 
 
 def _figure(name: str, row: str, given: float | str) -> PublishedFigure | None:
@@ -409,11 +351,7 @@ def _check(study: Study) -> None:
         ("row", rows, [one for row in study.rows for one in row.mean]),
         ("row", rows, [study.baseline] if study.baseline else []),
         ("row", rows, [one for analysis in study.analyses for one in analysis.rows]),
-        (
-            "column",
-            columns,
-            [one for column in study.columns for one in column.mean + column.change + column.difference],
-        ),
+        ("column", columns, [one for column in study.columns for one in column.made_of]),
         ("column", columns, [one for analysis in study.analyses for one in analysis.columns]),
         ("column", columns, [one for correlation in study.correlations for one in correlation.columns]),
     ):
@@ -426,7 +364,7 @@ def _check(study: Study) -> None:
         pass  # each says what it lacks
 
 
-def _cell(study: Study, row: StudyRow, column: StudyColumn) -> StudyCell:
+def _cell(study: Study, row: StudyLine, column: StudyLine) -> StudyCell:
     """A cell: what the study says of all cells, under what its column says, under what its row says.
 
     Raises:

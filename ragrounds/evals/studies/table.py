@@ -15,14 +15,7 @@ from ragrounds.evals.analyses.analysis import AnalysisResult
 from ragrounds.evals.stats import Estimate
 from ragrounds.evals.studies.figures import CellFigure, cohort_of, column_weights, mean_of
 from ragrounds.evals.studies.stand_in.retrieval import encoders
-from ragrounds.evals.studies.study import (
-    PublishedFigure,
-    Study,
-    StudyAnalysis,
-    StudyColumn,
-    StudyCorrelation,
-    StudyRow,
-)
+from ragrounds.evals.studies.study import Study, StudyAnalysis, StudyCorrelation, StudyLine
 
 State = Literal["done", "part", "to do", "lacks", "failed"]
 """A cell: all of it is there; some attempts are; nothing was begun; something it needs is not here; it went wrong."""
@@ -92,23 +85,6 @@ class TableRow(Struct, frozen=True, kw_only=True):
     name: str
     group: str
     cells: tuple[TableCell, ...]
-
-
-class StudyDifference(Struct, frozen=True, kw_only=True):
-    """A cell that two studies have, in the paper's unit: the second minus the first."""
-
-    row: str
-    column: str
-    first: float | None
-    second: float | None
-    difference: float | None
-    low: float | None = None
-    """95 % interval; ``None``: it is no mean over questions that both have."""
-    high: float | None = None
-    n: int = 0
-    """Questions that both have."""
-    why: str = ""
-    """Why there is no difference, or no interval."""
 
 
 class StudyTable(Struct, frozen=True, kw_only=True):
@@ -227,6 +203,9 @@ def _stand_in_notes(study: Study) -> tuple[str, ...]:
     return (STAND_IN, encoders()) if searched else (STAND_IN,)
 
 
+_OF_FIGURE = ("n", "missing", "failed", "imported", "measure")
+
+
 class _Cells:
     """The results of all cells, those that are computed too, each once."""
 
@@ -236,14 +215,14 @@ class _Cells:
         self._columns = {column.name: column for column in study.columns}
         self._known = dict(results)
 
-    def result(self, row: StudyRow, column: StudyColumn) -> CellResult:
+    def result(self, row: StudyLine, column: StudyLine) -> CellResult:
         """The result of a cell, computed where it is one that is."""
         place = (row.name, column.name)
         if place not in self._known:
             self._known[place] = self._computed(row, column)
         return self._known[place]
 
-    def _computed(self, row: StudyRow, column: StudyColumn) -> CellResult:
+    def _computed(self, row: StudyLine, column: StudyLine) -> CellResult:
         if column.mean:
             return self._joined(row, column.mean, mean_of)
         if column.change or column.difference:
@@ -254,11 +233,11 @@ class _Cells:
             return _of_parts(parts, lambda figures: cohort_of(list(figures.values())), hidden)
         return CellResult(state="to do")
 
-    def _joined(self, row: StudyRow, names: Sequence[str], combine: Combine) -> CellResult:
+    def _joined(self, row: StudyLine, names: Sequence[str], combine: Combine) -> CellResult:
         hidden = {name for name in names if self._columns[name].hidden}
         return _of_parts({name: self.result(row, self._columns[name]) for name in names}, combine, hidden)
 
-    def cell(self, row: StudyRow, column: StudyColumn) -> TableCell:
+    def cell(self, row: StudyLine, column: StudyLine) -> TableCell:
         """A cell as it is printed."""
         result, published = self.result(row, column), self._study.published(row.name, column.name)
         figure = result.figure
@@ -274,15 +253,11 @@ class _Cells:
             low=_times(figure.low, scale) if figure else None,
             high=_times(figure.high, scale) if figure else None,
             spread=_times(self._spread(figure), scale) if figure else None,
-            n=figure.n if figure else 0,
-            missing=figure.missing if figure else 0,
-            failed=figure.failed if figure else 0,
-            imported=figure.imported if figure else False,
-            computed=column.computed or bool(row.mean),
-            measure=figure.measure if figure else "",
+            **{name: getattr(figure, name) for name in _OF_FIGURE if figure},
+            computed=bool(column.made_of or row.mean),
             published=published.value if published else None,
             published_spread=published.spread if published else None,
-            deviation=_deviation(value, published),
+            deviation=value - published.value if published and value is not None else None,
             difference=_times(against.value, scale) if against else None,
             difference_low=_times(against.low, scale) if against else None,
             difference_high=_times(against.high, scale) if against else None,
@@ -293,7 +268,7 @@ class _Cells:
         known = {"binomial": figure.error, "epochs": figure.sd} if figure else {}
         return known.get(self._study.spread)
 
-    def _difference(self, row: StudyRow, column: StudyColumn) -> Estimate | None:
+    def _difference(self, row: StudyLine, column: StudyLine) -> Estimate | None:
         """This row minus the baseline, where both are means over the same questions."""
         if not self._study.baseline or row.name == self._study.baseline or column.change or column.difference:
             return None
@@ -309,47 +284,6 @@ class _Cells:
         return mine.sample.minus(base.sample, weights)
 
 
-def study_differences(
-    studies: tuple[Study, Study], results: tuple[Mapping[Place, CellResult], Mapping[Place, CellResult]]
-) -> tuple[StudyDifference, ...]:
-    """The cells whose row and column both studies name, computed ones too."""
-    first, second = (_Cells(study, found) for study, found in zip(studies, results, strict=True))
-    one, other = studies
-    rows = [(row, each) for row in one.rows for each in other.rows if row.name == each.name]
-    columns = [(column, each) for column in one.columns for each in other.columns if column.name == each.name]
-    return tuple(
-        _difference_of(row[0].name, column[0].name, first.result(row[0], column[0]), second.result(row[1], column[1]))
-        for row in rows
-        for column in columns
-    )
-
-
-def _difference_of(row: str, column: str, first: CellResult, second: CellResult) -> StudyDifference:
-    one, other = first.figure, second.figure
-    if one is None or other is None or one.value is None or other.value is None:
-        lacks = [figure is None or figure.value is None for figure in (one, other)]
-        missing = "both" if all(lacks) else "the first" if lacks[0] else "the second"
-        return StudyDifference(row=row, column=column, first=None, second=None, difference=None, why=f"{missing}: none")
-    scale = 100.0 if one.unit == "percent" else 1.0
-    why = "" if one.measure == other.measure else f"{one.measure} against {other.measure}"
-    paired = other.sample.minus(one.sample) if one.sample and other.sample and not why else None
-    if paired is None:
-        why = why or "no mean over questions that both have"
-    elif paired.n < max(one.n, other.n):
-        why = f"on the {paired.n:,} that both have, of {one.n:,} and {other.n:,}"
-    return StudyDifference(
-        row=row,
-        column=column,
-        first=scale * one.value,
-        second=scale * other.value,
-        difference=scale * (paired.value if paired else other.value - one.value),
-        low=_times(paired.low, scale) if paired else None,
-        high=_times(paired.high, scale) if paired else None,
-        n=paired.n if paired else 0,
-        why=why,
-    )
-
-
 def _of_parts(parts: Mapping[str, CellResult], combine: Combine, hidden: Collection[str]) -> CellResult:
     """What is computed from cells that are all done; of others it says which are not, and why where that stands
     nowhere else, because they are hidden."""
@@ -363,7 +297,7 @@ def _of_parts(parts: Mapping[str, CellResult], combine: Combine, hidden: Collect
     return CellResult(state="done", figure=combine(figures) if len(figures) == len(parts) else None, runs=runs)
 
 
-def _changed(column: StudyColumn, figures: Mapping[str, CellFigure]) -> CellFigure:
+def _changed(column: StudyLine, figures: Mapping[str, CellFigure]) -> CellFigure:
     """The second of two columns over the first: in percent of it, or in their own unit with an interval."""
     if column.change:
         base, value = (figures[name].value for name in column.change)
@@ -383,7 +317,3 @@ def _changed(column: StudyColumn, figures: Mapping[str, CellFigure]) -> CellFigu
 
 def _times(value: float | None, scale: float) -> float | None:
     return None if value is None else value * scale
-
-
-def _deviation(value: float | None, published: PublishedFigure | None) -> float | None:
-    return None if value is None or published is None else value - published.value
