@@ -49,7 +49,6 @@ def measure(folder: Path, questions: int) -> str:
 
     file, attempts = write_study(folder, questions), 2 * 3 * DATASETS * questions * EPOCHS
     with scripted(letter) as server:
-        server.quiet()  # of clients that are killed
         began = time.monotonic()
         for share in KILLS:
             killed(file, folder / "killed", server.url, server, share * attempts)

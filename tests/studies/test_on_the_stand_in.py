@@ -12,7 +12,9 @@ from ragrounds.evals.studies.table import STAND_IN
 from ragrounds.ui.study_tables import study_csv, study_latex, study_markdown
 
 SMALL = "mirage-figure4"
-MINE = [name for name in shipped_studies() if name.startswith(("mirage-", "mrag-")) and name != SMALL]
+DEAR = ("mirage-table6", "mirage-table7", "mrag-table1")
+"""Cells of the same kinds as the others', and ten times as many: `python perf/stand_in.py` carries them out."""
+MINE = [name for name in shipped_studies() if name.startswith(("mirage-", "mrag-")) and name not in (SMALL, *DEAR)]
 
 
 def filled(made: StudyResult) -> None:
@@ -50,7 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MINE)
-def test_every_cell_of_every_study(name: str, home: Path) -> None:
+def test_every_cell_of_a_study(name: str, home: Path) -> None:
     made = study(name, stand_in=True, home=home, progress=False)
     filled(made)
     assert str(made).startswith(STAND_IN)
