@@ -1,5 +1,5 @@
-"""One vendor's search engine behind its official client: how it connects, describes what is there, searches and
-fills it. What all adapters share stands here; what a searcher makes of one in :mod:`ragrounds.tools.external_index`."""
+"""One vendor's search engine behind its official client: how it connects, what it holds, how it searches and is filled.
+What all adapters share stands here; what a searcher makes of one in :mod:`ragrounds.tools.external_index`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import hashlib
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import msgspec
+import numpy as np
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.http import causes
@@ -18,13 +19,15 @@ from ragrounds.specs import Spec
 from ragrounds.text import safe
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_parameters import (
+    FIELDS,
     ExternalParameters,
-    FieldMap,
     Record,
-    key_of,
+    check_fields,
     place_of,
     query_encoding,
+    secrets_in,
     text_of,
+    variable,
 )
 from ragrounds.tools.push import PushRow, PushTarget
 
@@ -34,46 +37,20 @@ FUSED = 60
 """The constant of reciprocal rank fusion."""
 FUSED_DEPTH = 100
 """Passages of each ranking that are fused, or `k` where that is more."""
+Found = tuple[Record, float]
+"""A record that was found, with its score: the greater the better."""
 
 
-class EngineHit(msgspec.Struct, frozen=True):
-    """What an engine found: `score` is the greater the better."""
+@dataclass(frozen=True)
+class Held:
+    """What an engine says of the table, collection or index that a spec names."""
 
-    id: str
-    score: float
-    record: Record
-
-    def passage(self, fields: FieldMap, rank: int, corpus: str, retriever: str) -> Passage:
-        """The passage that was found. One without a document is a document of its own."""
-        return Passage(
-            id=self.id,
-            document=text_of(self.record, fields.document) or self.id,
-            title=text_of(self.record, fields.title),
-            text=text_of(self.record, fields.text),
-            corpus=corpus,
-            score=self.score,
-            rank=rank,
-            retriever=retriever,
-        )
-
-
-class EngineSample(msgspec.Struct, frozen=True):
-    """What an engine knows of its content."""
-
-    count: int
-    """Passages that can be found, under the filter where there is one."""
-    rows: tuple[tuple[str, str], ...]
-    """Ids and texts: all, or at most :data:`SAMPLED` that the engine gives again as long as they are unchanged."""
-    mark: str = ""
-    """What the engine itself counts of its changes, where it does and `rows` are not all."""
-
-    @property
-    def version(self) -> str:
-        """Twelve hexadecimal digits of the number of passages and of the sampled ids and texts, by id."""
-        digest = hashlib.blake2b(f"{self.count}{self.mark and f' {self.mark}'}".encode(), digest_size=6)
-        for identity, text in sorted(self.rows):
-            digest.update(hashlib.blake2b(f"{identity}\0{text}".encode("utf-8", "replace"), digest_size=16).digest())
-        return digest.hexdigest()
+    fields: Sequence[str]
+    """Names of the fields that records have; empty: not known."""
+    dimensions: int = 0
+    """Of its vectors; 0: it has none, -1: any."""
+    metric: Metric | None = None
+    """By which its vectors are compared; ``None``: the question says."""
 
 
 class EngineFault(Exception):
@@ -102,25 +79,35 @@ class ExternalEngine(PushTarget):
     by_words: ClassVar[bool] = True
     """Whether it searches by words, too."""
 
-    def __init__(self, given: ExternalParameters, name: str, *, filling: bool = False) -> None:
+    def __init__(self, given: ExternalParameters, spec: Spec, *, filling: bool = False) -> None:
         """Nothing is opened before the first call.
 
         Args:
             given: The parameters of the spec.
-            name: The retriever's.
+            spec: The retriever.
             filling: It is opened to be filled: what it names need not be there.
 
         Raises:
-            UserError: nothing is named, no place or two are, or a variable is not set.
+            UserError: nothing is named, no place or two are, a variable is not set, or the names of the fields to fill
+                cannot be those of a table.
         """
-        self.given, self.name, self.filling = given, name, filling
-        self.map = given.fields
+        self.given, self.name, self.spec, self.filling = given, spec.name, str(spec), filling
         self.named = str(getattr(given, self.place))
         self.local = bool(getattr(given, "path", ""))
-        self.address, self.key = place_of(given, name), key_of(given, name)
+        self.address = place_of(given, self.name)
+        self.key = variable(given.key_env, "key_env", self.name)
+        self.secrets = secrets_in(self.address, self.key, *self.key.split(":", 1)[1:])
         if not self.named:
-            raise UserError(f"{name} needs its {self.place}: {name}[{self.place}=NAME].")
-        self.names = flat_fields(self.map, name) if filling else {}
+            raise UserError(f"{self.name} needs its {self.place}: {self.name}[{self.place}=NAME].")
+        self.names = {one: str(getattr(given, one)) for one in FIELDS}
+        """What a passage's id, document, title, text and vector are called there."""
+        dotted = [name for name in self.names.values() if "." in name]
+        if filling and (dotted or len(set(self.names.values())) < len(FIELDS)):
+            wrong = f"{dotted[0]!r} has a dot" if dotted else "two of them are the same"
+            raise UserError(
+                f"Cannot push to {self.name} under these names of fields: {wrong}. Give each a plain name, or none."
+            )
+        self.held: Held | None = None
         self.dimensions = 0
         """Of the vectors that are pushed; 0: none."""
         self.metric: Metric = "cosine"
@@ -131,17 +118,67 @@ class ExternalEngine(PushTarget):
     def connect(self) -> Vendor:
         """The vendor's client, imported here. ImportError: it is not installed."""
 
-    @abstractmethod
-    def look(self, client: Vendor) -> None:
-        """Read what a search has to know of what is there, by :meth:`check_named` whether it is. Not asked to fill."""
-
     def release(self, client: Vendor) -> None:
         """Give a client back."""
         client.close()
 
+    @abstractmethod
+    def look(self, client: Vendor) -> Held | None:
+        """What is there under the name; ``None``: nothing."""
+
+    @abstractmethod
+    def others(self, client: Vendor) -> Iterable[str]:
+        """The names of what else could be searched, for an error."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many passages it holds, under the filter where there is one."""
+
+    @abstractmethod
+    def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
+        """Ids and texts of all passages, or of `most` that the engine gives again as long as they are unchanged; what
+        it counts of its own changes may stand among them.
+
+        Args:
+            count: As :meth:`count` gave it.
+            most: Rows at most.
+        """
+
+    @abstractmethod
+    def by_vectors(self, vectors: Vectors, k: int) -> Iterable[Iterable[Found]]:
+        """For each vector, shape (queries, dimensions), the `k` nearest records."""
+
+    def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
+        """For each query the `k` best records by their words."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def records(self, document: str) -> Sequence[Record]:
+        """The records of a document; empty: the engine cannot tell."""
+
+    @abstractmethod
+    def create(self) -> None:
+        """Make it, for :attr:`names`, :attr:`dimensions` and :attr:`metric`."""
+
+    def finish(self) -> None:
+        """Make what was put searchable, and build what speeds the search up."""
+
+    @classmethod
+    def filled(cls, spec: Spec, name: str) -> Spec:
+        """The spec that searches what was pushed; without a table or collection, the one of our index' name."""
+        return spec if cls.place in spec.parameters else spec.having(**{cls.place: name})
+
+    def fault(self, error: Exception) -> str:
+        """By what clients have in common; see :meth:`ragrounds.tools.push.PushTarget.fault`."""
+        return client_fault(error)
+
     @property
     def client(self) -> Vendor:
-        """The client, connected and looked at once."""
+        """The client, connected once; what is to be searched was found there.
+
+        Raises:
+            UserError: the client is not installed, or there is no such collection or field.
+        """
         with self._opening:
             if self._client is None:
                 try:
@@ -150,12 +187,25 @@ class ExternalEngine(PushTarget):
                     raise UserError(f"{self.name} needs its client: install ragrounds[{self.extra}].") from None
                 try:
                     if not self.filling:
-                        self.look(client)
+                        self._check(client)
                 except BaseException:
                     self.release(client)
                     raise
                 self._client = client
             return self._client
+
+    def _check(self, client: Vendor) -> None:
+        self.held = self.look(client)
+        if self.held is None:
+            names = sorted(self.others(client))
+            listed = ", ".join(safe(one, 60) for one in names[:20]) or "none"
+            raise UserError(
+                f"{self.name} has no {self.place} {self.named!r}.{nearest(self.named, names)} Its {self.place}s: "
+                f"{listed}."
+            )
+        check_fields(self.given, self.held.fields, self.name)
+        asked = query_encoding(self.given).metric if self.given.embed and self.given.mode != "text" else "cosine"
+        self.metric = self.held.metric or asked
 
     def close(self) -> None:
         """Give back the connections."""
@@ -163,134 +213,104 @@ class ExternalEngine(PushTarget):
         if client is not None:
             self.release(client)
 
-    @abstractmethod
-    def fields(self) -> Sequence[str]:
-        """Names of the fields that records have, for errors; empty: not known."""
+    def version(self, most: int) -> str:
+        """Twelve hexadecimal digits of the number of passages and of the sampled ids and texts, by id."""
+        _, count = self.client, self.count()
+        digest = hashlib.blake2b(f"{count}".encode(), digest_size=6)
+        for identity, text in sorted(self.sample(count, most)):
+            digest.update(hashlib.blake2b(f"{identity}\0{text}".encode("utf-8", "replace"), digest_size=16).digest())
+        return digest.hexdigest()
 
-    @abstractmethod
-    def sample(self, most: int) -> EngineSample:
-        """The number of passages, and ids and texts of at most `most` of them."""
-
-    @abstractmethod
-    def by_vectors(self, vectors: Vectors, k: int) -> list[list[EngineHit]]:
-        """For each vector, shape (queries, dimensions), the `k` nearest passages, best first."""
-
-    def by_texts(self, queries: Sequence[str], k: int) -> list[list[EngineHit]]:
-        """For each query the `k` best passages by their words, best first."""
-        raise NotImplementedError
-
-    def by_both(self, queries: Sequence[str], vectors: Vectors, k: int) -> list[list[EngineHit]]:
-        """For each query the `k` best passages by words and vectors: by reciprocal rank, where the engine has no way of
-        its own."""
+    def ranked(self, queries: Sequence[str], vectors: Vectors | None, k: int, mode: str = "") -> list[list[Found]]:
+        """For each query the `k` best records, best first, by default in the mode of the spec; both rankings are fused
+        by reciprocal rank."""
+        _ = self.client
+        if vectors is None:
+            return self._ordered(self.by_texts(queries, k))
+        if (mode or self.given.mode) == "vector":
+            return self._ordered(self.by_vectors(vectors, k))
         depth = max(k, FUSED_DEPTH)
-        texts, nearest_ones = self.by_texts(queries, depth), self.by_vectors(vectors, depth)
-        return [fused_hits(pair, k) for pair in zip(texts, nearest_ones, strict=True)]
+        both = zip(
+            self._ordered(self.by_texts(queries, depth)), self._ordered(self.by_vectors(vectors, depth)), strict=True
+        )
+        return [self._fused(pair)[:k] for pair in both]
 
-    def records(self, document: str) -> list[Record]:
-        """The records of a document, in their order; empty: the engine cannot tell."""
-        return []
+    def _ordered(self, rankings: Iterable[Iterable[Found]]) -> list[list[Found]]:
+        """Best first; of equal scores by id, since engines give them in any order. A vector of zeros has no cosine."""
+        sound = [[(record, score if np.isfinite(score) else 0.0) for record, score in one] for one in rankings]
+        return [sorted(one, key=lambda found: (-found[1], self.id_of(found[0]))) for one in sound]
 
-    def fault(self, error: Exception) -> str:
-        """By what clients have in common; see :meth:`ragrounds.tools.push.PushTarget.fault`."""
-        return client_fault(error)
+    def _fused(self, rankings: Iterable[Sequence[Found]]) -> list[Found]:
+        scores: dict[str, float] = {}
+        records: dict[str, Record] = {}
+        for ranking in rankings:
+            for rank, (record, _) in enumerate(ranking, 1):
+                identity = self.id_of(record)
+                scores[identity] = scores.get(identity, 0.0) + 1 / (FUSED + rank)
+                records.setdefault(identity, record)
+        return [(records[one], score) for one, score in sorted(scores.items(), key=lambda item: -item[1])]
 
-    @abstractmethod
-    def there(self) -> tuple[Sequence[str], int] | None:
-        """The names of the fields of what is there, and the dimensions of its vectors (0: none, -1: any); ``None``:
-        there is nothing yet."""
+    def passage(self, record: Record, score: float, rank: int, corpus: str, retriever: str) -> Passage:
+        """The passage that a record holds. One without a document is a document of its own."""
+        own = self.id_of(record)
+        return Passage(
+            id=own, document=text_of(record, self.given.document) or own, title=text_of(record, self.given.title),
+            text=text_of(record, self.given.text), corpus=corpus, score=score, rank=rank, retriever=retriever,
+        )  # fmt: skip
 
-    @abstractmethod
-    def create(self) -> None:
-        """Make it, for :attr:`names`, :attr:`dimensions` and :attr:`metric`."""
+    def id_of(self, record: Record) -> str:
+        """The id of a record, or a hash of its text."""
+        text = text_of(record, self.given.text).encode("utf-8", "replace")
+        return text_of(record, self.given.id) or hashlib.blake2b(text, digest_size=8).hexdigest()
 
-    @abstractmethod
-    def count(self) -> int:
-        """How many passages it holds."""
+    def with_id(self, record: Record, own: object) -> Record:
+        """A record that is called as the engine calls it, where it has no id in a field."""
+        return record if text_of(record, self.given.id) else {**record, self.given.id: own}
+
+    def row_of(self, record: Record) -> tuple[str, str]:
+        """Id and text of a record, for a sample."""
+        return self.id_of(record), text_of(record, self.given.text)
+
+    @property
+    def read(self) -> list[str]:
+        """The fields that a passage is made of, each once. Vectors are never sent along."""
+        given = self.given
+        return [one for one in dict.fromkeys((given.id, given.text, given.title, given.document)) if one]
+
+    def texts_of(self, row: PushRow) -> dict[str, object]:
+        """A passage on its way as a record, without its vector."""
+        return {self.names[one]: getattr(row, one) for one in FIELDS if one != "vector"}
 
     def begin(self, dimensions: int, metric: Metric) -> int:
         """See :meth:`ragrounds.tools.push.PushTarget.begin`."""
         self.dimensions, self.metric = dimensions, metric
-        there = self.there()
-        if there is None:
+        held = self.look(self.client)
+        if held is None:
             self.create()
             return 0
-        found, held = there
-        absent = [name for one, name in self.names.items() if name not in found and (one != "vector" or dimensions)]
+        absent = [self.names[one] for one in FIELDS if self.names[one] not in held.fields]
+        absent = [name for name in absent if held.fields and (dimensions or name != self.names["vector"])]
         if absent:
             raise UserError(
                 f"{self.name}'s {self.place} {self.named!r} is there and has no field {absent[0]!r}: its fields are "
-                f"{', '.join(found)}. Name another {self.place}, or its fields: {self.name}[text=…,title=…]."
+                f"{', '.join(held.fields)}. Name another {self.place}, or its fields: {self.name}[text=…,title=…]."
             )
-        if dimensions and held not in (dimensions, -1):
+        if dimensions and held.dimensions not in (dimensions, -1):
             raise UserError(
-                f"The vectors of {self.name}'s {self.place} {self.named!r} have {held or 'no'} dimensions, these "
-                f"{dimensions}: name another {self.place}."
+                f"The vectors of {self.name}'s {self.place} {self.named!r} have {held.dimensions or 'no'} dimensions, "
+                f"these {dimensions}: name another {self.place}."
+            )
+        if dimensions and held.metric not in (metric, None):
+            raise UserError(
+                f"{self.name}'s {self.place} {self.named!r} compares by {held.metric}, the model's metric is {metric}: "
+                f"push to another {self.place}."
             )
         return self.count()
 
-    @classmethod
-    def filled(cls, spec: Spec, name: str) -> Spec:
-        """The spec that searches what was pushed; without a table or collection, the one of our index' name."""
-        return spec if cls.place in spec.parameters else spec.having(**{cls.place: name})
-
-    def check_named(self, held: Iterable[str]) -> None:
-        """Refuse a table or collection that is not among those that there are.
-
-        Raises:
-            UserError: it is not; names those that there are.
-        """
-        names = sorted(held)
-        if self.named not in names:
-            listed = ", ".join(safe(one, 60) for one in names[:20]) or "none"
-            raise UserError(
-                f"{self.name} has no {self.place} {self.named!r}.{nearest(self.named, names)} Its {self.place}s: "
-                f"{listed}."
-            )
-
-    def hit(self, record: Record, score: float) -> EngineHit:
-        """A record that was found. One without an id is called by a hash of its text."""
-        return EngineHit(self.id_of(record), float(score), record)
-
-    def id_of(self, record: Record) -> str:
-        """The id of a record, or a hash of its text."""
-        text = text_of(record, self.map.text)
-        return (
-            text_of(record, self.map.id) or hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-        )
-
-    def row_of(self, record: Record) -> tuple[str, str]:
-        """Id and text of a record, for a sample."""
-        return self.id_of(record), text_of(record, self.map.text)
-
-    def read(self) -> list[str]:
-        """The fields that a passage is made of, each once. Vectors are never sent along."""
-        return [one for one in dict.fromkeys((self.map.id, self.map.text, self.map.title, self.map.document)) if one]
-
-    def texts_of(self, row: PushRow) -> dict[str, object]:
-        """A passage on its way as a record, without its vector."""
-        return {self.names[one]: getattr(row, one) for one in ("id", "document", "title", "text")}
-
-
-def in_order(hits: Iterable[EngineHit]) -> list[EngineHit]:
-    """Hits, best first; of equal scores by id, since engines give them in any order."""
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))
-
-
-def fused_hits(rankings: Sequence[Sequence[EngineHit]], k: int) -> list[EngineHit]:
-    """Rankings fused by reciprocal rank (constant :data:`FUSED`): the `k` best, ties to the first ranking's order."""
-    scores: dict[str, float] = {}
-    hits: dict[str, EngineHit] = {}
-    for ranking in rankings:
-        for rank, hit in enumerate(ranking, 1):
-            scores[hit.id] = scores.get(hit.id, 0.0) + 1 / (FUSED + rank)
-            hits.setdefault(hit.id, hit)
-    best = sorted(scores.items(), key=lambda item: -item[1])[:k]
-    return [msgspec.structs.replace(hits[identity], score=score) for identity, score in best]
-
-
-def query_metric(given: ExternalParameters) -> Metric:
-    """The metric of the model that makes vectors of queries; cosine where there is none, as in a search by words."""
-    return query_encoding(given).metric if given.embed and given.mode != "text" else "cosine"
+    def end(self) -> int:
+        """See :meth:`ragrounds.tools.push.PushTarget.end`."""
+        self.finish()
+        return self.count()
 
 
 def paths_in(record: Record, before: str = "") -> Iterator[str]:
@@ -307,21 +327,15 @@ def tops(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(column for column in found if column in columns))
 
 
-def flat_fields(fields: FieldMap, retriever: str) -> dict[str, str]:
-    """What a pushed passage's id, document, title, text and vector are called in a table, which has no fields inside
-    others.
-
-    Raises:
-        UserError: a name has a dot, or two are the same.
-    """
-    names = {one: str(getattr(fields, one)) for one in ("id", "document", "title", "text", "vector")}
-    dotted = [name for name in names.values() if "." in name]
-    if dotted or len(set(names.values())) < len(names):
-        wrong = f"{dotted[0]!r} has a dot" if dotted else "two of them are the same"
-        raise UserError(
-            f"Cannot push to {retriever} under these names of fields: {wrong}. Give each a plain name, or none."
-        )
-    return names
+_CLASSES = {
+    "timeout": ("Timeout", "TimedOut"),
+    "tls": ("SSLError", "TlsError"),
+    "connection": (
+        "Connect", "NetworkError", "RemoteProtocolError", "ServerDisconnectedError", "ServiceUnavailable"
+    ),
+    "malformed": ("SerializationError",),
+}  # fmt: skip
+"""Kind → what stands in the names of the classes of clients' errors."""
 
 
 def client_fault(error: Exception) -> str:
@@ -330,38 +344,19 @@ def client_fault(error: Exception) -> str:
     for cause in causes(error):
         if isinstance(cause, EngineFault):
             return cause.kind
-        if isinstance(cause, TimeoutError):
-            return "timeout"
-        if isinstance(cause, ConnectionError):
-            return "connection"
         for holder in (cause, getattr(cause, "response", None), getattr(cause, "meta", None)):
             for name in ("status_code", "http_status", "status"):
                 status = getattr(holder, name, None)
                 if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
                     return status_fault(status)
-        called = {kind.__name__ for kind in type(cause).__mro__}
-        if any("Timeout" in name or "TimedOut" in name for name in called):
-            return "timeout"
-        if called & {"SSLError", "TlsError"}:
-            return "tls"
-        if any("Connect" in name for name in called) or called & _CONNECTION:
-            return "connection"
-        if "SerializationError" in called:
-            return "malformed"
+        called = [kind.__name__ for kind in type(cause).__mro__]
+        for kind, words in _CLASSES.items():
+            if any(word in name for word in words for name in called):
+                return kind
     return ""
-
-
-_CONNECTION = {"NetworkError", "RemoteProtocolError", "ServerDisconnectedError", "ServiceUnavailable"}
 
 
 def status_fault(status: int) -> str:
     """The kind of an HTTP status, as :class:`EngineFault` names them; empty: none."""
-    if status == 429:
-        return "rate_limit"
-    if status in (401, 403):
-        return "auth"
-    if status == 404:
-        return "missing"
-    if status == 408:
-        return "timeout"
-    return "server" if status >= 500 else "bad_request" if status >= 400 else ""
+    named = {429: "rate_limit", 401: "auth", 403: "auth", 404: "missing", 408: "timeout"}
+    return named.get(status, "server" if status >= 500 else "bad_request" if status >= 400 else "")

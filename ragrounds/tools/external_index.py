@@ -3,7 +3,7 @@
 An adapter is one :class:`~ragrounds.tools.external_engine.ExternalEngine`: how a vendor's client connects, describes
 what is there, searches it and fills it, with plain blocking calls. :func:`external_retriever` makes a retriever of it,
 and :class:`ExternalSearcher` does the rest for all of them: queries become vectors by an embedder of ours
-(``embed=…``), fields become passages (:class:`~ragrounds.tools.external_parameters.FieldMap`), calls run in a few
+(``embed=…``), fields become passages (:mod:`ragrounds.tools.external_parameters`), calls run in a few
 threads over the client's pooled connections, faults that pass are met with a bounded number of tries, and every other
 error becomes one line without keys.
 
@@ -18,8 +18,8 @@ searcher is opened, so also when a run resumes. A change that leaves the number 
 is not seen: ``version=…`` names the version in place of the digest, and then a replay needs no server.
 
 **Scores** are the engine's own, the greater the better: cosine, inner product, or the squared distance with a minus
-sign for vectors; what the engine gives for text; ``mode=hybrid`` fuses both rankings by reciprocal rank where the
-engine has no way of its own.
+sign for vectors; what the engine gives for text; ``mode=hybrid`` fuses both rankings by reciprocal rank whatever the
+engine could do itself.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ import contextvars
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 
 from ragrounds.errors import GaveUp, UserError
@@ -42,17 +41,10 @@ from ragrounds.records import Passage
 from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec
 from ragrounds.text import safe
-from ragrounds.tools.embedders import Embedder, Vectors, check_embedder, open_embedder
-from ragrounds.tools.external_engine import EngineFault, EngineHit, ExternalEngine
-from ragrounds.tools.external_parameters import (
-    Record,
-    check_fields,
-    external_parameters,
-    query_encoding,
-    read_parameters,
-    secrets_in,
-)
-from ragrounds.tools.push import PushWay
+from ragrounds.tools.embedders import Vectors, check_embedder, open_embedder
+from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found
+from ragrounds.tools.external_parameters import external_parameters, query_encoding, read_parameters
+from ragrounds.tools.push import PushTarget
 from ragrounds.tools.retriever import Retriever, SearchedCorpora
 
 SAMPLED = 1_000
@@ -63,61 +55,83 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
 """Seconds before the second try, twice as long before each further one."""
 OUTAGE = 30.0
 """Seconds for which a server that cannot be reached is tried again: long enough for one that is restarted."""
+PASSING = frozenset({"connection", "timeout", "server", "rate_limit"})
 R = TypeVar("R")
 
 
-PASSING = frozenset({"connection", "timeout", "server", "rate_limit"})
+class Calls:
+    """Makes the blocking calls of an engine: again after faults that pass, with errors of one line without keys.
+
+    Args:
+        engine: Says which of its client's errors pass.
+        ended: Ends the waiting between tries.
+    """
+
+    def __init__(self, engine: PushTarget, ended: threading.Event | None = None) -> None:
+        self._name, self._fault = engine.name, engine.fault
+        self._redact = Redactor(*engine.secrets)
+        self._ended = ended or threading.Event()
+        self._away = False
+
+    def __call__(self, work: Callable[[], R], outage: float = 0.0) -> R:
+        """Do a plain function's work, with :data:`TRIES` tries; where there is no connection, for `outage` seconds,
+        unless another call has waited for the server in vain.
+
+        Raises:
+            UserError: what the work raised, or :class:`~ragrounds.errors.GaveUp`: it failed for good, or too often.
+        """
+        from tenacity import Retrying, sleep_using_event
+
+        begun = time.monotonic()
+
+        def over(tries: int, error: BaseException) -> bool:
+            """Whether it was tried enough."""
+            if not outage or kind_of(error, self._fault) != "connection":
+                return self._ended.is_set() or tries >= TRIES
+            self._away = self._away or self._ended.is_set() or time.monotonic() - begun >= outage
+            return self._away
+
+        retrying = Retrying(sleep=sleep_using_event(self._ended), **again(lambda one: kind_of(one, self._fault), over))
+        try:
+            with own_traffic():
+                done: R = retrying(work)
+        except Exception as problem:
+            seconds = time.monotonic() - begun
+            raise gave_up(problem, kind_of(problem, self._fault), self._name, self._redact, seconds) from None
+        self._away = False
+        return done
 
 
 class ExternalSearcher:
     """Searches an index that somebody else keeps: see :class:`ragrounds.contracts.Searcher`."""
 
-    def __init__(self, spec: Spec, name: str, engine: ExternalEngine) -> None:
+    def __init__(self, name: str, engine: ExternalEngine) -> None:
         """Look at the engine: its fields and its version. With a `version` of the spec nothing is asked before the
         first search: a replay needs no server.
 
         Args:
-            spec: The retriever, as the user gave it.
             name: What the corpus is called; empty: as what is searched.
             engine: What is searched. It connects when it is first asked, so that errors are told in one line.
 
         Raises:
             UserError: the embedder cannot be had, a field is not there, or the server gives no answer.
         """
-        self.spec = str(spec)
-        self._name, self._engine, self._given = spec.name, engine, engine.given
-        self._redact = Redactor(*secrets_in(engine.address, engine.key, *engine.key.split(":", 1)[1:]))
-        self._threads = ThreadPoolExecutor(self._given.connections, thread_name_prefix=f"ragrounds-{spec.name}")
-        self._away = False
+        self.spec, self._engine, given = engine.spec, engine, engine.given
+        ended = threading.Event()
+        self._calls = Calls(engine, ended)
+        self._threads = ThreadPoolExecutor(given.connections, thread_name_prefix=f"ragrounds-{engine.name}")
         self._encoding_now = threading.Lock()
-        self._looking = threading.Lock()
-        self._looked = False
-        self._closing = weakref.finalize(self, _closed, engine, self._threads)
+        self._closing = weakref.finalize(self, _closed, engine, self._threads, ended)
         try:
-            self._embedder = self._opened_embedder()
-            version = self._given.version
-            if not version:
-                self._blocking(self._look)
-                version = self._blocking(lambda: engine.sample(SAMPLED)).version
-            self.corpus = f"{name or engine.named}@{version}"
+            self._embedder = None
+            if given.mode != "text":
+                encoding = query_encoding(given)
+                check_embedder(encoding)
+                self._embedder = open_embedder(encoding)
+            self.corpus = f"{name or engine.named}@{given.version or self._calls(lambda: engine.version(SAMPLED))}"
         except BaseException:
             self._closing()
             raise
-
-    def _look(self) -> None:
-        """Check the field map, once."""
-        with self._looking:
-            if not self._looked:
-                vector = self._given.mode != "text"
-                check_fields(self._engine.map, self._engine.fields(), self._name, vector=vector)
-                self._looked = True
-
-    def _opened_embedder(self) -> Embedder | None:
-        if self._given.mode == "text":
-            return None
-        encoding = query_encoding(self._given)
-        check_embedder(encoding)
-        return open_embedder(encoding)
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` best passages, best first. An empty query finds nothing.
@@ -136,16 +150,7 @@ class ExternalSearcher:
         if not asked:
             return [[] for _ in queries]
         vectors = await self._in_thread(lambda: self._vectors(asked))
-        mode, engine = self._given.mode, self._engine
-
-        def find() -> list[list[EngineHit]]:
-            """Ask the engine in the spec's mode."""
-            self._look()
-            if vectors is None:
-                return engine.by_texts(asked, k)
-            return engine.by_vectors(vectors, k) if mode == "vector" else engine.by_both(asked, vectors, k)
-
-        found = iter(await self._tried(find))
+        found = iter(await self._tried(lambda: self._engine.ranked(asked, vectors, k)))
         return [self._passages(next(found), k) if query.strip() else [] for query in queries]
 
     async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
@@ -159,26 +164,16 @@ class ExternalSearcher:
             return []
         vectors = await self._in_thread(lambda: self._vectors(texts))
         if vectors is None:
-            raise UserError(f"{self._name}[mode=text] has no vectors whose mean could be searched for.")
+            raise UserError(f"{self._engine.name}[mode=text] has no vectors whose mean could be searched for.")
         mean = np.ascontiguousarray(vectors.mean(axis=0, keepdims=True))
-
-        def find() -> list[list[EngineHit]]:
-            """Ask the engine for the mean's neighbours."""
-            self._look()
-            return self._engine.by_vectors(mean, k)
-
-        return self._passages((await self._tried(find))[0], k)
+        found = await self._tried(lambda: self._engine.ranked([""], mean, k, mode="vector"))
+        return self._passages(found[0], k)
 
     def document(self, id: str) -> list[Passage]:
-        """The passages of a document, in its own order; empty where the engine holds none, or cannot tell."""
-
-        def find() -> list[Record]:
-            """Ask the engine for the document."""
-            self._look()
-            return self._engine.records(id)
-
-        records = self._blocking(find)
-        return [self._engine.hit(record, 0.0).passage(self._engine.map, 0, self.corpus, "") for record in records]
+        """The passages of a document, by id, shorter ids first; empty where the engine holds none, or cannot tell."""
+        records = self._calls(lambda: self._engine.records(id))
+        passages = [self._engine.passage(record, 0.0, 0, self.corpus, "") for record in records]
+        return sorted(passages, key=lambda passage: (len(passage.id), passage.id))
 
     def close(self) -> None:
         """Give back the connections and threads."""
@@ -190,56 +185,16 @@ class ExternalSearcher:
         with self._encoding_now:  # encoders use all the cores they are given
             return self._embedder.queries(texts)
 
-    def _passages(self, hits: Iterable[EngineHit], k: int) -> list[Passage]:
-        # A vector of zeros has no cosine.
-        sound = [hit if np.isfinite(hit.score) else msgspec.structs.replace(hit, score=0.0) for hit in hits]
-        ordered = sorted(sound, key=lambda hit: -hit.score)[:k]
-        return [hit.passage(self._engine.map, rank, self.corpus, self.spec) for rank, hit in enumerate(ordered, 1)]
+    def _passages(self, found: Sequence[Found], k: int) -> list[Passage]:
+        ranked = enumerate(found[:k], 1)
+        return [self._engine.passage(record, score, rank, self.corpus, self.spec) for rank, (record, score) in ranked]
 
     async def _in_thread(self, work: Callable[[], R]) -> R:
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: context.run(work))
 
     async def _tried(self, work: Callable[[], R]) -> R:
-        """Have `work` done, and again after faults that pass.
-
-        Raises:
-            GaveUp: it failed for good, or too often.
-        """
-        from tenacity import AsyncRetrying
-
-        begun = time.monotonic()
-
-        def over(tries: int, error: BaseException) -> bool:
-            """Whether it was tried enough; a server that another search has waited for in vain is not waited for."""
-            if self._kind(error) != "connection":
-                return tries >= TRIES
-            if not self._away:
-                self._away = time.monotonic() - begun >= OUTAGE
-                return self._away
-            return True
-
-        retrying = AsyncRetrying(**again(self._kind, over))
-        try:
-            done: R = await retrying(self._in_thread, lambda: _own(work))
-        except Exception as problem:
-            raise self._gave_up(problem, time.monotonic() - begun) from None
-        self._away = False
-        return done
-
-    def _blocking(self, work: Callable[[], R]) -> R:
-        """:meth:`_tried` for plain functions; a server that is not there is not waited for."""
-        begun = time.monotonic()
-        try:
-            return tried_again(lambda: _own(work), self._kind)
-        except Exception as problem:
-            raise self._gave_up(problem, time.monotonic() - begun) from None
-
-    def _kind(self, error: BaseException) -> str:
-        return kind_of(error, self._engine.fault)
-
-    def _gave_up(self, error: Exception, seconds: float) -> UserError:
-        return gave_up(error, self._kind(error), self._name, self._redact, seconds)
+        return await self._in_thread(lambda: self._calls(work, OUTAGE))
 
 
 def kind_of(error: BaseException, fault: Callable[[Exception], str]) -> str:
@@ -247,30 +202,7 @@ def kind_of(error: BaseException, fault: Callable[[Exception], str]) -> str:
     not known, it does not pass. So it is of what gave up after its own tries."""
     if isinstance(error, EngineFault):
         return error.kind
-    if isinstance(error, UserError) or not isinstance(error, Exception):
-        return ""
-    if found := fault(error):
-        return found
-    return "timeout" if isinstance(error, TimeoutError) else "connection" if isinstance(error, ConnectionError) else ""
-
-
-def tried_again(work: Callable[[], R], kind: Callable[[BaseException], str], outage: float = 0.0) -> R:
-    """Do a plain function's work, and again after faults that pass: at most :data:`TRIES` times, or, where there is no
-    connection, for `outage` seconds.
-
-    Raises:
-        Exception: the last error, as it was.
-    """
-    from tenacity import Retrying
-
-    begun = time.monotonic()
-
-    def over(tries: int, error: BaseException) -> bool:
-        """Whether it was tried enough."""
-        away = outage > 0 and kind(error) == "connection"
-        return time.monotonic() - begun >= outage if away else tries >= TRIES
-
-    return Retrying(**again(kind, over))(work)
+    return "" if isinstance(error, UserError) or not isinstance(error, Exception) else fault(error)
 
 
 def again(
@@ -300,7 +232,7 @@ def gave_up(error: Exception, kind: str, name: str, redact: Redactor, seconds: f
     Args:
         error: What was met.
         kind: As :func:`kind_of` gives it.
-        name: The adapter's.
+        name: Of what was called.
         redact: Takes keys out.
         seconds: For which it was tried.
     """
@@ -311,12 +243,8 @@ def gave_up(error: Exception, kind: str, name: str, redact: Redactor, seconds: f
     return GaveUp(kind or "search", f"{name} {what} ({kind or type(error).__name__}): {said}.")
 
 
-def _own(work: Callable[[], R]) -> R:
-    with own_traffic():
-        return work()
-
-
-def _closed(engine: ExternalEngine, threads: ThreadPoolExecutor) -> None:
+def _closed(engine: ExternalEngine, threads: ThreadPoolExecutor, ended: threading.Event) -> None:
+    ended.set()
     threads.shutdown(wait=False)
     engine.close()
 
@@ -328,30 +256,20 @@ def external_retriever(
     summary: str,
     example: str,
     library: str,
-    words: Mapping[str, str],
     cost: str = "a request to the server; with vectors, the model once for each query",
     caution: str = "",
 ) -> Retriever:
-    """The retriever of an adapter, which takes passages too.
-
-    Args:
-        engine: The adapter.
-        name: What specs call it.
-        summary: As for :class:`~ragrounds.tools.retriever.Retriever`, as `example`, `library`, `cost`, `caution`.
-        words: What is said of the parameters that it adds, or means otherwise than others.
-    """
+    """The retriever of an adapter, which takes passages too: see :class:`~ragrounds.tools.retriever.Retriever`."""
 
     def _open(spec: Spec, corpora: SearchedCorpora) -> ExternalSearcher:
         given = read_parameters(spec, engine.parameters, words=engine.by_words)
-        return ExternalSearcher(spec, corpora.names, engine(given, spec.name))
+        return ExternalSearcher(corpora.names, engine(given, spec))
 
     def _target(spec: Spec, called: str) -> ExternalEngine:
-        given = read_parameters(engine.filled(spec, called), engine.parameters, searching=False)
-        return engine(given, spec.name, filling=True)
+        filled = engine.filled(spec, called)
+        return engine(read_parameters(filled, engine.parameters, searching=False), filled, filling=True)
 
-    address = "path" if "path" in engine.parameters.__struct_fields__ else "url"
     return Retriever(
         name=name, summary=summary, example=example, open=_open, cost=cost, extra=engine.extra, library=library,
-        parameters=external_parameters(engine.parameters, **words), caution=caution, own_corpus=True,
-        push=PushWay(open=_target, searched=engine.filled, address=address),
+        parameters=external_parameters(engine.parameters), caution=caution, own_corpus=True, push=_target,
     )  # fmt: skip

@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_type_hints
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+from msgspec import Meta
 
 from ragrounds.addresses import check_address
 from ragrounds.errors import UserError, nearest
@@ -22,17 +23,33 @@ from ragrounds.tools.retriever import RetrieverParameter
 Mode = Literal["vector", "text", "hybrid"]
 Record = Mapping[str, object]
 P = TypeVar("P", bound="ExternalParameters")
+FIELDS = ("id", "document", "title", "text", "vector")
+"""What a passage is made of. The parameters of these names say what an engine calls them; a dotted name reaches into
+fields that are objects: ``metadata.title``."""
 
 
-class FieldMap(msgspec.Struct, frozen=True, kw_only=True):
-    """Which fields of an engine's records hold what. A dotted name reaches into fields that are objects:
-    ``metadata.title``."""
+class ExternalParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every external engine takes. An adapter adds its own in a subclass."""
 
-    id: str = "id"
-    text: str = "text"
-    title: str = "title"
-    document: str = "document"
-    vector: str = "vector"
+    url: Annotated[str, "address of the server, without a password"] = ""
+    url_env: Annotated[str, "environment variable that holds the address, where a password stands in it"] = ""
+    key_env: Annotated[str, "environment variable that holds the key"] = ""
+    id: Annotated[str, "field of a passage's id"] = "id"
+    text: Annotated[str, "field of its text"] = "text"
+    title: Annotated[str, "field of its title; need not be there"] = "title"
+    document: Annotated[str, "field of its document's id; need not be there"] = "document"
+    vector: Annotated[str, "field of its vector"] = "vector"
+    mode: Annotated[Mode, "vector, text, or hybrid (both, fused)"] = "vector"
+    embed: Annotated[
+        str, "what makes vectors of queries: a card, a Hugging Face id, a folder, openai:MODEL, dense[model=…]"
+    ] = ""
+    metric: Annotated[
+        Literal["", "cosine", "ip", "l2"], "cosine, ip or l2; by default that of the index, or of the embedding model"
+    ] = ""
+    filter: Annotated[str, "what restricts the search, in the engine's own language"] = ""
+    version: Annotated[str, "names the version of the corpus in place of a digest of what the engine holds"] = ""
+    connections: Annotated[int, "calls at a time", Meta(ge=1)] = 4
+    timeout: Annotated[float, "seconds for one call", Meta(gt=0)] = 30.0
 
 
 def field_of(record: Record, name: str) -> object:
@@ -53,56 +70,13 @@ def text_of(record: Record, name: str) -> str:
     return "" if value is None else value if isinstance(value, str) else str(value)
 
 
-class ExternalParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every external engine takes. An adapter adds its own in a subclass, with :data:`WORDS` of theirs."""
-
-    url: str = ""
-    url_env: str = ""
-    key_env: str = ""
-    id: str = "id"
-    text: str = "text"
-    title: str = "title"
-    document: str = "document"
-    vector: str = "vector"
-    mode: Mode = "vector"
-    embed: str = ""
-    metric: Literal["", "cosine", "ip", "l2"] = ""
-    filter: str = ""
-    version: str = ""
-    connections: int = 4
-    timeout: float = 30.0
-
-    @property
-    def fields(self) -> FieldMap:
-        """The field map."""
-        return FieldMap(id=self.id, text=self.text, title=self.title, document=self.document, vector=self.vector)
-
-
-WORDS: Mapping[str, str] = {
-    "url": "address of the server, without a password",
-    "url_env": "environment variable that holds the address, where a password stands in it",
-    "key_env": "environment variable that holds the key",
-    "id": "field of a passage's id",
-    "text": "field of its text",
-    "title": "field of its title; need not be there",
-    "document": "field of its document's id; need not be there",
-    "vector": "field of its vector",
-    "mode": "vector, text, or hybrid (both, fused)",
-    "embed": "what makes vectors of queries: a card, a Hugging Face id, a folder, openai:MODEL, dense[model=…]",
-    "metric": "cosine, ip or l2; by default that of the embedding model",
-    "filter": "what restricts the search, in the engine's own language",
-    "version": "names the version of the corpus in place of a digest of what the engine holds",
-    "connections": "calls at a time",
-    "timeout": "seconds for one call",
-}
-
-
-def external_parameters(kind: type[ExternalParameters], **words: str) -> tuple[RetrieverParameter, ...]:
-    """The parameters of an adapter's spec, as `ragrounds retrievers show` lists them. `words`: those of its own fields,
-    and in place of the usual ones."""
-    said = {**WORDS, **words}
+def external_parameters(kind: type[ExternalParameters]) -> tuple[RetrieverParameter, ...]:
+    """The parameters of an adapter's spec, as `ragrounds retrievers show` lists them."""
+    hints = get_type_hints(kind, include_extras=True)
     return tuple(
-        RetrieverParameter(field.name, said[field.name], field.default if field.default != "" else None)
+        RetrieverParameter(
+            field.name, hints[field.name].__metadata__[0], field.default if field.default != "" else None
+        )
         for field in msgspec.structs.fields(kind)
     )
 
@@ -118,19 +92,23 @@ def read_parameters(spec: Spec, kind: type[P], *, searching: bool = True, words:
     for key in spec.parameters:
         if key not in known:
             raise UserError(f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
-    texts = {field.name for field in msgspec.structs.fields(kind) if field.type is str}
-    plain: dict[str, object] = {key: _plain(value, key in texts) for key, value in spec.parameters.items()}
+    hints = get_type_hints(kind)
+    plain: dict[str, object] = {key: _plain(value, hints[key] is str) for key, value in spec.parameters.items()}
     try:
         given = msgspec.convert(plain, kind)
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
     if given.url and given.url_env:
         raise UserError(f"{spec.name} was given url and url_env: expected one of them.")
-    check_url(given.url, spec.name)
-    for name in ("url_env", "key_env"):
-        _check_variable(getattr(given, name), name, spec.name)
-    if given.connections < 1 or not given.timeout > 0:
-        raise UserError(f"Cannot use {str(spec)!r}: connections is 1 or more, timeout more than 0 seconds.")
+    _check_url(given.url, spec.name)
+    for parameter in ("url_env", "key_env"):
+        if not (getattr(given, parameter) or "a").replace("_", "a").isalnum():
+            # Whoever gives the key itself here reads no half of it in the error.
+            raise UserError(
+                f"{spec.name}[{parameter}=…] takes the name of an environment variable, such as "
+                f"{parameter}=MY_{parameter[:3].upper()}. What was given is no name. "
+                "The key or address itself never stands in a spec."
+            )
     if searching and not words and given.mode != "vector":
         raise UserError(
             f"{spec.name} ranks by vectors alone: fuse it with BM25 for words, rrf[a=bm25,b={spec.name}[…]]."
@@ -150,17 +128,7 @@ def _plain(value: Value, text: bool) -> object:
     return str(value) if isinstance(value, Spec) or (text and not isinstance(value, str)) else value
 
 
-def _check_variable(name: str, parameter: str, retriever: str) -> None:
-    if name and not name.replace("_", "a").isalnum():
-        # Whoever gives the key itself here reads no half of it in the error.
-        raise UserError(
-            f"{retriever}[{parameter}=…] takes the name of an environment variable, such as "
-            f"{parameter}=MY_{parameter[:3].upper()}. What was given is no name. "
-            "The key or address itself never stands in a spec."
-        )
-
-
-def check_url(url: str, retriever: str) -> None:
+def _check_url(url: str, retriever: str) -> None:
     """Refuse an address with a password or a key; a user's name may stand in it.
 
     Raises:
@@ -183,83 +151,57 @@ def check_url(url: str, retriever: str) -> None:
 
 
 def place_of(given: ExternalParameters, retriever: str) -> str:
-    """Where an engine is: the address of a server, or `path`, where it may live in this process.
+    """Where an engine is: the address of a server, of its own or in the variable `url_env`, or `path`, where it may
+    live in this process.
 
     Raises:
         UserError: there is none, or both were given.
     """
-    path: str | None = getattr(given, "path", None)
-    if path is None:
-        return address_of(given, retriever)
-    if bool(path) == bool(given.url or given.url_env):
+    path: str = getattr(given, "path", "")
+    if "path" in given.__struct_fields__ and bool(path) == bool(given.url or given.url_env):
         raise UserError(
             f"{retriever} needs one place: {retriever}[path=…] in this process, or {retriever}[url=…] of a server."
         )
-    if not path or "://" in path:
-        check_url(path, retriever)
-        return path or address_of(given, retriever)
-    return str(Path(path).expanduser())
-
-
-def address_of(given: ExternalParameters, retriever: str) -> str:
-    """The address to reach the server at: `url`, or what the variable `url_env` holds.
-
-    Raises:
-        UserError: there is none.
-    """
-    if given.url_env:
-        return _held(given.url_env, "url_env", retriever)
-    if not given.url:
+    if path and "://" not in path:
+        return str(Path(path).expanduser())
+    _check_url(path, retriever)
+    if not path and not given.url and not given.url_env:
         raise UserError(f"{retriever} needs the address of its server: {retriever}[url=…] or url_env=NAME.")
-    return given.url
+    return path or given.url or variable(given.url_env, "url_env", retriever)
 
 
-def key_of(given: ExternalParameters, retriever: str) -> str:
-    """The key that the variable `key_env` holds; empty: the spec names none.
+def variable(name: str, parameter: str, retriever: str) -> str:
+    """What the environment variable `name` holds; empty: the spec names none.
 
     Raises:
         UserError: the variable is not set.
     """
-    return _held(given.key_env, "key_env", retriever) if given.key_env else ""
-
-
-def _held(name: str, parameter: str, retriever: str) -> str:
-    value = os.environ.get(name, "").strip()
-    if not value:
+    value = os.environ.get(name, "").strip() if name else ""
+    if name and not value:
         raise UserError(f"{retriever}[{parameter}={name}] names an environment variable that is not set: set {name}.")
     return value
 
 
-def json_filter(text: str, retriever: str, example: str) -> dict[str, object] | None:
-    """A filter that is written as JSON; ``None``: there is none.
+def json_given(text: str, parameter: str, retriever: str, example: str) -> dict[str, object]:
+    """A filter or options that are written as JSON; empty: there are none.
 
     Raises:
         UserError: it is no object of JSON; shows the `example`.
     """
     if not text.strip():
-        return None
+        return {}
     try:
         return msgspec.json.decode(text, type=dict[str, object])
     except msgspec.MsgspecError as problem:
         raise UserError(
-            f"Cannot read filter={safe(text, 80)!r} of {retriever} as JSON: {problem}. Expected {example}, say."
+            f"Cannot read {parameter}={safe(text, 80)!r} of {retriever} as JSON: {problem}. Expected {example}, say."
         ) from None
-
-
-def secrets_of(spec: Spec) -> list[str]:
-    """What must never be shown of the variables that a spec names, and of its address."""
-    named = [str(spec.parameters.get(name, "")) for name in ("url_env", "key_env")]
-    held = [os.environ.get(name, "").strip() for name in named if name]
-    return secrets_in(*held, str(spec.parameters.get("url", "")))
 
 
 def secrets_in(*texts: str) -> list[str]:
     """What must never be shown of some keys and addresses: themselves, and the password in an address."""
-    found = [text for text in texts if text]
-    for text in texts:
-        if "://" in text and (password := urlsplit(text).password):
-            found.append(password)
-    return found
+    passwords = [urlsplit(text).password or "" for text in texts if "://" in text]
+    return [text for text in (*texts, *passwords) if text]
 
 
 def embedder_value(text: str) -> Value:
@@ -291,26 +233,22 @@ def query_encoding(given: ExternalParameters) -> Encoding:
     return encoding_of(*dense_spec(given))[0]
 
 
-def check_fields(fields: FieldMap, known: Sequence[str], retriever: str, *, vector: bool, text: bool = True) -> None:
-    """Refuse a field map whose fields the engine has not. Title and document may be missing under their usual names.
+def check_fields(given: ExternalParameters, known: Sequence[str], retriever: str) -> None:
+    """Refuse fields that the engine has not. Title and document may be missing under their usual names.
 
     Args:
-        fields: The field map.
+        given: The parameters.
         known: The engine's fields; of a dotted name the first part is enough. Empty: nothing is checked.
         retriever: For the error.
-        vector: Whether the vector's field is needed.
-        text: Whether the text's field is needed.
 
     Raises:
         UserError: one is not there; lists those that are.
     """
-    if not known:
-        return
     here = set(known)
-    usual = FieldMap()
-    for purpose in ("id", *(["text"] if text else []), "title", "document", *(["vector"] if vector else [])):
-        name: str = getattr(fields, purpose)
-        optional = purpose in ("title", "document") and name in ("", getattr(usual, purpose))
+    for purpose in FIELDS if here else ():
+        name: str = getattr(given, purpose)
+        optional = purpose in ("title", "document") and name in ("", purpose)
+        optional = optional or (purpose == "vector" and given.mode == "text")
         if name not in here and name.split(".")[0] not in here and not optional:
             listed = ", ".join(sorted(safe(one, 60) for one in here if one)[:40])
             raise UserError(

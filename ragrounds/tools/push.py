@@ -5,14 +5,11 @@ An adapter says how by the field ``push`` of its :class:`~ragrounds.tools.retrie
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from ragrounds.specs import Spec
 
 
 class PushRow(NamedTuple):
@@ -29,10 +26,17 @@ class PushRow(NamedTuple):
 class PushTarget(ABC):
     """Where passages are pushed to, with blocking calls. Every call may be made again after it failed."""
 
+    name: str
+    """The adapter's."""
+    spec: str
+    """The retriever that searches what was pushed."""
+    secrets: Sequence[str] = ()
+    """What no error shows."""
+
     @abstractmethod
     def begin(self, dimensions: int, metric: Literal["ip", "cosine", "l2"]) -> int:
-        """Make the table, collection or index where it is not there, with the fields of the spec's field map, and give
-        the number of passages that it holds.
+        """Make the table, collection or index where it is not there, with the fields of the spec, and give the number
+        of passages that it holds.
 
         Args:
             dimensions: Of the vectors; 0: words alone are pushed.
@@ -48,27 +52,13 @@ class PushTarget(ABC):
 
     @abstractmethod
     def end(self) -> int:
-        """Make everything searchable, build what speeds the search up, and give the number of passages that are held
-        now."""
+        """Make everything searchable, build what speeds the search up, and give the number of passages held now."""
 
     @abstractmethod
     def fault(self, error: Exception) -> str:
-        """The kind of a client's error, as :class:`ragrounds.tools.external_index.EngineFault` names them; empty: not
+        """The kind of a client's error, as :class:`ragrounds.tools.external_engine.EngineFault` names them; empty: not
         known, it does not pass."""
 
     @abstractmethod
     def close(self) -> None:
         """Give back the connections."""
-
-
-@dataclass(frozen=True)
-class PushWay:
-    """How an adapter takes passages."""
-
-    open: Callable[[Spec, str], PushTarget]
-    """Opens the target that a spec of the adapter names, with the parameters that searching takes; the text is the
-    name of our index, for the table or collection where the spec names none."""
-    searched: Callable[[Spec, str], Spec]
-    """The spec that searches what was pushed, of the spec and the name that `open` was given."""
-    address: str = "url"
-    """The parameter that ``ADAPTER:ADDRESS`` gives."""

@@ -8,30 +8,25 @@ does not are left alone.
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.http import own_traffic
 from ragrounds.redaction import Redactor
 from ragrounds.specs import Spec, parse
 from ragrounds.tools.collection import Collection, write_whole
 from ragrounds.tools.collection_builder import Progress
 from ragrounds.tools.embedders import Metric
-from ragrounds.tools.external_index import OUTAGE, gave_up, kind_of, tried_again
-from ragrounds.tools.external_parameters import ExternalParameters, dense_spec, embedder_value, secrets_of
+from ragrounds.tools.external_index import OUTAGE, Calls
+from ragrounds.tools.external_parameters import ExternalParameters, dense_spec, embedder_value
 from ragrounds.tools.push import PushRow
 from ragrounds.tools.retriever import find_retriever, retrievers
 from ragrounds.tools.retrievers.dense import passage_vectors
 from ragrounds.tools.vector_index import StoredVectors
 
-R = TypeVar("R")
 BATCH = 500
 """Passages that are sent at a time."""
 
@@ -51,10 +46,6 @@ class PushedIndex(msgspec.Struct, frozen=True, kw_only=True):
     """Passages that an earlier push, which was interrupted, had brought there."""
 
 
-class _Progress(msgspec.Struct, frozen=True):
-    done: int
-
-
 def target_spec(text: str, embed: str = "") -> Spec:
     """The adapter's spec that a target names: a spec (``pgvector[url=…,table=…]``), or ``ADAPTER:ADDRESS``.
 
@@ -68,13 +59,8 @@ def target_spec(text: str, embed: str = "") -> Spec:
     name, colon, address = text.partition(":")
     takers = {one.name: one for one in retrievers().values() if one.push is not None}
     if colon and "[" not in name:
-        way = takers[name].push if name in takers else None
         known = {parameter.name for parameter in takers[name].parameters} if name in takers else set()
-        parameter = way.address if way is not None else "url"
-        other = {"url": "path", "path": "url"}.get(parameter, parameter)
-        if ("://" in address) != (parameter == "url") and other in known:
-            parameter = other
-        spec = Spec(name, {parameter: address})
+        spec = Spec(name, {"path" if "path" in known and "://" not in address else "url": address})
     else:
         spec = parse(text)
     if spec.name not in takers:
@@ -98,52 +84,32 @@ def push_collection(collection: Collection, spec: Spec, progress: Progress | Non
         GaveUp: the server gives no answer, also when asked again. What was pushed stays: the same call goes on there.
         StopRun: the disk is full.
     """
-    way = find_retriever(spec.name).push
-    if way is None:
+    opened = find_retriever(spec.name).push
+    if opened is None:
         raise UserError(f"{spec.name} takes no passages.")
     vectors, metric = _vectors(collection, spec, progress)
-    name = collection.manifest.name
-    searched = str(way.searched(spec, name))
-    path = collection.folder / f"pushed-{hashlib.blake2b(searched.encode(), digest_size=6).hexdigest()}.json"
+    target = opened(spec, collection.manifest.name)
+    sent = Calls(target)
+    path = collection.folder / f"pushed-{hashlib.blake2b(target.spec.encode(), digest_size=6).hexdigest()}.json"
     total = len(collection.store)
-    sent = _Sender(spec)
-    target = sent(lambda: way.open(spec, name))
-    sent.fault = target.fault
     try:
         # A server that is not there at the beginning is not waited for.
-        here = sent(lambda: target.begin(0 if vectors is None else int(vectors.shape[1]), metric), 0.0)
+        here = sent(lambda: target.begin(0 if vectors is None else int(vectors.shape[1]), metric))
         done = resumed = _done(path, here, total)
         for start in range(done, total, BATCH):
             end = min(start + BATCH, total)
             dense = [None] * (end - start) if vectors is None else list(np.asarray(vectors[start:end], np.float32))
             stored = [collection.store.raw(position) for position in range(start, end)]
-            sent(partial(target.put, [PushRow(*texts, vector) for texts, vector in zip(stored, dense, strict=True)]))
-            write_whole(path, msgspec.json.encode(_Progress(end)))
+            rows = [PushRow(*texts, vector) for texts, vector in zip(stored, dense, strict=True)]
+            sent(partial(target.put, rows), OUTAGE)
+            write_whole(path, msgspec.json.encode(end))
             if progress:
                 progress("pushing", end)
-        held = sent(target.end)
+        held = sent(target.end, OUTAGE)
     finally:
         target.close()
     path.unlink(missing_ok=True)
-    return PushedIndex(spec=searched, corpus=collection.corpus, passages=total, held=held, resumed=resumed)
-
-
-class _Sender:
-    """Calls a target with as many tries as a search has, and tells its errors in one line without keys."""
-
-    def __init__(self, spec: Spec) -> None:
-        self._name = spec.name
-        self._redact = Redactor(*secrets_of(spec))
-        self.fault: Callable[[Exception], str] = lambda error: ""
-
-    def __call__(self, work: Callable[[], R], outage: float = OUTAGE) -> R:
-        begun = time.monotonic()
-        try:
-            with own_traffic():
-                return tried_again(work, lambda error: kind_of(error, self.fault), outage)
-        except Exception as problem:
-            kind = kind_of(problem, self.fault)
-            raise gave_up(problem, kind, self._name, self._redact, time.monotonic() - begun) from None
+    return PushedIndex(spec=target.spec, corpus=collection.corpus, passages=total, held=held, resumed=resumed)
 
 
 def _vectors(collection: Collection, spec: Spec, progress: Progress | None) -> tuple[StoredVectors | None, Metric]:
@@ -159,7 +125,7 @@ def _vectors(collection: Collection, spec: Spec, progress: Progress | None) -> t
 def _done(path: Path, here: int, total: int) -> int:
     """Passages that an earlier push brought there, as far as they still are."""
     try:
-        done = msgspec.json.decode(path.read_bytes(), type=_Progress).done
+        done = msgspec.json.decode(path.read_bytes(), type=int)
     except (OSError, msgspec.MsgspecError):
         return 0
     return done if 0 < done <= min(here, total) else 0

@@ -31,7 +31,7 @@ from ragrounds.tools.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.corpora import corpora_of, is_source
 from ragrounds.tools.generations import note_searcher
 from ragrounds.tools.merged import MergedSearcher
-from ragrounds.tools.push import PushWay
+from ragrounds.tools.push import PushTarget
 
 _ROOM = "ragrounds.tools"
 _MERGING = "ragrounds.tools.merged"
@@ -138,8 +138,9 @@ class Retriever:
     """More names that open it, such as those of cards."""
     caution: str = ""
     """What a user should know before it is relied on: ``not tried on a real server``."""
-    push: PushWay | None = None
-    """How passages of an index of ours are brought to it; ``None``: they are not."""
+    push: Callable[[Spec, str], PushTarget] | None = None
+    """Opens what passages of an index of ours are brought to: of a spec, and our index' name for the table or
+    collection where the spec names none; ``None``: they are not."""
     own_corpus: bool = False
     """It searches something of its own, such as the web: no --corpus is needed, and `corpora.names` may be empty."""
 
@@ -308,7 +309,7 @@ def _digest(module: str) -> str:
     return code_digest(module, within=(_ROOM,), without=(__name__,))
 
 
-_MODELS = ("model", "document_model", "base_url", "provider", "filter", "searched", "terms", "url")
+_MODELS = ("model", "document_model", "base_url", "provider", "filter", "options", "searched", "terms", "url")
 """Parameters whose values have a colon without being an import path."""
 
 

@@ -73,8 +73,6 @@ class SearchStub(Stub):
             return 200, {"name": "n", "cluster_name": "c", "version": version, "tagline": "You Know, for Search"}
         if parts[-1] == "_bulk":
             return 200, self.bulk(body)
-        if parts == ["_msearch"]:
-            return 200, self.msearch(body)
         index = parts[0]
         if len(parts) == 1 and method == "PUT":
             if index in self.indices:
@@ -116,15 +114,6 @@ class SearchStub(Stub):
             items.append({"index": {"_index": name, "_id": id, "status": 201, "result": "created"}})
         return {"took": 1, "errors": errors, "items": items}
 
-    def msearch(self, body):
-        lines, responses = [json.loads(line) for line in body.splitlines() if line], []
-        for header, asked in zip(lines[::2], lines[1::2], strict=True):
-            try:
-                responses.append({**self.search(header["index"], asked), "status": 200})
-            except Refused as refused:
-                responses.append(refused.body)
-        return {"took": 1, "responses": responses}
-
     def search(self, index, asked):
         known = {"query", "knn", "size", "_source", "track_total_hits"}
         if unknown := set(asked) - known:
@@ -151,9 +140,6 @@ class SearchStub(Stub):
         documents = held["documents"]
         if kind == "match_all":
             return dict.fromkeys(documents, 1.0)
-        if kind == "match":
-            [(field, asked)] = inside.items()
-            return self.bm25(held, [(field, 1.0)], asked["query"])
         if kind == "multi_match":
             pairs = [(name, float(weight or 1)) for name, _, weight in (one.partition("^") for one in inside["fields"])]
             return self.bm25(held, pairs, inside["query"])

@@ -36,7 +36,7 @@ def spec_of(engine, place, **more):
 
 def push(engine, place, texts=None, name="passages", vectors=True, metric="cosine", **more):
     way = find_retriever(engine).push
-    return pushed(way.open(parse(engine).having(path=place, **more), name), texts, vectors, metric)
+    return pushed(way(parse(engine).having(path=place, **more), name), texts, vectors, metric)
 
 
 async def found(engine, place, query, k=3, tmp_path=None, **more):
@@ -163,16 +163,16 @@ async def test_what_the_engine_refuses_costs_one_search(engine, place, tmp_path)
 
 def test_a_push_goes_on_where_it_was_broken_off(engine, place):
     way = find_retriever(engine).push
-    target = way.open(parse(engine).having(path=place), "passages")
+    target = way(parse(engine).having(path=place), "passages")
     assert target.begin(32, "cosine") == 0
     target.put(rows()[:3])
     target.close()
-    target = way.open(parse(engine).having(path=place), "passages")
+    target = way(parse(engine).having(path=place), "passages")
     assert target.begin(32, "cosine") == 3
     target.put(rows()[2:])
     assert target.end() == len(TEXTS)
     target.close()
-    target = way.open(parse(engine).having(path=place), "passages")
+    target = way(parse(engine).having(path=place), "passages")
     with pytest.raises(UserError, match="dimensions"):
         target.begin(16, "cosine")
     target.close()
@@ -225,8 +225,6 @@ def take_away(engine, place):
         client.drop_collection("passages")
         client.close()
     else:
-        from ragrounds.tools.retrievers.qdrant import QdrantEngine, QdrantParameters
-
-        shared = QdrantEngine(QdrantParameters(path=place), "qdrant", filling=True)
+        shared = find_retriever(engine).push(parse(engine).having(path=place), "passages")
         shared.client.delete_collection("passages")
         shared.close()

@@ -25,7 +25,7 @@ def test_a_run_outlives_a_killed_search_server(tmp_path, monkeypatch):
     monkeypatch.setenv("STUB_LOGIN", LOGIN)
     stub = SearchStub("opensearch", basic(LOGIN))
     way = find_retriever("opensearch").push
-    pushed(way.open(parse("opensearch").having(url=stub.url, key_env="STUB_LOGIN"), "passages"))
+    pushed(way(parse("opensearch").having(url=stub.url, key_env="STUB_LOGIN"), "passages"))
 
     def reply(prompt, before):
         time.sleep(0.2)  # so that the run is not over before the server is stopped

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from ragrounds.tools.embedders import Metric
 from ragrounds.tools.external_engine import Vendor
 from ragrounds.tools.external_index import external_retriever
-from ragrounds.tools.query_engine import QUERY_WORDS, Body, QueryEngine
+from ragrounds.tools.query_engine import Body, QueryEngine
 
 _SIMILARITIES: Mapping[Metric, str] = {"cosine": "cosine", "ip": "max_inner_product", "l2": "l2_norm"}
 
@@ -32,18 +32,16 @@ class ElasticEngine(QueryEngine):
         """The official client, which tries nothing again by itself."""
         from elasticsearch import Elasticsearch
 
-        where, login, token = self.login()
         more: dict[str, Vendor] = {"ca_certs": self.given.ca} if self.given.ca else {}
         return Elasticsearch(
-            where, basic_auth=login, api_key=token or None, request_timeout=self.given.timeout, max_retries=0,
-            retry_on_timeout=False, connections_per_node=self.given.connections, **more,
+            self.plain, basic_auth=self.user, api_key=self.token or None, request_timeout=self.given.timeout,
+            max_retries=0, retry_on_timeout=False, connections_per_node=self.given.connections, **more,
         )  # fmt: skip
 
-    def vector_body(self, vector: Sequence[float], k: int) -> Body:
+    def near(self, vector: Sequence[float], k: int) -> Body:
         """A search by a vector."""
-        looked_at = max(self.given.candidates or 100, k)
-        asked: Body = {"field": self.map.vector, "query_vector": list(vector), "k": k, "num_candidates": looked_at}
-        return {"knn": {**asked, "filter": self.filters} if self.filters else asked}
+        asked = {"field": self.given.vector, "query_vector": list(vector), "k": k, "num_candidates": max(100, k)}
+        return {"knn": {**asked, "filter": self.filters, **self.options}}
 
     def index_body(self, fields: Body) -> Body:
         """The mapping."""
@@ -60,5 +58,4 @@ ELASTICSEARCH = external_retriever(
     example='elasticsearch[url="https://HOST:9200",index=NAME,key_env=ES_KEY,mode=text]',
     library="elasticsearch",
     caution="not tried on a real server",
-    words=QUERY_WORDS,
 )

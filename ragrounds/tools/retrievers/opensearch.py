@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from ragrounds.tools.embedders import Metric
 from ragrounds.tools.external_engine import Vendor
 from ragrounds.tools.external_index import external_retriever
-from ragrounds.tools.query_engine import QUERY_WORDS, Body, QueryEngine
+from ragrounds.tools.query_engine import Body, QueryEngine
 
 _SPACES: Mapping[Metric, str] = {"cosine": "cosinesimil", "ip": "innerproduct", "l2": "l2"}
 
@@ -31,22 +31,19 @@ class OpenSearchEngine(QueryEngine):
         """The official client, which tries nothing again by itself."""
         from opensearchpy import OpenSearch
 
-        where, login, token = self.login()
         more: dict[str, Vendor] = {"ca_certs": self.given.ca} if self.given.ca else {}
         return OpenSearch(
-            [where], http_auth=login, headers={"Authorization": f"Bearer {token}"} if token else None,
-            timeout=self.given.timeout, max_retries=0, retry_on_timeout=False, retry_on_status=(),
+            [self.plain], http_auth=self.user, timeout=self.given.timeout, max_retries=0, retry_on_timeout=False,
+            headers={"Authorization": f"Bearer {self.token}"} if self.token else None, retry_on_status=(),
             pool_maxsize=self.given.connections, **more,
         )  # fmt: skip
 
-    def vector_body(self, vector: Sequence[float], k: int) -> Body:
+    def near(self, vector: Sequence[float], k: int) -> Body:
         """A search by a vector."""
-        asked: Body = {"vector": list(vector), "k": k}
+        asked: Body = {"vector": list(vector), "k": k, **self.options}
         if self.filters:
             asked["filter"] = self.filters[0]
-        if self.given.candidates:
-            asked["method_parameters"] = {"ef_search": max(self.given.candidates, k)}
-        return {"query": {"knn": {self.map.vector: asked}}}
+        return {"query": {"knn": {self.given.vector: asked}}}
 
     def index_body(self, fields: Body) -> Body:
         """The mapping, and that there are vectors."""
@@ -64,5 +61,4 @@ OPENSEARCH = external_retriever(
     example='opensearch[url="https://HOST:9200",index=NAME,key_env=OS_LOGIN,mode=text]',
     library="opensearchpy",
     caution="not tried on a real server",
-    words=QUERY_WORDS,
 )
