@@ -58,7 +58,7 @@ DAMAGE = {
     ),
     "an attempt of nothing": (f"UPDATE attempts SET question_id = 'zz' WHERE {FIRST}", "attempt", "1 are of questions"),
     "an attempt that is gone": (f"DELETE FROM attempts WHERE {FIRST}", "score", "of attempts that are not there"),
-    "a score": (f"UPDATE scores SET prediction = 'B' WHERE {FIRST}", "score", "it is not what was written"),
+    "a score": (f"UPDATE scores SET prediction = 'B' WHERE {FIRST}", "score", "is not what was written"),
     "a text that is gone": ("DELETE FROM blobs", "text", "a record refers to it, and it is not there"),
     "a call that is gone": ("DELETE FROM calls", "recorded call", "it is not there"),
     "a run's body": ("UPDATE runs SET body = substr(body, 2) WHERE number = 1", "run", "vanilla_rag-"),

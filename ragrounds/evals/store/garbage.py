@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, get_args
 
 import msgspec
 import sqlalchemy as sa
@@ -21,8 +21,16 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.asked_again import retry_numbers_of, to_make_again_of
-from ragrounds.evals.store.codec import AttemptBody, decode_without_texts, run_of
+from ragrounds.evals.store.asked_again import retry_numbers_of, to_make_again_of, unpacked
+from ragrounds.evals.store.codec import (
+    AttemptBody,
+    DamagedRecord,
+    decode_without_texts,
+    decompress_untrusted,
+    hash_of,
+    is_whole,
+    run_of,
+)
 from ragrounds.evals.store.database import (
     insert_new,
     locked_tables,
@@ -34,7 +42,7 @@ from ragrounds.evals.store.database import (
 )
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
 from ragrounds.evals.store.text_index import clear, unused_documents
-from ragrounds.records import Called, Run
+from ragrounds.records import AnswerStatus, Called, Run, Status
 
 BATCH = 500
 """Rows read or written at a time."""
@@ -50,6 +58,9 @@ def reported(rows: Iterable[Any], step: str, report: Progress) -> Iterator[Any]:
             report(step, count)
         yield row
     report(step, count)
+
+
+_ALL = sa.true()
 
 
 class Marks:
@@ -83,10 +94,6 @@ class Marks:
         for table, unwritten in self._unwritten.values():
             self._insert(table, unwritten)
 
-    def count(self, table: sa.Table) -> int:
-        """How many marks a table holds."""
-        return int(self.connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
-
     def drop(self) -> None:
         """Drop the temporary tables."""
         for table in (self.calls, self.blobs, self.payers):
@@ -98,24 +105,57 @@ class Marks:
             self.connection.execute(insert_new(self.connection.engine, table), rows)
             unwritten.clear()
 
-    def of_attempt(self, row: Any) -> None:
-        """Mark what the row of an attempt refers to."""
-        plain, hashes = decode_without_texts(row.body)
-        body = msgspec.convert(plain, AttemptBody, strict=False)
-        self.mark(self.calls, _keys(event.call for event in body.events if isinstance(event, Called)))
+    def of(self, table: sa.Table, row: Any) -> None:
+        """Check a row by itself, and mark what it refers to.
+
+        Raises:
+            UNREADABLE: it is not what was written.
+        """
+        for name, known in _WORDS.items():
+            if name in table.c and getattr(row, name) not in known:
+                raise ValueError(f"the {name.replace('_', ' ')} {getattr(row, name)!r} is none")
+        if table is schema.scores and not is_whole(row):
+            raise ValueError(f"the score of {row.question_id!r} by {row.scorer} is not what was written")
+        if table in (schema.gradings, schema.regradings):
+            self.mark(self.calls, [bytes(row.key)])
+        if table is schema.earlier_attempts:
+            unpacked(row.asked_again)
+        if table is schema.blobs:
+            text = decompress_untrusted(row.data)
+            if hash_of(text) != bytes(row.hash):
+                raise ValueError("a text is not what its hash says")
+            text.decode("utf-8")
+        for name in ("request", "response") if table is schema.calls else ("body",) if "body" in table.c else ():
+            if (packed := getattr(row, name)) is not None:
+                self._of_record(table, packed)
+
+    def _of_record(self, table: sa.Table, packed: bytes) -> None:
+        if table is schema.stoppings:  # JSON
+            decompress_untrusted(packed)
+            return
+        plain, hashes = decode_without_texts(packed)
+        if not isinstance(plain, dict | list):
+            raise TypeError(f"{type(plain).__name__} is no record")
         self.mark(self.blobs, hashes)
+        if table is schema.judgements:
+            made = [(call["key"], call.get("error", "")) for call in dict(plain)["calls"]]
+        elif table in (schema.attempts, schema.earlier_attempts):
+            body = msgspec.convert(plain, AttemptBody, strict=False)
+            made = [(event.call.key, event.call.error) for event in body.events if isinstance(event, Called)]
+        else:
+            made = []
+        # Those that failed, and imported ones, are not in the journal.
+        self.mark(self.calls, [bytes.fromhex(key) for key, error in made if key and not error])
 
-    def of_judgement(self, row: Any) -> None:
-        """Mark what the row of an arena's judgement refers to."""
-        plain, hashes = decode_without_texts(row.body)
-        self.mark(self.calls, _keys(_CallReference(**_reference(call)) for call in plain["calls"]))
-        self.mark(self.blobs, hashes)
+    def of_rows(
+        self, table: sa.Table, what: str, report: Progress, which: sa.ColumnElement[bool] | None = None
+    ) -> None:
+        """Mark what the rows of a table refer to, all of them or those of a condition."""
+        wanted = sa.select(table) if which is None else sa.select(table).where(which)
+        for row in reported(stream(self.connection, wanted), what, report):
+            self.of(table, row)
 
-    def of_call(self, row: Any) -> None:
-        """Mark the texts that a recorded call refers to."""
-        self.mark(self.blobs, decode_without_texts(row.request)[1] | decode_without_texts(row.response)[1])
-
-    def unfinished(self, number: int, run: Run, final: Iterable[str]) -> None:
+    def unfinished(self, number: int, run: Run, final: Collection[str]) -> None:
         """Mark as payers the attempts of a run that are still to be made, or made again, and its judging.
 
         What was interrupted may have paid for calls that no row names yet.
@@ -123,28 +163,18 @@ class Marks:
         self.mark(self.payers, [judging_payer(run)])
         self.attempts_to_come(number, run, final)
 
-    def attempts_to_come(self, number: int, run: Run, final: Iterable[str]) -> None:
+    def attempts_to_come(self, number: int, run: Run, final: Collection[str]) -> None:
         """Mark as payers the attempts of a run that are missing, have none of the statuses `final`, or are to be made
         again."""
+        made, asked = schema.attempts.c, schema.questions.c
+        statuses = sa.select(made.question_id, made.epoch, made.status).where(made.run == number)
+        done = {(row.question_id, row.epoch) for row in self.connection.execute(statuses) if row.status in final}
+        done -= to_make_again_of(self.connection, number)
         retries = retry_numbers_of(self.connection, number)
-        for question_id, epoch in to_make_again_of(self.connection, number):
-            self.mark(self.payers, [attempt_payer(run, question_id, epoch, retries[question_id, epoch])])
-        asked, made = schema.questions.c, schema.attempts.c
-        for epoch in range(run.epochs):
-            over = sa.exists().where(
-                made.run == number,
-                made.question_id == asked.question_id,
-                made.epoch == epoch,
-                made.status.in_(tuple(final)),
-            )
-            left = sa.select(asked.question_id).where(asked.set == run.questions, ~over)
-            for row in stream(self.connection, left):
-                retry = retries.get((row.question_id, epoch), 0)
-                self.mark(self.payers, [attempt_payer(run, row.question_id, epoch, retry)])
-
-    def of_arena(self, fingerprint: str) -> None:
-        """Mark as payer the judging of an arena, which may have been interrupted."""
-        self.mark(self.payers, [arena_payer(fingerprint)])
+        for question_id in stream(self.connection, sa.select(asked.question_id).where(asked.set == run.questions)):
+            for key in ((question_id[0], epoch) for epoch in range(run.epochs)):
+                if key not in done:
+                    self.mark(self.payers, [attempt_payer(run, *key, retries.get(key, 0))])
 
     def of_payers(self) -> None:
         """Mark the calls that the payers marked so far have paid."""
@@ -155,24 +185,23 @@ class Marks:
         self.flush()
 
 
-class _CallReference(Struct):
-    key: str
-    error: str = ""
-
-
-def _reference(call: Mapping[str, Any]) -> dict[str, str]:
-    return {"key": call["key"], "error": call.get("error", "")}
-
-
-def _keys(calls: Iterable[Any]) -> list[bytes]:
-    """Keys of calls that the journal holds: those that failed, and imported ones, are not in it."""
-    return [bytes.fromhex(call.key) for call in calls if call.key and not call.error]
-
-
+_WORDS: dict[str, tuple[str, ...]] = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
+"""Columns that hold one of some words."""
 _READ_TABLES = (
     "runs, questions, attempts, earlier_attempts, gradings, arenas, judgements, calls, blobs, "
     "text_attempts, text_shared"
 )
+UNREADABLE = (
+    DamagedRecord,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
+"""What a row that is not what was written raises where it is read."""
 
 
 class RowVolume(Struct, frozen=True):
@@ -224,103 +253,67 @@ def collect_garbage(
         UserError: a row cannot be read, or a run has begun; nothing was removed.
         StopRun: the store cannot be written; nothing was removed.
     """
+    calls, blobs, questions = schema.calls, schema.blobs, schema.questions
+
+    def volume(column: sa.ColumnElement[int], which: sa.ColumnElement[bool]) -> RowVolume:
+        counted = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(column), 0)).where(which)
+        return RowVolume(*map(int, connection.execute(counted).one()))
+
     try:
         with locked_tables(engine, _READ_TABLES) if remove else snapshot(engine) as connection:
-            collection = _Collection(connection, final, hours, outside, report)
-            collection.mark(runs)
-            garbage = collection.count()
+            marks = Marks(connection)
+            unmarked = ~sa.exists().where(marks.calls.c.mark == calls.c.key)
+            old = calls.c.at <= time.time() - hours * 3600
+            ours = sa.true() if outside else calls.c.payer.is_not(None)
+            removable = sa.and_(unmarked, old, ours)
+            unreferenced = ~sa.exists().where(marks.blobs.c.mark == blobs.c.hash)
+            known = _mark_runs(marks, final, runs, report)
+            marks.of_rows(calls, "recorded calls", report, ~removable)
+            marks.flush()
+            abandoned = questions.c.set.not_in({run.questions for run in known})
+            bulk = sa.func.length(calls.c.request) + sa.func.length(calls.c.response)
+            garbage = Garbage(
+                calls=volume(bulk, removable),
+                texts=volume(sa.func.length(blobs.c.data), unreferenced),
+                documents=unused_documents(connection),
+                questions=volume(sa.func.length(questions.c.body), abandoned),
+                recent=volume(bulk, sa.and_(unmarked, ~old)),
+                outside=volume(bulk, sa.and_(unmarked, old, ~ours)),
+            )
             if remove:
-                collection.remove()
+                unfinished = sa.exists().where(marks.payers.c.mark == schema.recalls.c.payer)
+                # Texts go by the marks that were made while the calls were still there.
+                for table, which in (
+                    (calls, removable),
+                    (blobs, unreferenced),
+                    (schema.recalls, ~unfinished),
+                    (questions, abandoned),
+                ):
+                    connection.execute(sa.delete(table).where(which))
+                # For writers that know which texts are there.
+                mark = {"key": schema.TEXTS_REMOVED, "value": secrets.token_hex(8)}
+                connection.execute(upsert(engine, schema.meta), mark)
                 if garbage.documents:
                     clear(connection)
-            collection.marks.drop()
+            marks.drop()
         return garbage
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(engine, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise UserError(f"{shown(engine)} cannot be read: {error}. Nothing was removed.") from error
 
 
-class _Collection:
-    def __init__(
-        self,
-        connection: sa.Connection,
-        final: frozenset[str],
-        hours: float,
-        outside: bool,
-        report: Progress,
-    ) -> None:
-        self.marks = Marks(connection)
-        self._connection = connection
-        self._final = final
-        self._report = report
-        calls, blobs = schema.calls, schema.blobs
-        unmarked = ~sa.exists().where(self.marks.calls.c.mark == calls.c.key)
-        old = calls.c.at <= time.time() - hours * 3600
-        ours = sa.true() if outside else calls.c.payer.is_not(None)
-        self._removable = sa.and_(unmarked, old, ours)
-        self._recent = sa.and_(unmarked, ~old)
-        self._outside = sa.and_(unmarked, old, ~ours)
-        self._unreferenced = ~sa.exists().where(self.marks.blobs.c.mark == blobs.c.hash)
-        self._sets: list[str] = []
-
-    def mark(self, runs: Sequence[str] | None) -> None:
-        """Mark everything that something refers to."""
-        known = {row.number: run_of(row.body) for row in self._rows(sa.select(schema.runs), "runs")}
-        if runs is not None and {run.id for run in known.values()} != set(runs):
-            raise UserError("A run has begun, or was removed, in this moment. Give the same command again.")
-        for number, run in known.items():
-            self._run(number, run)
-        for row in self._rows(sa.select(schema.judgements), "arenas"):
-            self.marks.of_judgement(row)
-        for fingerprint in self._connection.execute(sa.select(schema.arenas.c.fingerprint)).scalars():
-            self.marks.of_arena(fingerprint)
-        self.marks.of_payers()
-        sets = set(self._connection.execute(sa.select(schema.questions.c.set).distinct()).scalars())
-        self._sets = sorted(sets - {run.questions for run in known.values()})
-        for row in self._rows(sa.select(schema.calls).where(~self._removable), "recorded calls"):
-            self.marks.of_call(row)
-        self.marks.flush()
-
-    def count(self) -> Garbage:
-        """Count what nothing refers to."""
-        calls, blobs, questions = schema.calls, schema.blobs, schema.questions
-        bulk = sa.func.length(calls.c.request) + sa.func.length(calls.c.response)
-        return Garbage(
-            calls=self._volume(bulk, self._removable),
-            texts=self._volume(sa.func.length(blobs.c.data), self._unreferenced),
-            documents=unused_documents(self._connection),
-            questions=self._volume(sa.func.length(questions.c.body), questions.c.set.in_(self._sets)),
-            recent=self._volume(bulk, self._recent),
-            outside=self._volume(bulk, self._outside),
-        )
-
-    def remove(self) -> None:
-        """Remove what nothing refers to; texts by the marks made while the calls were still there."""
-        self._connection.execute(sa.delete(schema.calls).where(self._removable))
-        self._connection.execute(sa.delete(schema.blobs).where(self._unreferenced))
-        unfinished = sa.exists().where(self.marks.payers.c.mark == schema.recalls.c.payer)
-        self._connection.execute(sa.delete(schema.recalls).where(~unfinished))
-        # For writers that know which texts are there.
-        mark = {"key": schema.TEXTS_REMOVED, "value": secrets.token_hex(8)}
-        self._connection.execute(upsert(self._connection.engine, schema.meta), mark)
-        self._connection.execute(sa.delete(schema.questions).where(schema.questions.c.set.in_(self._sets)))
-
-    def _run(self, number: int, run: Run) -> None:
-        attempts = sa.select(schema.attempts).where(schema.attempts.c.run == number)
-        for row in self._rows(attempts, run.id):
-            self.marks.of_attempt(row)
-        earlier = sa.select(schema.earlier_attempts).where(schema.earlier_attempts.c.run == number)
-        for row in self._rows(earlier, f"{run.id}: earlier attempts"):
-            self.marks.of_attempt(row)
-        for row in self._rows(sa.select(schema.gradings).where(schema.gradings.c.run == number), f"{run.id}: judges"):
-            self.marks.mark(self.marks.calls, [bytes(row.key)])
-        self.marks.unfinished(number, run, self._final)
-
-    def _volume(self, bulk: sa.ColumnElement[int], which: sa.ColumnElement[bool]) -> RowVolume:
-        counted = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(bulk), 0)).where(which)
-        count, size = self._connection.execute(counted).one()
-        return RowVolume(int(count), int(size))
-
-    def _rows(self, statement: sa.Select[Any], what: str) -> Iterator[Any]:
-        return reported(stream(self._connection, statement), what, self._report)
+def _mark_runs(marks: Marks, final: frozenset[str], runs: Sequence[str] | None, report: Progress) -> list[Run]:
+    """Mark all that runs and arenas refer to; gives the runs."""
+    numbered = {row.number: run_of(row.body) for row in marks.connection.execute(sa.select(schema.runs))}
+    if runs is not None and {run.id for run in numbered.values()} != set(runs):
+        raise UserError("A run has begun, or was removed, in this moment. Give the same command again.")
+    for number, run in numbered.items():
+        for table in (schema.attempts, schema.earlier_attempts, schema.gradings):
+            marks.of_rows(table, f"{run.id}: {table.name}", report, table.c.run == number)
+        marks.unfinished(number, run, final)
+    marks.of_rows(schema.judgements, "arenas", report)
+    for fingerprint in marks.connection.execute(sa.select(schema.arenas.c.fingerprint)).scalars():
+        marks.mark(marks.payers, [arena_payer(fingerprint)])
+    marks.of_payers()
+    return list(numbered.values())

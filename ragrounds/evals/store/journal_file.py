@@ -115,7 +115,7 @@ def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> Jou
         for number in [store.number(run) for run in runs]:
             for table in (schema.attempts, schema.earlier_attempts):
                 for row in stream(reading, sa.select(table).where(table.c.run == number)):
-                    marks.of_attempt(row)
+                    marks.of(table, row)
             judged = sa.select(schema.gradings.c.key).where(schema.gradings.c.run == number)
             marks.mark(marks.calls, [bytes(row.key) for row in stream(reading, judged)])
         marks.flush()

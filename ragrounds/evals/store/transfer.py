@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import msgspec
 import sqlalchemy as sa
@@ -19,7 +19,6 @@ from msgspec import Struct, field
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.asked_again import unpacked
 from ragrounds.evals.store.attempt_notes import LONGEST_NOTE
 from ragrounds.evals.store.codec import (
     Fetch,
@@ -27,16 +26,16 @@ from ragrounds.evals.store.codec import (
     decompress,
     decompress_untrusted,
     hash_of,
-    is_whole,
     run_body,
     run_of,
     unpack,
 )
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing, writing_failed
 from ragrounds.evals.store.garbage import BATCH, Marks, Progress, reported
+from ragrounds.evals.store.journal import arena_payer
 from ragrounds.evals.store.run_names import find_runs
 from ragrounds.evals.store.servers import adopt_servers
-from ragrounds.records import AnswerStatus, Run, Status
+from ragrounds.records import Run
 
 ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
 """Tables whose rows belong to an arena and are copied with it."""
@@ -177,41 +176,13 @@ class SourceVerifier:
             )
             if count := self._reading.execute(strangers).scalar_one():
                 raise ValueError(f"{count:,} of them are of questions that the run does not have")
-        self._at = f"attempts of {run.id}"
-        for row in self._rows(schema.attempts, own(schema.attempts, "run", number)):
-            if row.status not in get_args(Status):
-                raise ValueError(f"an attempt has the status {row.status!r}")
-            self._marks.of_attempt(row)
-        self._at = f"earlier attempts of {run.id}"
-        for row in self._rows(schema.earlier_attempts, own(schema.earlier_attempts, "run", number)):
-            if row.status not in get_args(Status):
-                raise ValueError(f"an attempt has the status {row.status!r}")
-            _check_shown(row.chosen)
-            unpacked(row.asked_again)
-            self._marks.of_attempt(row)
-        self._at = f"scores of {run.id}"
-        for row in self._rows(schema.scores, own(schema.scores, "run", number)):
-            _check_shown(row.scorer)
-            _check_shown(row.code or "")
-            if row.answer_status not in get_args(AnswerStatus):
-                raise ValueError(f"a score has the answer status {row.answer_status!r}")
-            if not is_whole(row):
-                raise ValueError(f"the score of {row.question_id!r} by {row.scorer} is not what was written")
-        self._at = f"judges' calls of {run.id}"
-        for row in self._rows(schema.gradings, own(schema.gradings, "run", number)):
-            self._marks.mark(self._marks.calls, [row.key])
-            if row.body is not None:
-                decompress_untrusted(row.body)
-        for row in self._rows(schema.regradings, own(schema.regradings, "run", number)):
-            decompress_untrusted(row.body)
-        self._at = f"notes of {run.id}"
-        for row in self._rows(schema.notes, own(schema.notes, "run", number)):
-            _check_shown(row.author, row.mark)
-            if len(row.text) > LONGEST_NOTE:
-                raise ValueError(f"a note has {len(row.text):,} characters")
-        self._at = f"claims of {run.id}"
-        for row in self._rows(schema.stoppings, own(schema.stoppings, "run", number)):
-            decompress_untrusted(row.body)
+        for table in (*RUN_TABLES, schema.notes):
+            self._at = f"{table.name} of {run.id}"
+            for row in self._rows(table, own(table, "run", number)):
+                _check_shown(*(str(getattr(row, name) or "") for name in _SHOWN if name in table.c))
+                if table is schema.notes and len(row.text) > LONGEST_NOTE:
+                    raise ValueError(f"a note has {len(row.text):,} characters")
+                self._marks.of(table, row)
         self._marks.unfinished(number, run, self._final)
 
     def _arenas(self, runs: set[str]) -> Iterator[VerifiedArena]:
@@ -222,9 +193,9 @@ class SourceVerifier:
             played = {system["run"] for system in arena["systems"] if system.get("run")}
             if not played or not played <= runs:
                 continue
-            self._marks.of_arena(row.fingerprint)
+            self._marks.mark(self._marks.payers, [arena_payer(row.fingerprint)])
             for one in self._rows(schema.judgements, own(schema.judgements, "arena", row.number)):
-                self._marks.of_judgement(one)
+                self._marks.of(schema.judgements, one)
             for _ in self._rows(schema.votes, own(schema.votes, "arena", row.number)):
                 pass  # their types are all there is to check
             kept = {name: value for name, value in row._mapping.items() if name != "number"}
@@ -234,7 +205,7 @@ class SourceVerifier:
         self._at = "recorded calls"
         marked, calls = self._marks.calls, schema.calls
         for row in self._rows(calls, sa.select(calls).join(marked, calls.c.key == marked.c.mark)):
-            self._marks.of_call(row)
+            self._marks.of(schema.calls, row)
         self._missing(marked, calls.c.key, "recorded calls")
 
     def _texts(self) -> None:
@@ -289,6 +260,10 @@ _TYPES: dict[type[Any], tuple[type, ...]] = {
     sa.Float: (float, int),
     sa.LargeBinary: (bytes,),
 }
+
+
+_SHOWN = ("scorer", "code", "chosen", "author", "mark")
+"""Columns of names that tables show."""
 
 
 def _check_shown(*names: str) -> None:
