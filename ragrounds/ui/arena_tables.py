@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.evals.analyses.pictures import Forest, ForestRow
+from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
@@ -262,12 +262,12 @@ def _say(console: Console, text: str, *, bold: bool = False) -> None:
     console.print(Text(one_line(text, 1000), style="bold" if bold else ""), soft_wrap=True)
 
 
-def rating_forest(report: ArenaReport, axis: AxisReport) -> Forest | None:
+def rating_forest(report: ArenaReport, axis: AxisReport) -> Picture | None:
     """The systems of an arena by their ratings on one axis; ``None``: ratings are withheld."""
     if axis.ratings is None or not axis.ratings.rows:
         return None
     rows = [
-        ForestRow(
+        Mark(
             name=row.system,
             value=row.rating,
             low=row.low,
@@ -276,10 +276,10 @@ def rating_forest(report: ArenaReport, axis: AxisReport) -> Forest | None:
         )
         for row in axis.ratings.rows
     ]
-    return Forest(
+    return Picture(
         title=f"Ratings on {axis.axis}, {axis.matches:,} matches of {report.id}",
-        x="rating (Bradley-Terry on Elo's scale, mean 1000)",
-        rows=tuple(rows),
+        words="rating (Bradley-Terry on Elo's scale, mean 1000)",
+        marks=tuple(rows),
         unit="rating",
         reference=1000.0,
         spread=f"{report.arena.confidence:.0%} intervals by bootstrap over questions".replace("%", " %"),

@@ -1,18 +1,71 @@
-"""Pictures as SVG: a file of its own, or a part of a page. Plain shapes, no script, no font from outside."""
+"""Pictures as SVG: a file of its own, or a part of a page. Plain shapes, no script, no font from outside.
+
+Colours are those of the theme, by class: on a page its custom properties, in a picture that stands by itself the
+colours themselves. Series differ in shape and dash beside their colour.
+"""
 
 from __future__ import annotations
 
-from ragrounds.evals.analyses.pictures import Bars, Forest, Picture, Points, Stacks
-from ragrounds.ui.chart_points import points_parts, profile_parts
-from ragrounds.ui.chart_rows import bars_parts, forest_figure, forest_parts, stacks_parts
-from ragrounds.ui.svg_shapes import WIDE, document, style
-from ragrounds.ui.text import percent, safe
-from ragrounds.ui.theme import Theme
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from html import escape
 
+from ragrounds.evals.analyses.pictures import DOT, Axis, Mark, Picture, across_axis, value_axis
+from ragrounds.ui.chart_text import mark_text, meanings, point_names, said_below, tick_texts, value_text
+from ragrounds.ui.text import in_unit, safe
+from ragrounds.ui.theme import SERIES, Theme, palette
+
+WIDE = 720.0
+"""Of pictures."""
+_LEAST = 560
+"""Width below which a picture on a page is not shrunk: there the page scrolls it."""
 _EDGE = 10.0
 """Room around what stands by itself."""
+_LETTER = 7.0
+"""How wide a letter is at most on average, in whatever font the host has; of a bold title a little more."""
+_LINE, _ROW, _PLANE = 15.0, 24.0, 300.0
+"""Heights of a line of text, of a row, of the part in which points stand."""
+_APART = 0.01
+"""Of the axis: what is nearer to a mark is not seen beside it."""
 _SPOKEN = 12
-"""Rows that a picture's description tells; its table has all."""
+"""Figures that a picture's description says; its table has all."""
+_BESIDE = 5.0
+"""Between points of several series at one place."""
+_NAMES = tuple((away, 2 * math.pi * step / 12) for away in (8.0, 14.0, 24.0, 40.0, 60.0) for step in range(12))
+"""Distances and directions from a point at which its name may stand, the best first."""
+_DASHES = ("", "7 4", "2 3", "10 3 2 3", "5 2", "1 2", "12 4", "6 2 2 2")
+_SHAPES = (
+    tuple((math.cos(math.pi * at / 12), math.sin(math.pi * at / 12)) for at in range(24)),
+    ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    ((0, -1.15), (1.1, 0.85), (-1.1, 0.85)),
+    ((0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)),
+    ((0, -1.2), (0.4, 0), (1.2, 0), (0, 0.4), (0, 1.2), (-0.4, 0), (-1.2, 0), (0, -0.4)),
+    ((0, 1.15), (1.1, -0.85), (-1.1, -0.85)),
+    ((-1.25, -0.6), (1.25, -0.6), (1.25, 0.6), (-1.25, 0.6)),
+    ((-0.6, -1.25), (0.6, -1.25), (0.6, 1.25), (-0.6, 1.25)),
+)
+"""Corners of the marks of series: circle, square, triangle, diamond, star, triangle down, flat, upright."""
+_FULL, _HOLLOW = 2, 1
+"""Series in whose shape and colour full and hollow points are drawn that no line joins."""
+_STYLE = (
+    'text{font:12px Helvetica,Arial,"Liberation Sans",sans-serif;fill:var(--ink)}'
+    ".title{font-weight:700;font-size:13px}.strong{font-weight:700}.quiet{fill:var(--dim)}"
+    ".grid{stroke:var(--line);fill:none}.axis{stroke:var(--edge);fill:none}"
+    ".reference{stroke:var(--ink);stroke-dasharray:2 3;fill:none}.span{stroke:var(--ink);stroke-width:1.5;fill:none}"
+    ".open{stroke:var(--dim);stroke-width:1.5;stroke-dasharray:3 3;fill:none}"
+    ".step{stroke:var(--series-3);stroke-width:2;stroke-dasharray:6 4;fill:none}.joined{stroke-width:2;fill:none}"
+    ".over{paint-order:stroke;stroke:var(--back);stroke-width:3px;stroke-linejoin:round}"
+    ".leader{stroke:var(--dim);stroke-width:.75;fill:none}.halo{stroke:var(--back);stroke-width:3;fill:none}"
+    ".hollow{fill:var(--back);stroke-width:1.5}"
+    + "".join(
+        f".f{number}{{fill:var(--series-{number})}}.l{number}{{stroke:var(--series-{number})}}"
+        for number in range(1, SERIES + 1)
+    )
+)
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
 
 
 def svg(picture: Picture, *, standalone: bool = True, theme: Theme = "light", width: float = WIDE) -> str:
@@ -29,11 +82,18 @@ def svg(picture: Picture, *, standalone: bool = True, theme: Theme = "light", wi
         UserError: nothing in the picture has a value.
     """
     edge = _EDGE if standalone else 0.0
-    parts, height = _parts(picture, width - 2 * edge)
-    if edge:
-        parts = [f'<g transform="translate({edge:g} {edge:g})">', *parts, "</g>"]
-    said = description(picture)
-    return document(parts, width, round(height + 4 + 2 * edge), said, theme if standalone else None)
+    drawing = _Drawing(picture, width - 2 * edge)
+    body, height, said = "".join(drawing.parts), round(drawing.bottom + 8 + 2 * edge), escape(description(picture))
+    size = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{said}"'
+    if not standalone:
+        return f'<svg {size} class="picture">{body}</svg>'
+    colours = palette(theme == "dark")
+    style = re.sub(r"var\(--([a-z0-9-]+)\)", lambda found: colours[found[1]], _STYLE + ".ground{fill:var(--back)}")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" {size}><title>{said}</title>'
+        f'<style>{style}</style><rect class="ground" width="100%" height="100%"/>'
+        f'<g transform="translate({edge:g} {edge:g})">{body}</g></svg>'
+    )
 
 
 def page_picture(picture: Picture) -> str:
@@ -48,41 +108,290 @@ def page_picture(picture: Picture) -> str:
 
 def picture_style() -> str:
     """The style of pictures, for a page that draws them as its parts and has the theme's properties."""
-    return style()
+    scoped = "".join(f".picture {rule}}}" for rule in _STYLE.split("}") if rule)
+    return f"{scoped}.picture{{display:block;width:100%;height:auto;max-width:{WIDE:g}px;min-width:{_LEAST}px}}"
 
 
 def description(picture: Picture) -> str:
     """What a picture shows, in words: its title and its first figures."""
-    if isinstance(picture, Forest):
-        said = [f"{row.name} {forest_figure(picture, row)}" for row in picture.rows]
-    elif isinstance(picture, Points):
-        said = [f"{mark.name or line.name} {percent(mark.value, 1)} %" for line in picture.lines for mark in line.marks]
-    elif isinstance(picture, Bars):
-        said = [
-            f"{group} {bar.name} {percent(bar.value, 1)} %".strip()
-            for group, members in picture.groups
-            for bar in members
-            if bar.value is not None
-        ]
-    elif isinstance(picture, Stacks):
-        said = [
-            f"{row.name} "
-            + ", ".join(
-                f"{count:,} {part.name}" for part, count in zip(picture.parts, row.counts, strict=True) if count
+    said = [f"{mark.group} {mark.name} {mark_text(picture, mark)}".strip() for mark in picture.marks[:_SPOKEN]]
+    more = f"; and {len(picture.marks) - _SPOKEN:,} more" if len(picture.marks) > _SPOKEN else ""
+    return safe(f"{picture.title}: {'; '.join(said)}{more}")
+
+
+def text_width(text: str) -> float:
+    """How wide a line of text is, about and at most."""
+    return _LETTER * sum(1.8 if unicodedata.east_asian_width(letter) in "WF" else 1.0 for letter in text)
+
+
+def shortened(text: str, width: float) -> str:
+    """The text on one safe line of this width; what is too long loses its middle, since names differ at their ends."""
+    flat = safe(" ".join(text.split()))
+    kept = len(flat)
+    while kept and text_width(flat if kept == len(flat) else flat[:kept] + "…") > width:
+        kept -= 1
+    if kept == len(flat):
+        return flat
+    front = (kept + 1) // 2
+    return f"{flat[:front]}…{flat[len(flat) - kept + front :]}"
+
+
+def wrapped(text: str, width: float) -> list[str]:
+    """The text on lines of this width, broken between words."""
+    lines: list[str] = []
+    for word in safe(text).split():
+        if lines and text_width(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(shortened(word, width))
+    return lines
+
+
+class _Drawing:
+    """A picture's shapes, from the top down; `bottom` is where the last of them ends."""
+
+    def __init__(self, picture: Picture, width: float) -> None:
+        self.picture, self.width, self.bottom = picture, width, 0.0
+        self.parts: list[str] = []
+        self.values = value_axis(picture)
+        self.left, self.right = 0.0, width
+        self._say(picture.title, "title")
+        unnamed = self._points() if picture.points else self._rows()
+        self._legend()
+        for words in [*said_below(picture), *unnamed]:
+            self._say(words, "quiet")
+
+    def _say(self, words: str, kind: str) -> None:
+        for one in wrapped(words, self.width * 0.9):
+            self.bottom += _LINE
+            self.parts.append(_text(0, self.bottom, one, kind))
+
+    def _x(self, axis: Axis, value: float) -> float:
+        return round(self.left + axis.place(value) * (self.right - self.left), 1)
+
+    def _below(self, axis: Axis, ticks: Sequence[str], words: str, top: float) -> None:
+        """The axis at the bottom: its grid up to `top`, what stands at the ticks that have room, its words."""
+        free = -100.0
+        for tick, said in zip(axis.ticks, ticks, strict=True):
+            x, half = self._x(axis, tick), text_width(said) / 2
+            self.parts.append(_line("grid", x, top, x, self.bottom))
+            if x - half >= free:
+                self.parts.append(_text(self._inside(x, said), self.bottom + 16, said, anchor="middle"))
+                free = x + half + 6
+        self.parts.append(_line("axis", self.left, self.bottom, self.right, self.bottom))
+        self.bottom += 20
+        for one in wrapped(words, self.width):
+            self.bottom += _LINE
+            self.parts.append(
+                _text(self._inside((self.left + self.right) / 2, one), self.bottom, one, "quiet", "middle")
             )
-            for row in picture.rows
-        ]
-    else:
-        said = [panel.title for panel in picture.panels]
-    more = f"; and {len(said) - _SPOKEN:,} more" if len(said) > _SPOKEN else ""
-    return safe(f"{picture.title}: {'; '.join(said[:_SPOKEN])}{more}")
+
+    def _inside(self, middle: float, words: str) -> float:
+        """Where the middle of words stands, so that they are inside the picture."""
+        half = text_width(words) / 2
+        return min(max(middle, half), self.width - half)
+
+    def _legend(self) -> None:
+        picture, groups = self.picture, {mark.group for mark in self.picture.marks if mark.group and mark.x is not None}
+        entries = []
+        for full, words in meanings(picture):
+            index = (_FULL if full else _HOLLOW) if picture.points else 0
+            entries.append((_mark(index, 8, 0, hollow=not full), words))
+        for name, index in point_names(picture).items():
+            if name in groups:
+                entries.append((_joined(index, [(-6, 0), (22, 0)]) + _mark(index, 8, 0), name))
+        if any(self._open(mark) for mark in picture.marks):
+            entries.append((_line("open", -4, 0, 20, 0), "up to here if every open attempt were right"))
+        x, y = 6.0, self.bottom + 16
+        for shape, words in entries:
+            said = shortened(words, self.width - 40)
+            if x > 6 and x + text_width(said) + 30 > self.width:
+                x, y = 6.0, y + 18
+            self.parts.append(f'<g transform="translate({x:g} {y:g})">{shape}{_text(28, 4, said)}</g>')
+            x, self.bottom = x + text_width(said) + 46, y + 8
+
+    def _open(self, mark: Mark) -> bool:
+        """Whether what open attempts could still make of a figure is seen beside it."""
+        if mark.best is None or mark.value is None:
+            return False
+        return self.values.place(mark.best) - self.values.place(mark.value) > _APART
+
+    def _rows(self) -> list[str]:
+        """A row for each mark, names to the left, figures to the right, those of one group under its name."""
+        picture, width = self.picture, self.width
+        figures = [mark_text(picture, mark) for mark in picture.marks]
+        names = min(max(text_width(safe(mark.name)) for mark in picture.marks), width * 0.34)
+        room = min(max(map(text_width, figures)), width * 0.5)
+        self.left, self.right = names + 16, width - room - 14
+        colours = {group: at for at, group in enumerate(dict.fromkeys(mark.group for mark in picture.marks))}
+        top, group, drawn = self.bottom + 8, "", []
+        self.bottom = top
+        for mark, figure in zip(picture.marks, figures, strict=True):
+            if mark.group and mark.group != group:
+                drawn.append(_text(0, self.bottom + 19, shortened(mark.group, width * 0.9), "strong over"))
+                self.bottom += _ROW
+            group, y = mark.group, self.bottom + _ROW / 2
+            name = shortened(mark.name, names)
+            written = _text(names + 4, y + 4, name, anchor="end")
+            drawn.append(written if name == safe(mark.name) else _titled(mark.name, written))
+            drawn.append(_text(width - room, y + 4, shortened(figure, room)))
+            if mark.value is not None:
+                shape = self._bar(mark, colours[group], y) if picture.bars else self._interval(mark, y)
+                drawn.append(_titled(f"{mark.name}: {figure}", shape))
+            self.bottom += _ROW
+        if picture.reference is not None:
+            x = self._x(self.values, picture.reference)
+            drawn.insert(0, _line("reference", x, top, x, self.bottom))
+        self._below(self.values, tick_texts(picture, self.values), picture.words, top)
+        self.parts += drawn
+        return []
+
+    def _bar(self, mark: Mark, colour: int, y: float) -> str:
+        end = self._x(self.values, mark.value or 0.0)
+        left, number = self.left, colour % SERIES + 1
+        shape = f'<rect class="f{number}" x="{left:g}" y="{y - 7:g}" width="{round(end - left, 1):g}" height="14"/>'
+        if mark.low is None or mark.high is None:
+            return shape
+        low, high = self._x(self.values, mark.low), self._x(self.values, mark.high)
+        return shape + _line("halo", low, y, high, y) + _level(y, low, high)
+
+    def _interval(self, mark: Mark, y: float) -> str:
+        x, shape = self._x(self.values, mark.value or 0.0), ""
+        if mark.best is not None and self._open(mark):
+            # Below the interval, which it may not leave.
+            best = self._x(self.values, mark.best)
+            shape += _line("open", x, y + 7, best, y + 7) + _line("span", best, y + 4, best, y + 10)
+        if mark.low is not None or mark.high is not None:
+            # A side without a bound reaches the edge.
+            low = None if mark.low is None else self._x(self.values, mark.low)
+            high = None if mark.high is None else self._x(self.values, mark.high)
+            shape += _line("span", self.left if low is None else low, y, self.right if high is None else high, y)
+            shape += "".join(_line("span", end, y - 4, end, y + 4) for end in (low, high) if end is not None)
+        return shape + _mark(0, x, y, hollow=not mark.full)
+
+    def _points(self) -> list[str]:
+        """Points in a frame; gives a sentence that names those that have no room for it."""
+        picture, across, up = self.picture, across_axis(self.picture), self.values
+        ticks, numbers = tick_texts(picture, up), point_names(picture)
+        top, bottom = self.bottom + 8, self.bottom + _PLANE
+        self.left, self.right = max(map(text_width, ticks)) + 30, self.width - 14
+
+        def height(value: float) -> float:
+            return round(bottom - up.place(value) * (bottom - top), 1)
+
+        groups = list(dict.fromkeys(mark.group for mark in picture.marks if mark.group))
+        apart = 0.0 if across.logarithmic else min(_BESIDE, 24.0 / max(1, len(groups)))
+
+        def left(mark: Mark) -> float:
+            """Where a point stands across: those of several series do not hide each other."""
+            moved = (groups.index(mark.group) - (len(groups) - 1) / 2) * apart if mark.group else 0.0
+            return self._x(across, mark.x or 0.0) + moved
+
+        self.bottom = bottom
+        scale = ", logarithmic" if across.logarithmic else ""
+        self._below(across, [in_unit(tick, picture.x_unit) for tick in across.ticks], f"{picture.x}{scale}", top)
+        for tick, said in zip(up.ticks, ticks, strict=True):
+            self.parts.append(_line("grid", self.left, height(tick), self.right, height(tick)))
+            self.parts.append(_text(self.left - 6, height(tick) + 4, said, anchor="end"))
+        words = escape(shortened(picture.words, bottom - top))
+        turned = f'transform="translate(12 {(top + bottom) / 2:g}) rotate(-90)"'
+        self.parts.append(f'<text {turned} class="quiet" text-anchor="middle">{words}</text>')
+        placed = [(mark, left(mark), height(mark.value)) for mark in picture.marks if mark.value is not None]
+        steps = [(x, y) for mark, x, y in placed if mark.full and picture.steps]
+        if steps:
+            path = "".join(f"H{x:g}V{y:g}" for x, y in steps)
+            self.parts.append(f'<path class="step" d="M{steps[0][0]:g} {steps[0][1]:g}{path}H{self.right:g}"/>')
+        for group in groups:
+            self.parts.append(_joined(numbers[group], [(x, y) for mark, x, y in placed if mark.group == group]))
+        spans = list[Box]()
+        for (x, y), (to, above) in zip(steps, [*steps[1:], (self.right, top)], strict=False):
+            spans += [(x, y - 2, to, y + 2), (to - 2, above, to + 2, y)]
+        for mark, x, y in placed:
+            if mark.low is not None and mark.high is not None:
+                ends = height(mark.high), height(mark.low)
+                self.parts.append(_upright(x, *ends))
+                spans.append((x - 4, ends[0], x + 4, ends[1]))
+            if mark.x_low is not None and mark.x_high is not None:
+                ends = self._x(across, mark.x_low), self._x(across, mark.x_high)
+                self.parts.append(_level(y, *ends))
+                spans.append((ends[0], y - 4, ends[1], y + 4))
+        for mark, x, y in reversed(placed):
+            at = f"{picture.x} {in_unit(mark.x or 0.0, picture.x_unit)}"
+            index = numbers[mark.group] if mark.group else _FULL if mark.full else _HOLLOW
+            drawn = _mark(index, x, y, 2.5 if mark.label == DOT else 5.0, hollow=not mark.full)
+            self.parts.append(_titled(f"{mark.group or mark.name}: {mark_text(picture, mark, 2)}; {at}", drawn))
+        return self._names(placed, spans, (self.left + 2, top - 4, self.right + 10, bottom - 2))
+
+    def _names(self, placed: Sequence[tuple[Mark, float, float]], spans: Sequence[Box], frame: Box) -> list[str]:
+        """Names beside their points, over no other point or name, full points first; each takes the best free place."""
+        taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for _, x, y in placed]
+        unnamed, longest = [], min(250.0, (self.right - self.left) * 0.55)
+        for mark, x, y in sorted(placed, key=lambda one: not one[0].full):
+            if mark.group or mark.label == DOT:
+                continue
+            said, best = shortened(mark.name, longest), (math.inf, 0.0, (0.0, 0.0, 0.0, 0.0))
+            half = text_width(said) * (1.1 if mark.full else 1.0) / 2
+            for away, angle in _NAMES:
+                right, down = round(math.cos(angle), 3), round(math.sin(angle), 3)
+                # The box touches the circle with the side or the corner that faces the point.
+                middle_x, middle_y = x + away * right + _side(right) * half, y + away * down + _side(down) * 7
+                box = (middle_x - half, middle_y - 7, middle_x + half, middle_y + 7)
+                outside = box[0] < frame[0] or box[1] < frame[1] or box[2] > frame[2] or box[3] > frame[3]
+                if not outside and not any(_meet(box, other) for other in taken):
+                    best = min(best, (away + 25 * sum(_meet(box, span) for span in spans) - right, away, box))
+            if best[0] == math.inf:
+                unnamed.append(f"{safe(mark.name)} {value_text(self.picture, mark.value)}")
+                continue
+            _, away, box = best
+            taken.append(box)
+            if away > 15:
+                to = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
+                self.parts.append(_line("leader", x, y, *to))
+            side = (box[0], "") if box[0] > x else (box[2], "end") if box[2] < x else ((box[0] + box[2]) / 2, "middle")
+            written = _text(side[0], box[3] - 3.5, said, "strong over" if mark.full else "over", side[1])
+            self.parts.append(written if said == safe(mark.name) else _titled(mark.name, written))
+        return [f"not named in the picture: {'; '.join(unnamed)}"] if unnamed else []
 
 
-def _parts(picture: Picture, width: float) -> tuple[list[str], float]:
-    if isinstance(picture, Forest):
-        return forest_parts(picture, width)
-    if isinstance(picture, Points):
-        return points_parts(picture, width)
-    if isinstance(picture, Bars):
-        return bars_parts(picture, width)
-    return stacks_parts(picture, width) if isinstance(picture, Stacks) else profile_parts(picture, width)
+def _side(share: float) -> float:
+    return 0.0 if abs(share) < 0.2 else math.copysign(1.0, share)
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "") -> str:
+    chosen = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
+    return f'<text x="{round(x, 1):g}" y="{round(y, 1):g}"{chosen}>{escape(safe(words))}</text>'
+
+
+def _line(kind: str, left: float, top: float, right: float, bottom: float) -> str:
+    return f'<path class="{kind}" d="M{left:g} {top:g}L{right:g} {bottom:g}"/>'
+
+
+def _upright(x: float, top: float, bottom: float) -> str:
+    return f'<path class="span" d="M{x:g} {top:g}V{bottom:g}M{x - 4:g} {top:g}h8M{x - 4:g} {bottom:g}h8"/>'
+
+
+def _level(y: float, left: float, right: float) -> str:
+    return f'<path class="span" d="M{left:g} {y:g}H{right:g}M{left:g} {y - 4:g}v8M{right:g} {y - 4:g}v8"/>'
+
+
+def _titled(hint: str, body: str) -> str:
+    """Shapes with what a pointer that rests on them is told."""
+    return f"<g><title>{escape(safe(hint))}</title>{body}</g>"
+
+
+def _mark(index: int, x: float, y: float, size: float = 5.0, *, hollow: bool = False) -> str:
+    """The mark of a series, from 0; a hollow one is filled with the page."""
+    number = index % SERIES + 1
+    corners = ((round(x + size * right, 1), round(y + size * down, 1)) for right, down in _SHAPES[number - 1])
+    outline = "L".join(f"{right:g} {down:g}" for right, down in corners)
+    return f'<path class="{f"hollow l{number}" if hollow else f"f{number}"}" d="M{outline}Z"/>'
+
+
+def _joined(index: int, places: Sequence[tuple[float, float]]) -> str:
+    path, dash = " ".join(f"{x:g},{y:g}" for x, y in places), _DASHES[index % len(_DASHES)]
+    dashed = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<polyline class="joined l{index % SERIES + 1}" points="{path}"{dashed}/>'

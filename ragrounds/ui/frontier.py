@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from ragrounds.evals.analyses.pictures import DOT, Mark, Points, Series, upwards
+from msgspec.structs import replace
+
+from ragrounds.evals.analyses.pictures import DOT, Mark, Picture, upwards
 from ragrounds.evals.compare.frontier import CostMeasure, Frontier, FrontierPoint, Range
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -121,40 +123,39 @@ def titled_by(scorer: str) -> str:
     return f"{word.capitalize()} under {scorer}" if word != scorer else f"Scores by {scorer}"
 
 
-def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]) -> Points:
+def frontier_picture(frontier: Frontier, scorer: str, numbers: Mapping[str, str], agents: Mapping[str, str]) -> Picture:
     """The score upwards, cost to the right, both with 95 % intervals; each run is its number. The steps lead along the
     frontier: up only where a dearer run scores higher. Of many runs, those that are not on it are dots without
     intervals. Arguments as of :func:`frontier_tables`."""
-    lines, others = list[Series](), list[Mark]()
-    crowded = len(frontier.points) > _CROWDED
+    marks, others = list[Mark](), 0
     for point in frontier.points:
-        if point.cost.value is None or point.score.value is None:
+        name = f"#{numbers[point.run]} {agents[point.run]}"
+        mark = Mark(name=name, x=point.cost.value, value=point.score.value, label=DOT, full=point.on_frontier)
+        if mark.x is None or mark.value is None:
             continue
-        if crowded and not point.on_frontier:
-            name = f"#{numbers[point.run]} {agents[point.run]}"
-            others.append(Mark(x=point.cost.value, value=point.score.value, label=DOT, name=name))
-            continue
-        mark = Mark(
-            x=point.cost.value,
-            x_low=point.cost.low,
-            x_high=point.cost.high,
-            value=point.score.value,
-            low=point.score.low,
-            high=point.score.high,
-            label=numbers[point.run],
-            emphasis=point.on_frontier,
-        )
-        lines.append(Series(name=agents[point.run], marks=(mark,)))
-    if others:
-        lines.append(Series(name=f"each of the other {len(others):,} runs", marks=tuple(others), joined=False))
+        if point.on_frontier or len(frontier.points) <= _CROWDED:
+            mark = replace(
+                mark,
+                name=agents[point.run],
+                label=numbers[point.run],
+                low=point.score.low,
+                high=point.score.high,
+                x_low=point.cost.low,
+                x_high=point.cost.high,
+            )
+        others += mark.label == DOT
+        marks.append(mark)
     unit = f"{UNITS[frontier.measure]} a question"
-    return Points(
+    return Picture(
         title=f"{titled_by(scorer)}, and {unit}",
+        marks=tuple(marks),
+        words=upwards(scorer),
         x=unit,
-        up=upwards(scorer),
-        lines=tuple(lines),
-        unit=_PICTURE_UNITS[frontier.measure],
+        x_unit=_PICTURE_UNITS[frontier.measure],
         steps=True,
+        full="on the frontier (the broken line): none scores as high for less",
+        hollow="not on it",
+        note=f"dots: each of the other {others:,} runs" if others else "",
     )
 
 

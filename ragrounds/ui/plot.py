@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast, get_args
 
 from msgspec import Struct
 
@@ -105,16 +105,12 @@ def chosen_picture(known: Mapping[str, PictureMaker], name: str, of: str) -> tup
         raise UserError(f"{of} has no pictures.")
     if name and name not in known:
         raise UserError(f"There is no picture {name!r}.{nearest(name, known)} {of} has {', '.join(known)}.")
-    if name:
-        picture = known[name].make()
-        if picture is None:
-            raise UserError(f"There is no picture {name!r} to draw: {known[name].lacking or 'nothing has a value'}.")
-        return name, picture
-    for first, maker in known.items():
-        picture = maker.make()
+    for each in [name] if name else known:
+        picture = known[each].make()
         if picture is not None:
-            return first, picture
-    raise UserError(f"There is nothing to draw: {next(iter(known.values())).lacking}.")
+            return each, picture
+    what = f"no picture {name!r}" if name else "nothing"
+    raise UserError(f"There is {what} to draw: {known[name or next(iter(known))].lacking}.")
 
 
 def chosen_theme(name: str) -> Theme:
@@ -123,11 +119,9 @@ def chosen_theme(name: str) -> Theme:
     Raises:
         UserError: there is none of this name.
     """
-    if name == "light":
-        return "light"
-    if name == "dark":
-        return "dark"
-    raise UserError(f"Unknown theme {name!r}; expected light or dark.")
+    if name not in get_args(Theme):
+        raise UserError(f"Unknown theme {name!r}; expected light or dark.")
+    return cast("Theme", name)
 
 
 def check_plot_file(file: str | Path) -> Path:

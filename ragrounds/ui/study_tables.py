@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.evals.analyses.pictures import Bar, Bars, Mark, Picture, Points, Series
+from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell, TableRow
 from ragrounds.files import guarded
@@ -274,26 +274,22 @@ def study_picture(table: StudyTable, kind: str) -> Picture | None:
     rows = [row for row in table.rows if any(_share(cell) is not None for cell in row.cells)]
     if not kind or not rows:
         return None
-    if kind == "bars":
-        groups = tuple((row.name, tuple(_bar(cell) for cell in row.cells)) for row in rows)
-        return Bars(title=table.title, groups=groups)
-    places = _places(table.columns)
-    lines = tuple(
-        Series(
-            name=row.name,
-            marks=tuple(
-                Mark(x=places[cell.column], value=value, low=_hundredth(cell.low), high=_hundredth(cell.high))
-                for cell in row.cells
-                if (value := _share(cell)) is not None and cell.column in places
-            ),
+    lines, places = kind != "bars", _places(table.columns)
+    marks = [
+        Mark(
+            name=cell.column,
+            group=row.name,
+            value=_share(cell),
+            low=_hundredth(cell.low),
+            high=_hundredth(cell.high),
+            x=places[cell.column] if lines else None,
         )
         for row in rows
-    )
-    return Points(title=table.title, x="columns in their order" if _in_order(table.columns) else "", lines=lines)
-
-
-def _bar(cell: TableCell) -> Bar:
-    return Bar(name=cell.column, value=_share(cell), low=_hundredth(cell.low), high=_hundredth(cell.high))
+        for cell in row.cells
+        if not lines or cell.column in places
+    ]
+    x = "columns in their order" if _in_order(table.columns) else ""
+    return Picture(title=table.title, marks=tuple(marks), x=x, bars=not lines)
 
 
 def _share(cell: TableCell) -> float | None:

@@ -309,7 +309,8 @@ def test_sources_beside_the_published_corpora(store, monkeypatch):
     assert column["statpearls"] == (pytest.approx(301_200 / total), 301_200)
     assert column["wikipedia"] == (pytest.approx(29_900_000 / total), 29_900_000)
     assert "published size" in made.table.note
-    assert dict(made.picture.groups)["the corpus itself"][0].value == pytest.approx(23_900_000 / total)
+    assert made.picture.marks[0].group == "the corpus itself"
+    assert made.picture.marks[0].value == pytest.approx(23_900_000 / total)
 
 
 def test_a_corpus_that_runs_share_is_drawn_once():
@@ -318,7 +319,12 @@ def test_a_corpus_that_runs_share_is_drawn_once():
         Sources(run=f"r{number}", k=2, shares=shares, corpus={"pubmed": 0.9, "wiki": 0.1}) for number in (1, 2)
     )
     picture = SOURCES.picture(made, AnalysisOptions(k=2))
-    assert [name for name, _ in picture.groups] == ["the corpus itself", "r1, mirage/mmlu", "r2, mirage/mmlu"]
+    groups = dict.fromkeys(mark.group for mark in picture.marks)
+    assert list(groups) == [
+        "the corpus itself",
+        "r1, mirage/mmlu",
+        "r2, mirage/mmlu",
+    ]
     # A source that nothing was found in stands in the table with 0.
     assert SOURCES.table(made, AnalysisOptions(k=2)).rows[1][:5] == ("r1", "mirage/mmlu", "wiki", 0.0, 0.1)
 

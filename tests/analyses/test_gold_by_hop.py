@@ -23,16 +23,14 @@ def test_shares_add_up_from_search_to_search() -> None:
     assert [figure.value for figure in made.shares] == pytest.approx([0.4, 0.4, 0.6])
     assert (made.attempts, made.without_search) == (5, 1)
     assert all(figure.low is not None and figure.low < figure.value < (figure.high or 0) for figure in made.shares)
-    (group,) = gold_by_hop_picture([made]).groups
-    assert [bar.name for bar in group[1]] == ["by search 1", "by search 2", "by search 3"]
+    assert [mark.name for mark in gold_by_hop_picture([made]).marks] == ["by search 1", "by search 2", "by search 3"]
 
 
 def test_what_came_after_the_last_bar_is_in_it() -> None:
     hops = {("a", 0): GoldHop(40, 33), ("b", 0): GoldHop(40, None)}
     made = gold_by_hop("run", {}, hops)
     assert [figure.value for figure in made.shares] == [0.0] * 11 + [0.5]
-    (group,) = gold_by_hop_picture([made]).groups
-    assert group[1][-1].name == "by search 12 or later"
+    assert gold_by_hop_picture([made]).marks[-1].name == "by search 12 or later"
 
 
 def test_epochs_of_a_question_and_its_duplicates_are_one_cluster() -> None:

@@ -148,6 +148,6 @@ def test_flips_with_the_interval_of_the_net_gain(store):
     assert 0 < record.low < record.net < record.high
     assert (record.gained.value, record.lost.value) == (pytest.approx(0.5), pytest.approx(2 / 24))
     assert made.table.rows[0][1:7] == (10, 2, 12, 0, 14, 1)
-    assert [bar.value for bar in made.picture.groups[0][1]] == [record.gained.value, record.lost.value]
+    assert [bar.value for bar in made.picture.marks] == [record.gained.value, record.lost.value]
     with pytest.raises(UserError, match="equivalent"):  # a judge would be needed
         analyse("flips", store, [run], AnalysisOptions(scorer="equivalent"))

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.evals.analyses.pictures import Points
 from tests.servers.grader_server import grader_server
 from tests.servers.process import Running
 from tests.servers.scripted_http import Script, scripted
@@ -76,8 +75,7 @@ def test_written_texts_are_judged_and_searched_with(sets: list[Path], grader: Ru
     assert "correlation over systems: 1.00" in made.table.note
     assert "the text that was written" in made.table.note
     assert "of intermediate answers" in made.table.title
-    assert isinstance(made.picture, Points)
-    assert len(made.picture.lines) == len(WRITERS)
+    assert len(made.picture.marks) == len(WRITERS)
 
 
 @pytest.mark.usefixtures("home")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.findings import conclusions, finding, untested
-from ragrounds.ui.comparison_pictures import difference_forest
+from ragrounds.ui.comparison_pictures import difference_picture
 from ragrounds.ui.comparison_tables import agent_names, comparison_tables, cost_tables, numbered
 from ragrounds.ui.comparison_words import conclusion_sentence
 from ragrounds.ui.frontier import frontier_picture
@@ -129,12 +129,12 @@ def test_scores_without_a_test_are_concluded_from_by_one_interval_alone(store):
     assert "two is ahead of the other at the 5 % level: 56.25 % (95 %: 53.8 to 58.8), +27.50 points (95 %: " in summary(
         comparison, ["rouge-l"]
     )
-    drawn = difference_forest(comparison, "rouge-l")
-    assert drawn.filled.startswith("the interval leaves 0 out, and alone decides")
+    drawn = difference_picture(comparison, "rouge-l")
+    assert drawn.full.startswith("the interval leaves 0 out, and alone decides")
     assert drawn.hollow == "it does not"
     few = [add_run(store, f"few {n}", questions(5), [0.5, 0.4 * n, 0, 0, 0], scorer="rouge-l") for n in (0, 1)]
-    drawn = difference_forest(compare(store, few), "rouge-l")
-    assert (drawn.filled, "too few questions" in drawn.hollow) == ("", True)
+    drawn = difference_picture(compare(store, few), "rouge-l")
+    assert (drawn.full, "too few questions" in drawn.hollow) == ("", True)
     near = [
         add_run(
             store, f"near {n}", questions(60), [0.3 + 0.01 * ((k * (7 + n)) % 40) for k in range(60)], scorer="rouge-l"
@@ -161,7 +161,7 @@ def test_rouge_l_is_no_accuracy_and_its_answers_have_no_price(store):
     tables = [*comparison_tables(comparison, ["rouge-l"]), *cost_tables(comparison, ["rouge-l"])]
     words = " ".join([*(table.title for table in tables), *(one.name for table in tables for one in table.columns)])
     picture = frontier_picture(frontier, "rouge-l", numbered(comparison), {"one-run": "one", "two-run": "two"})
-    words += f" {picture.title} {picture.up} {picture.x} {summary(comparison, ['rouge-l'])}"
+    words += f" {picture.title} {picture.words} {picture.x} {summary(comparison, ['rouge-l'])}"
     for word in ("accura", "correct", "right"):
         assert word not in words.lower(), words
     assert "rouge-l" in words.lower()

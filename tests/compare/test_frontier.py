@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.pictures import point_axes
+from ragrounds.evals.analyses.pictures import across_axis, value_axis
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.frontier import cost_measure
 from ragrounds.evals.stats.bootstrap import joint_means
@@ -114,7 +114,7 @@ def test_where_all_is_free_nothing_is_priced(store):
 def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
     runs = [add_run(store, name, questions(2), [1, 0], cost_uncached=0.0) for name in ("cheap", "good")]
     found = compare(store, runs, cost="cost_uncached").tables[0].frontier
-    cost, _ = point_axes(picture(found))
+    cost = across_axis(picture(found))
     assert cost.place(0.0) == 0.0
     assert "$0.00" in draw(picture(found), legend=False).plain
     assert [point.on_frontier for point in found.points] == [True, True]
@@ -162,7 +162,7 @@ def test_the_drawing_fits_and_shows_every_run(store, width):
 
 def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_apart(store):
     found = compare(store, three(store)).tables[0].frontier
-    cost, accuracy = point_axes(picture(found))
+    cost, accuracy = across_axis(picture(found)), value_axis(picture(found))
     assert not cost.logarithmic
     assert accuracy.low <= min(point.score.low for point in found.points)
     assert max(point.score.high for point in found.points) <= accuracy.high <= 1.0
@@ -171,7 +171,7 @@ def test_axes_hold_every_interval_and_are_logarithmic_only_where_costs_are_far_a
         add_run(store, "p", asked, [1, 0], cost_uncached=0.001),
         add_run(store, "q", asked, [1, 1], cost_uncached=1.0),
     ]
-    cost, _ = point_axes(picture(compare(store, far).tables[0].frontier))
+    cost = across_axis(picture(compare(store, far).tables[0].frontier))
     assert cost.logarithmic
     assert cost.place(0.001) < cost.place(0.03) < cost.place(1.0) <= 1.0
 

@@ -149,10 +149,10 @@ def test_a_picture_of_many_runs_names_those_on_the_frontier(home):
     frontier = comparison.tables[0].frontier
     picture = frontier_picture(frontier, "strict", numbers, agents)
     kept = [point for point in frontier.points if point.on_frontier]
-    *named, others = picture.lines
-    assert [line.name for line in named] == [agents[point.run] for point in kept]
-    assert len(others.marks) == 40 - len(kept)
-    assert all(mark.low is None and mark.name.startswith("#") for mark in others.marks)
+    others = [mark for mark in picture.marks if mark.label == DOT]
+    assert [mark.name for mark in picture.marks if mark not in others] == [agents[point.run] for point in kept]
+    assert len(others) == 40 - len(kept)
+    assert all(mark.low is None and mark.name.startswith("#") for mark in others)
     drawn = svg(picture)
     assert "polyline" not in drawn
     assert f"each of the other {40 - len(kept)} runs" in drawn

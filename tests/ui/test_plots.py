@@ -12,26 +12,10 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.errors import UserError
-from ragrounds.evals.analyses.pictures import (
-    Bar,
-    Bars,
-    Forest,
-    ForestRow,
-    HopProfile,
-    Mark,
-    Picture,
-    Points,
-    Series,
-    StackPart,
-    StackRow,
-    Stacks,
-    point_axes,
-)
-from ragrounds.ui.chart_svg import page_picture, svg
+from ragrounds.evals.analyses.pictures import Mark, Picture, across_axis
+from ragrounds.ui.chart_svg import WIDE, page_picture, shortened, svg, text_width
 from ragrounds.ui.chart_text import draw
-from ragrounds.ui.label_places import PointName, name_places
 from ragrounds.ui.plot import Plot, check_plot_file
-from ragrounds.ui.svg_shapes import WIDE, Box, short_names, shortened, text_width
 from ragrounds.ui.theme import palette
 from tests.conftest import Cli
 
@@ -39,30 +23,32 @@ HOSTILE = "</svg><script>alert(1)</script>\x1b[31m\u202e & \"' ]]>"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def frontier(count: int) -> Points:
-    marks = [
-        Mark(x=0.001 * (at + 1), value=0.4 + 0.01 * (at % 7), low=0.35, high=0.55, label=str(at), emphasis=at < 3)
+def frontier(count: int) -> Picture:
+    marks = tuple(
+        Mark(
+            name=f"strategy number {at}[top_k=8]",
+            x=0.001 * (at + 1),
+            value=0.4 + 0.01 * (at % 7),
+            low=0.35,
+            high=0.55,
+            label=str(at),
+            full=at < 3,
+        )
         for at in range(count)
-    ]
-    lines = tuple(Series(name=f"strategy number {at}[top_k=8]", marks=(one,)) for at, one in enumerate(marks))
-    return Points(title="Frontier", x="dollars a question", up="percent right", lines=lines, unit="dollars", steps=True)
+    )
+    return Picture(title="Frontier", x="dollars a question", marks=marks, x_unit="dollars", steps=True)
 
 
 def every_kind(name: str = "run") -> dict[str, Picture]:
-    row = ForestRow(name=name, value=0.5, low=0.4, high=0.6, best=0.8, note=name, group=name, filled=False)
-    open_ = ForestRow(name="one end", value=0.7, low=0.65, note="no bound above")
-    points = Points(
-        title=name, x=name, up=name, lines=(Series(name=name, marks=(Mark(x=1, value=0.2), Mark(x=2, value=0.4))),)
-    )
+    row = Mark(name=name, value=0.5, low=0.4, high=0.6, best=0.8, note=name, group=name, full=False)
+    rows = (row, Mark(name="one end", value=0.7, low=0.65, note="no bound above"), Mark(name="none"))
+    line = tuple(Mark(name=name, group=name, x=at, value=0.2 * at, low=0.1, high=0.9) for at in (1, 2))
     return {
-        "forest": Forest(title=name, x=name, rows=(row, open_, ForestRow(name="none", value=None)), reference=0.5,
-                         filled=name, hollow=name, note=name),
-        "stacks": Stacks(title=name, x=name, parts=(StackPart(name=name, about=name), StackPart(name="b")),
-                         rows=(StackRow(name=name, counts=(3, 1)), StackRow(name="empty", counts=(0, 0)))),
-        "profile": HopProfile(title=name, panels=(points, points)),
-        "points": points,
-        "bars": Bars(title=name, groups=((name, (Bar(name=name, value=0.5, low=0.2), Bar(name="-", value=None))),)),
-    }  # fmt: skip
+        "rows": Picture(title=name, words=name, marks=rows, reference=0.5, full=name, hollow=name, note=name),
+        "bars": Picture(title=name, words=name, marks=rows, bars=True),
+        "lines": Picture(title=name, words=name, x=name, marks=line),
+        "points": Picture(title=name, words=name, x=name, marks=(Mark(name=name, x=0, value=1.0, low=1.0, high=1.0),)),
+    }
 
 
 @pytest.mark.parametrize("kind", list(every_kind()))
@@ -73,15 +59,35 @@ def test_hostile_names_are_text_in_every_kind_and_width(kind: str) -> None:
         assert {element.tag.removeprefix(SVG) for element in root.iter()} <= set(
             "svg title style rect g path text polyline".split()
         )
+    for drawn in (svg(picture), page_picture(picture), *(draw(picture, width).plain for width in (20, 80, 200))):
         assert "\x1b" not in drawn
         assert "\u202e" not in drawn
     assert "<script" not in page_picture(picture)
-    assert "\x1b" not in draw(picture, 80).plain
+
+
+def test_a_bar_ends_at_its_value_and_a_line_shows_its_interval() -> None:
+    mark = Mark(name="a", value=0.5, low=0.4, high=0.6)
+    line = draw(Picture(title="t", marks=(mark,), bars=True), 118).plain.split("\n")[0]
+    assert re.search(r" █{24}├─{5}●─{4}┤ +50.0 \(40.0 to 60.0\)", line)
+
+
+def test_points_stand_by_their_numbers() -> None:
+    rows = draw(every_kind()["lines"], 80).plain.split("\n")
+    places = [(at, row.index("1", 7)) for at, row in enumerate(rows[1:16]) if "1" in row[7:]]
+    (high, right), (low, left) = places
+    assert high < low
+    assert left < right
+
+
+def test_nothing_to_draw() -> None:
+    for picture in (Picture(title="t", marks=()), Picture(title="t", marks=(Mark(name="a"),))):
+        with pytest.raises(UserError, match="nothing to draw"):
+            svg(picture)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_picture_by_itself_has_the_colours_of_its_theme_and_one_on_a_page_those_of_the_page(theme: str) -> None:
-    picture = every_kind()["forest"]
+    picture = every_kind()["rows"]
     alone = Plot("scores", picture, theme).svg()  # type: ignore[arg-type]
     assert f"fill:{palette(theme == 'dark')['back']}" in alone
     assert "var(" not in alone
@@ -108,28 +114,20 @@ def test_nothing_is_drawn_outside_the_picture(kind: str, width: float) -> None:
 
 def test_every_axis_has_a_title() -> None:
     for kind, picture in every_kind("x-words").items():
-        if kind != "bars":
-            assert "x-words" in [one.text for one in ET.fromstring(svg(picture)).iter(f"{SVG}text")], kind
+        texts = [one.text for one in ET.fromstring(svg(picture)).iter(f"{SVG}text")]
+        assert texts.count("x-words") >= 2, kind
 
 
-def test_a_stack_shows_what_is_there_at_all() -> None:
-    rows = (StackRow(name="a", counts=(9999, 1)),)
-    drawn = ET.fromstring(svg(Stacks(title="t", x="x", parts=(StackPart(name="p"), StackPart(name="q")), rows=rows)))
-    widths = [float(one.get("width", "0")) for one in drawn.iter(f"{SVG}rect") if one.get("class") == "f2"]
-    assert min(widths) >= 2
-
-
-def test_names_of_points_cover_no_mark_and_no_other_name() -> None:
-    marks = [Box(10.0 * at, 50, 10.0 * at + 10, 60) for at in range(20)]
-    names = [PointName(10.0 * at + 5, 55, 60, 12) for at in range(20)]
-    frame = Box(0, 0, 260, 200)
-    placed = [one.box for one in name_places(names, marks, [], frame) if one is not None]
-    assert len(placed) >= 15
-    for at, box in enumerate(placed):
-        assert not any(box.over(mark) for mark in marks)
-        assert not any(box.over(other) for other in placed[at + 1 :])
-        assert box.left >= frame.left
-        assert box.bottom <= frame.bottom
+def test_names_of_points_cover_no_other_name() -> None:
+    boxes = []
+    for one in ET.fromstring(svg(frontier(12))).iter(f"{SVG}text"):
+        if (one.text or "").startswith("strategy"):
+            wide = text_width(one.text or "")
+            x = float(one.get("x", "0")) - {"end": wide, "middle": wide / 2}.get(one.get("text-anchor", ""), 0)
+            boxes.append((x, float(one.get("y", "0")), x + wide))
+    assert len(boxes) >= 9
+    for at, (left, y, right) in enumerate(boxes):
+        assert not any(left < to and from_ < right and abs(y - other) < 12 for from_, other, to in boxes[at + 1 :])
 
 
 def test_who_has_no_place_is_named_below() -> None:
@@ -139,17 +137,15 @@ def test_who_has_no_place_is_named_below() -> None:
     assert "strategy number 0[top_k=8]" in said
 
 
-def test_long_names_lose_what_they_share() -> None:
-    names = [f"mirage_predictions[model=gpt-35-turbo-16k,setting={one}]" for one in ("cot", "rag_32")]
-    short = short_names([*names, "direct"], 180)
-    assert short["direct"] == "direct"
-    assert [one.rpartition("…")[2] for one in (short[name] for name in names)] == ["cot]", "rag_32]"]
-    assert all(text_width(one) <= 180 for one in short.values())
-    assert shortened("abcdefghij" * 9, 100).startswith("abc")
+def test_long_names_lose_their_middle() -> None:
+    short = shortened("mirage_predictions[model=gpt-35-turbo-16k,setting=cot]", 180)
+    assert short.startswith("mirage")
+    assert short.endswith("g=cot]")
+    assert text_width(short) <= 180
 
 
 def test_an_interval_of_one_end_reaches_the_edge() -> None:
-    picture = every_kind()["forest"]
+    picture = every_kind()["rows"]
     assert "70.0 (65.0 to -) no bound above" in svg(picture)
     line = next(one for one in draw(picture, 120).plain.split("\n") if one.startswith("one end"))
     assert re.search(r"├─*●─+ ", line)
@@ -157,7 +153,7 @@ def test_an_interval_of_one_end_reaches_the_edge() -> None:
 
 def test_a_picture_is_kept_as_svg_png_and_pdf(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
-    plot = Plot("scores", every_kind()["forest"])
+    plot = Plot("scores", every_kind()["rows"])
     assert plot.save(tmp_path / "a.svg").read_text().startswith("<svg")
     png = plot.save(tmp_path / "a.PNG").read_bytes()
     width, height = struct.unpack(">II", png[16:24])
@@ -168,22 +164,22 @@ def test_a_picture_is_kept_as_svg_png_and_pdf(tmp_path: Path) -> None:
 
 def test_text_is_drawn_in_a_png_whatever_fonts_the_host_has() -> None:
     convert = pytest.importorskip("vl_convert")
-    with_text = convert.svg_to_png(svg(every_kind()["forest"]))
-    without = convert.svg_to_png(re.sub(r"<text.*?</text>", "", svg(every_kind()["forest"])))
+    with_text = convert.svg_to_png(svg(every_kind()["rows"]))
+    without = convert.svg_to_png(re.sub(r"<text.*?</text>", "", svg(every_kind()["rows"])))
     assert len(with_text) > 1.5 * len(without)
 
 
 @pytest.mark.parametrize(("best", "seen"), [(0.8, True), (0.5001, False)])
 def test_what_open_attempts_could_make_of_a_figure_is_drawn_where_it_can_be_seen(best: float, seen: bool) -> None:
-    row = ForestRow(name="a", value=0.5, low=0.4, high=0.9, best=best)
-    drawn = svg(Forest(title="t", x="x", rows=(row,)))
+    drawn = svg(Picture(title="t", marks=(Mark(name="a", value=0.5, low=0.4, high=0.9, best=best),)))
     assert ('class="open"' in drawn, "every open attempt" in drawn) == (seen, seen)
 
 
-def test_what_is_counted_has_no_halves() -> None:
-    marks = tuple(Mark(x=at, value=0.5) for at in (1, 2))
-    points = Points(title="t", x="search", lines=(Series(name="a", marks=marks),), whole=True)
-    assert point_axes(points)[0].ticks == (0, 1, 2)
+@pytest.mark.parametrize(("last", "unit", "logarithmic"), [(8, "number", False), (8, "dollars", True)])
+def test_costs_far_apart_are_on_a_logarithmic_axis(last: int, unit: str, logarithmic: bool) -> None:
+    marks = tuple(Mark(name="a", x=at, value=0.5) for at in (1, last))
+    axis = across_axis(Picture(title="t", x="x", x_unit=unit, marks=marks))  # type: ignore[arg-type]
+    assert axis.logarithmic is logarithmic
 
 
 def test_what_cannot_be_kept_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,19 +202,17 @@ def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
     assert len(rr.list_runs().to_pandas()) == 2
     found = rr.compare(list(result.ids))
     plot = found.plot()
-    assert isinstance(plot.picture, Forest)
     table = found.comparison.shown()[0][0]
-    assert [(row.value, row.low, row.high) for row in plot.picture.rows] == [
+    assert [(row.value, row.low, row.high) for row in plot.picture.marks] == [
         (line.overall.value, line.overall.low, line.overall.high) for line in table.lines
     ]
     shown = plot._repr_mimebundle_()
     assert shown["image/svg+xml"].startswith("<svg")
     assert "vanilla_rag" in str(plot)
     differences = found.plot("differences").picture
-    assert isinstance(differences, Forest)
-    assert [row.value for row in differences.rows] == [pair.tests.difference for pair in table.pairs]
+    assert [row.value for row in differences.marks] == [pair.tests.difference for pair in table.pairs]
     answers = found.plot("answers", tmp_path / "answers.svg", theme="dark")
-    assert isinstance(answers.picture, Stacks)
+    assert answers.picture.bars
     assert (tmp_path / "answers.svg").read_text() == answers.svg()
     with pytest.raises(UserError, match="no attempt of these runs searched more than once"):
         found.plot("hops")

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Points, Series, figure_marks, upwards
+from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import figure_word
@@ -140,16 +140,15 @@ def _table(made: Curves, options: AnalysisOptions) -> AnalysisTable:
     )
 
 
-def _picture(made: Curves, options: AnalysisOptions) -> Points:
-    lines = tuple(
-        Series(name=curve.name, marks=figure_marks((point.x, point.figure) for point in curve.points))
-        for curve in made.curves
+def _picture(made: Curves, options: AnalysisOptions) -> Picture:
+    marks = tuple(
+        figure_mark(curve.name, point.figure, curve.name, point.x) for curve in made.curves for point in curve.points
     )
-    return Points(
+    return Picture(
         title=f"{figure_word(made.scorer).capitalize()} against {made.x} ({made.scorer})",
         x=made.x,
-        lines=lines,
-        up=upwards(made.scorer),
+        marks=marks,
+        words=upwards(made.scorer),
     )
 
 

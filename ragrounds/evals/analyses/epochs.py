@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bar, Bars
+from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import scorer_values
@@ -68,15 +68,14 @@ def _table(made: tuple[Epochs, ...], options: AnalysisOptions) -> AnalysisTable:
     )
 
 
-def _picture(made: tuple[Epochs, ...], options: AnalysisOptions) -> Bars:
-    return Bars(
-        title=f"{_TITLE} ({options.scorer})", groups=tuple(("", (_bar(one),)) for one in made), spread="mean ± sd"
-    )
+def _picture(made: tuple[Epochs, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(_bar(one) for one in made)
+    return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks, bars=True, spread="mean ± sd")
 
 
-def _bar(one: Epochs) -> Bar:
+def _bar(one: Epochs) -> Mark:
     low, high = (None, None) if one.sd is None else (max(0.0, one.mean - one.sd), min(1.0, one.mean + one.sd))
-    return Bar(name=one.name, value=one.mean, low=low, high=high, note=f"n = {len(one.values):,}")
+    return Mark(name=one.name, value=one.mean, low=low, high=high, note=f"n = {len(one.values):,}")
 
 
 EPOCHS = Analysis(

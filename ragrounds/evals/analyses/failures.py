@@ -9,7 +9,7 @@ from functools import partial
 from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bars, figure_bar
+from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, check_accuracy, first_searches, gold_ranks, scored_runs
 from ragrounds.evals.compare.figures import NONE, Figure, property_named
 from ragrounds.evals.store.store import Store
@@ -112,10 +112,9 @@ def _table(name: str, made: tuple[GroupFailures, ...], options: AnalysisOptions)
     return AnalysisTable(title=_title(name, options), columns=columns, rows=rows, note=note)
 
 
-def _picture(name: str, made: tuple[GroupFailures, ...], options: AnalysisOptions) -> Bars:
-    runs = dict.fromkeys(one.run for one in made)
-    groups = tuple((run, tuple(figure_bar(one.group, one.accuracy) for one in made if one.run == run)) for run in runs)
-    return Bars(title=_title(name, options), groups=groups)
+def _picture(name: str, made: tuple[GroupFailures, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(figure_mark(one.group, one.accuracy, one.run) for one in made)
+    return Picture(title=_title(name, options), marks=marks, bars=True)
 
 
 FAILURES = Analysis(

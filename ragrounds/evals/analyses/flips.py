@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bars, figure_bar
+from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import check_accuracy, cluster_of, share_figure
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import known_scorer
@@ -162,11 +162,13 @@ def _table(made: tuple[RunFlips, ...], options: AnalysisOptions) -> AnalysisTabl
     return AnalysisTable(title=_title(options), columns=columns, rows=rows)
 
 
-def _picture(made: tuple[RunFlips, ...], options: AnalysisOptions) -> Bars:
-    groups = tuple(
-        (one.run, (figure_bar("wrong to right", one.gained), figure_bar("right to wrong", one.lost))) for one in made
+def _picture(made: tuple[RunFlips, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(
+        figure_mark(name, figure, one.run)
+        for one in made
+        for name, figure in (("wrong to right", one.gained), ("right to wrong", one.lost))
     )
-    return Bars(title=_title(options), groups=groups)
+    return Picture(title=_title(options), marks=marks, bars=True)
 
 
 FLIPS = Analysis(

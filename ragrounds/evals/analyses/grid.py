@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bars, figure_bar
+from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, scored_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
@@ -81,9 +81,9 @@ def _table(made: Grid, options: AnalysisOptions) -> AnalysisTable:
     return AnalysisTable(title=_title(made), columns=("corpus", "retriever", *datasets, "mean"), rows=rows)
 
 
-def _picture(made: Grid, options: AnalysisOptions) -> Bars:
-    bars = tuple(figure_bar(f"{cell.corpus}, {cell.retriever}", cell.overall) for cell in made.cells)
-    return Bars(title=_title(made), groups=(("", bars),))
+def _picture(made: Grid, options: AnalysisOptions) -> Picture:
+    marks = tuple(figure_mark(f"{cell.corpus}, {cell.retriever}", cell.overall) for cell in made.cells)
+    return Picture(title=_title(made), marks=marks, bars=True)
 
 
 GRID = Analysis(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bars, figure_bar
+from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, gold_ranks, scored_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.scorers import figure_word
@@ -85,9 +85,9 @@ def _table(made: tuple[Positions, ...], options: AnalysisOptions) -> AnalysisTab
     )
 
 
-def _picture(made: tuple[Positions, ...], options: AnalysisOptions) -> Bars:
-    groups = tuple((one.run, tuple(figure_bar(_rank(found.ranks), found.figure) for found in one.bins)) for one in made)
-    return Bars(title=f"{_TITLE} ({options.scorer})", groups=groups)
+def _picture(made: tuple[Positions, ...], options: AnalysisOptions) -> Picture:
+    marks = tuple(figure_mark(_rank(found.ranks), found.figure, one.run) for one in made for found in one.bins)
+    return Picture(title=f"{_TITLE} ({options.scorer})", marks=marks, bars=True)
 
 
 def _rank(ranks: str) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Points, Series, figure_marks, upwards
+from ragrounds.evals.analyses.pictures import Picture, figure_mark, upwards
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_runs, searches
 from ragrounds.evals.compare.figures import Figure, figure
 from ragrounds.evals.scorers import described, figure_word
@@ -171,14 +171,13 @@ def _table(made: Qualities, options: AnalysisOptions) -> AnalysisTable:
     )
 
 
-def _picture(made: Qualities, options: AnalysisOptions) -> Points:
+def _picture(made: Qualities, options: AnalysisOptions) -> Picture:
     judged = " of intermediate answers" if made.intermediate else ""
-    lines = tuple(Series(name=point.run, marks=figure_marks([(point.ndcg, point.figure)])) for point in made.points)
-    return Points(
+    return Picture(
         title=f"{figure_word(made.scorer).capitalize()}{judged} against nDCG@{made.k} ({made.scorer})",
         x=f"nDCG@{made.k}",
-        lines=lines,
-        up=upwards(made.scorer),
+        marks=tuple(figure_mark(point.run, point.figure, x=point.ndcg) for point in made.points),
+        words=upwards(made.scorer),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bar, Bars
+from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import check_accuracy, scored_run
 from ragrounds.evals.compare.question_values import CAREFUL, two_readings
 from ragrounds.evals.scorers import known_scorer, score_by
@@ -108,14 +108,14 @@ def _table(made: tuple[RunReadings, ...], options: AnalysisOptions) -> AnalysisT
     )
 
 
-def _picture(made: tuple[RunReadings, ...], options: AnalysisOptions) -> Bars:
+def _picture(made: tuple[RunReadings, ...], options: AnalysisOptions) -> Picture:
     said = "not read" if options.scorer == CAREFUL else "read differently"
-    groups = tuple(
-        (run.run, (Bar(name=said, value=len(run.apart) / run.answers, note=f"{len(run.apart):,} of {run.answers:,}"),))
+    marks = tuple(
+        Mark(name=run.run, value=len(run.apart) / run.answers, note=f"{len(run.apart):,} of {run.answers:,}")
         for run in made
         if run.answers
     )
-    return Bars(title=f"Share of answers that are {said} ({options.scorer})", groups=groups, spread="")
+    return Picture(title=f"Share of answers that are {said} ({options.scorer})", marks=marks, bars=True)
 
 
 READINGS = Analysis(

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bar, Bars, figure_bar
+from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.analyses.run_data import share_figure
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.store.store import Store
@@ -243,13 +243,13 @@ def _table(made: tuple[SearchUses, ...], options: AnalysisOptions) -> AnalysisTa
     )
 
 
-def _picture(made: tuple[SearchUses, ...], options: AnalysisOptions) -> Bars:
-    return Bars(title=_TITLE, groups=tuple((one.run, _bars(one.uses[-1])) for one in made))
-
-
-def _bars(use: SearchUseShares) -> tuple[Bar, ...]:
-    shown = {"found gold": use.found, "new gold": use.new_gold, "kept gold": use.kept, "used gold": use.used}
-    return tuple(figure_bar(name, figure) for name, figure in shown.items())
+def _picture(made: tuple[SearchUses, ...], options: AnalysisOptions) -> Picture:
+    marks = []
+    for one in made:
+        use = one.uses[-1]
+        shown = {"found gold": use.found, "new gold": use.new_gold, "kept gold": use.kept, "used gold": use.used}
+        marks += [figure_mark(name, figure, one.run) for name, figure in shown.items()]
+    return Picture(title=_TITLE, marks=tuple(marks), bars=True)
 
 
 SEARCHES = Analysis(

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bar, Bars
+from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import ScoredRun, first_searches, scored_runs
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import FoundPassages
@@ -130,15 +130,15 @@ def _note(one: Sources) -> str:
     return f"{one.run}: {', '.join(one.published)} with the published size (MedRAG, Table 3), no index of it is here"
 
 
-def _picture(made: tuple[Sources, ...], options: AnalysisOptions) -> Bars:
+def _picture(made: tuple[Sources, ...], options: AnalysisOptions) -> Picture:
     groups: list[tuple[str, dict[str, float]]] = []
     for one in made:
         # A corpus that several runs searched is shown once.
         if one.corpus and all(one.corpus != shares for _, shares in groups):
             groups.append((_CORPUS, one.corpus))
         groups += [(f"{one.run}, {dataset}", shares) for dataset, shares in one.shares.items()]
-    bars = ((name, tuple(Bar(name=source, value=share) for source, share in shares.items())) for name, shares in groups)
-    return Bars(title=_TITLE, groups=tuple(bars), spread="")
+    marks = (Mark(name=source, value=share, group=name) for name, shares in groups for source, share in shares.items())
+    return Picture(title=_TITLE, marks=tuple(marks), bars=True)
 
 
 SOURCES = Analysis(

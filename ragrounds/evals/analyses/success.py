@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bar, Bars
+from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.analyses.run_data import (
     ScoredRun,
     check_accuracy,
@@ -105,16 +105,15 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else round(100 * share, 2)
 
 
-def _picture(made: tuple[Success, ...], options: AnalysisOptions) -> Bars:
-    return Bars(title=_title(options), groups=tuple((one.run, _bars(one)) for one in made), spread="")
-
-
-def _bars(one: Success) -> tuple[Bar, ...]:
-    found, missed = one.found_right + one.found_wrong, one.missed_right + one.missed_wrong
-    return (
-        Bar(name="right if found", value=one.accuracy_found, note=f"n = {found:,}"),
-        Bar(name="right if missed", value=one.accuracy_missed, note=f"n = {missed:,}"),
-    )
+def _picture(made: tuple[Success, ...], options: AnalysisOptions) -> Picture:
+    marks = []
+    for one in made:
+        found, missed = one.found_right + one.found_wrong, one.missed_right + one.missed_wrong
+        marks += [
+            Mark(name="right if found", value=one.accuracy_found, note=f"n = {found:,}", group=one.run),
+            Mark(name="right if missed", value=one.accuracy_missed, note=f"n = {missed:,}", group=one.run),
+        ]
+    return Picture(title=_title(options), marks=tuple(marks), bars=True)
 
 
 SUCCESS = Analysis(

@@ -76,10 +76,7 @@ def report_page(
     names, labels = agent_names(comparison), agent_names(comparison, LABEL)
     found = abstract(store, runs, comparison, scorers)
     notes = sections.named_notes(comparison.notes, labels)
-    profile = hop_profile(store, runs, labels, seed)
-    # Where nothing searches twice there is no course to draw.
-    several = profile is not None and any(len(line.marks) > 1 for one in profile.panels for line in one.lines)
-    behaviour = figure(profile) if several else ""
+    behaviour = figure(hop_profile(store, runs, labels, seed))
     behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
         "Abstract": abstract_section(

@@ -15,12 +15,12 @@ from ragrounds.evals.compare.frontier import Frontier
 from ragrounds.evals.scorers import figure_word
 from ragrounds.ui.chart_svg import page_picture
 from ragrounds.ui.comparison_pictures import (
-    accuracy_forest,
-    answer_stacks,
+    answer_picture,
     comparison_frontier,
-    dataset_panels,
-    difference_forest,
-    status_stacks,
+    dataset_picture,
+    difference_picture,
+    score_picture,
+    status_picture,
 )
 from ragrounds.ui.comparison_tables import (
     agent_names,
@@ -74,14 +74,14 @@ def _under(comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTa
     parts = [f"<h3>Under {text(one_line(table.scorer))}</h3>"] if several else []
     several_runs = len(comparison.rows) > 1
     parts += [f"<{level}>{text(word[:1].upper() + word[1:])}</{level}>"]
-    parts += [figure(accuracy_forest(comparison, table.scorer)) if several_runs else ""]
+    parts += [figure(score_picture(comparison, table.scorer)) if several_runs else ""]
     parts += [html_table(unnumbered(score_table(table, numbers, names, beside)))]
     if table.pairs:
-        drawn = figure(difference_forest(comparison, table.scorer))
+        drawn = figure(difference_picture(comparison, table.scorer))
         parts += [f"<{level}>Paired differences</{level}>", drawn, _pairs(table, labels)]
     if table.frontier is not None:
         parts += [f"<{level}>Cost and {text(word)}</{level}>", *_cost(comparison, table, table.frontier)]
-    if panels := figure(dataset_panels(comparison, table.scorer)):
+    if panels := figure(dataset_picture(comparison, table.scorer)):
         parts += [f"<{level}>Each dataset</{level}>", panels]
     if table.classes:
         parts += [f"<{level}>Each type</{level}>", html_table(class_table(table, labels))]
@@ -117,8 +117,8 @@ def _endings(comparison: Comparison, scorers: Sequence[str]) -> str:
     unplaced = all(table.frontier is None for table, _ in comparison.shown(scorers))
     unknown = unplaced and all(row.cost_uncached is None for row in comparison.rows)
     said = "<p>No run has a known cost: there is no frontier to draw.</p>" if unknown else ""
-    stacks = status_stacks(comparison)
-    drawn = figure(stacks) if len(stacks.parts) > 1 else ""
-    drawn += "".join(figure(answer_stacks(comparison, table.scorer)) for table, _ in comparison.shown(scorers))
+    endings = status_picture(comparison)
+    drawn = figure(endings) if len({mark.name for mark in endings.marks}) > 1 else ""
+    drawn += "".join(figure(answer_picture(comparison, table.scorer)) for table, _ in comparison.shown(scorers))
     table = html_table(unnumbered(outcome_table(comparison, scorers)))
     return f"{said}<h3>How attempts ended, and what they took</h3>{drawn}{table}"

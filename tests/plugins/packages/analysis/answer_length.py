@@ -5,7 +5,7 @@ from statistics import fmean
 from msgspec import Struct
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisTable
-from ragrounds.evals.analyses.pictures import Bar, Bars
+from ragrounds.evals.analyses.pictures import Mark, Picture
 
 
 class AnswerLength(Struct, frozen=True):
@@ -27,8 +27,8 @@ def table(made, options):
 
 
 def picture(made, options):
-    bars = tuple(Bar(name=one.run, value=one.short) for one in made)
-    return Bars(title="Answers of up to 20 words", groups=(("", bars),), spread="")
+    marks = tuple(Mark(name=one.run, value=one.short) for one in made)
+    return Picture(title="Answers of up to 20 words", marks=marks, bars=True)
 
 
 ANSWER_LENGTH = Analysis(
