@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
@@ -14,9 +14,6 @@ from ragrounds.evals.arena.report import ArenaReport, AxisReport
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables import print_table
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, tokens
-
-_SHOWN = 5
-"""Disagreements with exact scores that are listed; --json has all."""
 
 
 def print_report(report: ArenaReport, console: Console) -> None:
@@ -92,13 +89,15 @@ def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
 
 
 def ratings_table(report: ArenaReport, axis: AxisReport, title: str = "") -> TextTable:
-    """Systems by their ratings on an axis, with their ranks; beside them what other ways of rating give."""
+    """Systems by their ratings on an axis, with their ranks; beside them the rating with style held equal."""
     place = {name: number for number, name in enumerate(report.names)}
-    online, shuffled, controlled = axis.online, axis.shuffled, axis.controlled
+    controlled = axis.controlled
 
-    def beside(name: str, means: Sequence[float], spreads: Sequence[float]) -> Column:
-        """The column of another way of rating."""
-        return Column(name, lambda row: f"{means[place[row.system]]:.0f} ± {spreads[place[row.system]]:.0f}")
+    def styled(row: RatedSystem) -> str:
+        """The rating with style held equal, and its standard error."""
+        if controlled is None:
+            return ""
+        return f"{controlled.ratings[place[row.system]]:.0f} ± {controlled.errors[place[row.system]]:.0f}"
 
     return table_of(
         "ratings",
@@ -108,9 +107,7 @@ def ratings_table(report: ArenaReport, axis: AxisReport, title: str = "") -> Tex
             words("system", text=one_line),
             Column("rating", text=_whole),
             Column(f"{report.arena.confidence:.0%}", lambda row: f"{_whole(row.low)} to {_whole(row.high)}"),
-            Column("Elo", lambda row: f"{online[place[row.system]]:.0f}") if online else None,
-            beside("Elo over orders", shuffled.mean, shuffled.spread) if shuffled else None,
-            beside("style held equal", controlled.ratings, controlled.errors) if controlled else None,
+            Column("style held equal", styled) if controlled else None,
         ),
         title=title or axis_title(axis),
         about="rating: Bradley-Terry on Elo's scale, mean 1000; intervals and ranks by bootstrap over questions",
@@ -170,7 +167,6 @@ def judges_table(axis: AxisReport) -> TextTable:
             Column("missing"),
             Column("ties", text=_share, heading="ties %"),
             Column("inconsistent", text=_share, heading="orders differ %"),
-            Column("reversed", text=_share, heading="place decided %"),
             Column("first", text=_share, heading="for the first %"),
             Column("winner %", "informative.value", _share),
             Column("95 %", informative),
@@ -200,8 +196,9 @@ def _judges(console: Console, axis: AxisReport) -> None:
         if own.difference is None:
             text = "no other judge to compare with: whether it favours its own cannot be said"
         else:
-            error = UNKNOWN if own.error is None else f"{own.error:.3f}"
-            lead = f"{figure_text(own.difference, '+.3f')} ± {error} points a match"
+            found = own.difference
+            ends = f" (95 %: {found.low:+.3f} to {found.high:+.3f})" if None not in (found.low, found.high) else ""
+            lead = f"{figure_text(found.value, '+.3f')}{ends} points a match"
             text = f"{lead} against the other judges on {number_of(own.matches, 'match')}"
         _say(console, f"{own.judge} judges its own model ({', '.join(own.systems)}): {text}")
 
@@ -229,17 +226,8 @@ def _exact(console: Console, axis: AxisReport) -> None:
         _say(
             console,
             f"against {found.scorer} on {number_of(found.matches, 'match')}: {found.agree:,} agree, {found.disagree:,} "
-            f"disagree, {found.arena_ties:,} ties of the arena where scores differ, {found.score_ties:,} equal scores "
-            f"with a winner, {found.both_tie:,} ties of both",
+            "name the other answer; in the rest one of the two says tie",
         )
-        for one in found.disagreements[:_SHOWN]:
-            _say(
-                console,
-                f"- {one.question_id}: {one.winner} ({one.winner_score:.2f}) won against "
-                f"{one.loser} ({one.loser_score:.2f})",
-            )
-        if len(found.disagreements) > _SHOWN:
-            _say(console, f"- … {len(found.disagreements) - _SHOWN:,} more (--json has all)")
 
 
 def _costs(console: Console, report: ArenaReport) -> None:

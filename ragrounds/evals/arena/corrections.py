@@ -22,22 +22,23 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import Struct
 
-from ragrounds.evals.arena.matches import Floats, Ints, Matches
+from ragrounds.evals.arena.matches import Floats, Matches
 from ragrounds.evals.arena.ratings import POINTS, START, reachable
 from ragrounds.evals.stats.intervals import normal_quantile
 
 FEWEST_VOTES = 30
 """Votes below which no correction is given: its error would rest on too few."""
 _STEPS = 60
+_CLOSE = 1e-12
+"""Slope of the mean likelihood that counts as 0."""
 _FARTHEST = 15.0
-"""A strength beyond this is taken for one that has no maximum."""
+"""A weight beyond this is taken for one that has no maximum."""
 
 COVARIATES = ("length", "headings", "lists", "bold")
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s", re.MULTILINE)
 _ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s", re.MULTILINE)
 _BOLD = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
-_NEWTON_STEPS = 50
 _LEAST_VARIANCE = 1e-12
 """Of a log-odds; what is below comes of rounding, not of matches."""
 
@@ -71,18 +72,18 @@ def correct_by_votes(
     """
     if len(votes) < FEWEST_VOTES or len(judged) < 2 or votes.clusters < 2:
         return None
-    sample = _VotedSample(votes, same, judged, _contrasts(votes), _contrasts(judged))
-    alone = sample.strengths(0.0)
+    sample = _VotedSample(votes, same, judged, _design(votes), _design(judged))
+    alone = sample.weights(0.0)
     if alone is None:
         return None
     weight = sample.best_weight(alone)
-    found = sample.strengths(weight)
+    found = sample.weights(weight)
     if found is None:
         weight, found = 0.0, alone
     covariance = sample.covariance(found, weight)
     error = np.sqrt(np.diag(covariance))
     reach = normal_quantile(confidence)
-    ratings = START + POINTS * found
+    ratings = START + POINTS * (_all_strengths(len(found)) @ found)
     return CorrectedRatings(
         systems=votes.systems,
         ratings=tuple(ratings.tolist()),
@@ -103,81 +104,90 @@ class _VotedSample:
     same: Floats
     judged: Matches
     rows: Floats
-    """Contrasts of the votes, (n, K)."""
+    """Design of the votes."""
     others: Floats
-    """Contrasts of the other matches, (m, K)."""
+    """Design of the other matches."""
 
-    def strengths(self, weight: float) -> Floats | None:
-        """The solution at this λ, (K,) of mean 0; ``None`` where there is none within reach."""
-        rows, others, size = self.rows, self.others, self.rows.shape[1]
-        anchor = np.full((size, size), 1.0 / size)
+    def weights(self, weight: float) -> Floats | None:
+        """The solution at this λ; ``None`` where there is none within reach."""
+        rows, others = self.rows, self.others
+        shares = np.repeat([(1.0 - weight) / len(rows), weight / len(others)], [len(rows), len(others)])
         pull = rows.T @ (self.votes.score - weight * self.same) / len(rows)
         pull = pull + weight * (others.T @ self.judged.score) / len(others)
-        strengths = np.zeros(size)
-        for _ in range(_STEPS):
-            push = (1.0 - weight) * (rows.T @ _chance(rows, strengths)) / len(rows)
-            push = push + weight * (others.T @ _chance(others, strengths)) / len(others)
-            slope = pull - push
-            if np.abs(slope).max() < 1e-10:
-                centred: Floats = strengths - strengths.mean()
-                return centred
-            curve = (1.0 - weight) * _curve(rows, strengths) + weight * _curve(others, strengths)
-            if np.linalg.matrix_rank(curve + anchor, tol=1e-9) < size:
-                return None
-            step = np.linalg.solve(curve + anchor, slope)
-            strengths = strengths + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
-            if np.abs(strengths).max() > _FARTHEST:
-                return None
-        return None
+        return _solution(np.vstack([rows, others]), shares, pull)
 
-    def best_weight(self, strengths: Floats) -> float:
+    def best_weight(self, weights: Floats) -> float:
         """The λ that makes the trace of the variance least (PPI++, Section 6), kept within 0 and 1."""
-        rows, others, size = self.rows, self.others, self.rows.shape[1]
-        inverse = np.linalg.inv(_curve(rows, strengths) + np.full((size, size), 1.0 / size))
-        chance = _chance(rows, strengths)
+        rows, others = self.rows, self.others
+        spread = _all_strengths(rows.shape[1]) @ np.linalg.inv(_curve(rows, weights) / len(rows))
+        chance = _chance(rows, weights)
         by_vote, by_judge = rows * (self.votes.score - chance)[:, None], rows * (self.same - chance)[:, None]
-        by_judge_unvoted = others * (self.judged.score - _chance(others, strengths))[:, None]
+        by_judge_unvoted = others * (self.judged.score - _chance(others, weights))[:, None]
         mixed = (by_vote - by_vote.mean(axis=0)).T @ (by_judge - by_judge.mean(axis=0)) / len(rows)
-        own = np.cov(np.vstack([by_judge, by_judge_unvoted]).T, bias=True)
-        upper = np.trace(inverse @ (mixed + mixed.T) @ inverse) / 2
-        lower = (1.0 + len(rows) / len(others)) * np.trace(inverse @ own @ inverse)
+        own = np.atleast_2d(np.cov(np.vstack([by_judge, by_judge_unvoted]).T, bias=True))
+        upper = np.trace(spread @ (mixed + mixed.T) @ spread.T) / 2
+        lower = (1.0 + len(rows) / len(others)) * np.trace(spread @ own @ spread.T)
         return float(np.clip(upper / lower, 0.0, 1.0)) if lower > 0 else 0.0
 
-    def covariance(self, strengths: Floats, weight: float) -> Floats:
-        """The sandwich estimate at this λ, (K, K), with matches of one question going together."""
-        rows, others, size = self.rows, self.others, self.rows.shape[1]
-        curve = (1.0 - weight) * _curve(rows, strengths) + weight * _curve(others, strengths)
-        inverse = np.linalg.inv(curve + np.full((size, size), 1.0 / size))
-        chance = _chance(rows, strengths)
+    def covariance(self, weights: Floats, weight: float) -> Floats:
+        """The sandwich estimate of all strengths at this λ, (K, K), with matches of one question going together."""
+        rows, others = self.rows, self.others
+        curve = (1.0 - weight) * _curve(rows, weights) / len(rows) + weight * _curve(others, weights) / len(others)
+        spread = _all_strengths(rows.shape[1]) @ np.linalg.inv(curve)
+        chance = _chance(rows, weights)
         near = rows * (self.votes.score - chance - weight * (self.same - chance))[:, None]
-        far = others * (self.judged.score - _chance(others, strengths))[:, None]
+        far = others * (self.judged.score - _chance(others, weights))[:, None]
         middle = _variance_of_mean(near, self.votes) + weight**2 * _variance_of_mean(far, self.judged)
-        covariance: Floats = inverse @ middle @ inverse
-        return covariance
+        return np.asarray(spread @ middle @ spread.T, dtype=np.float64)
 
 
-def _contrasts(matches: Matches) -> Floats:
-    """One row a match, (n, K): 1 for its first system, -1 for its second."""
+def _design(matches: Matches) -> Floats:
+    """One row a match, (n, K - 1): 1 for its first system, -1 for its second. The last strength is minus the sum of the
+    others, so that their mean is 0."""
     contrasts = np.zeros((len(matches), len(matches.systems)))
     rows = np.arange(len(matches))
     contrasts[rows, matches.first] += 1.0
     contrasts[rows, matches.second] -= 1.0
-    return contrasts
+    return contrasts @ _all_strengths(len(matches.systems) - 1)
 
 
-def _chance(contrasts: Floats, strengths: Floats) -> Floats:
-    chance: Floats = 1.0 / (1.0 + np.exp(-(contrasts @ strengths)))
+def _all_strengths(free: int) -> Floats:
+    """What makes all strengths of those that are free, (K, K - 1)."""
+    return np.vstack([np.eye(free), -np.ones((1, free))])
+
+
+def _solution(design: Floats, shares: Floats, pull: Floats) -> Floats | None:
+    """The weights at which the mean chances of the rows, by their shares, are what pulls at them: a weighted logistic
+    regression, by Newton's method. ``None`` where there is no maximum within reach."""
+    weights = np.zeros(design.shape[1])
+    for _ in range(_STEPS):
+        slope = pull - design.T @ (shares * _chance(design, weights))
+        if np.abs(slope).max() < _CLOSE:
+            return weights
+        curve = _curve(design, weights, shares)
+        if np.linalg.matrix_rank(curve, tol=1e-9) < len(weights):
+            return None
+        step = np.linalg.solve(curve, slope)
+        weights = weights + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
+        if np.abs(weights).max() > _FARTHEST:
+            return None  # wins and losses are separated: no maximum
+    return None
+
+
+def _chance(design: Floats, weights: Floats) -> Floats:
+    chance: Floats = 1.0 / (1.0 + np.exp(-(design @ weights)))
     return chance
 
 
-def _curve(contrasts: Floats, strengths: Floats) -> Floats:
-    chance = _chance(contrasts, strengths)
-    curve: Floats = (contrasts * (chance * (1.0 - chance))[:, None]).T @ contrasts / len(contrasts)
+def _curve(design: Floats, weights: Floats, shares: Floats | float = 1.0) -> Floats:
+    chance = _chance(design, weights)
+    curve: Floats = (design * (shares * chance * (1.0 - chance))[:, None]).T @ design
     return curve
 
 
 def _variance_of_mean(gradients: Floats, matches: Matches) -> Floats:
-    """The variance of the mean of `gradients`, one a match, with matches of one question going together."""
+    """The variance of the mean of `gradients`, one a match, with matches of one question going together, and the usual
+    correction for few questions, C / (C - 1)."""
     count, size = matches.clusters, gradients.shape[1]
     sums = np.zeros((count, size))
     np.add.at(sums, matches.cluster, gradients - gradients.mean(axis=0))
@@ -231,17 +241,17 @@ def control_style(matches: Matches, style: Floats) -> StyleControlledRatings | N
     size = len(matches.systems)
     if size < 2 or matches.clusters < 2 or not reachable(matches.totals()).all():
         return None
-    design = _contrasts(matches)
-    # The last strength is minus the sum of the others, so that their mean is 0.
-    design = np.hstack([design[:, :-1] - design[:, -1:], style[:, varied]])
+    design = np.hstack([_design(matches), style[:, varied]])
     if np.linalg.matrix_rank(design) < design.shape[1]:
         return None
-    found = _logistic(design, matches.score)
-    if found is None:
+    count = len(matches)
+    weights = _solution(design, np.full(count, 1.0 / count), design.T @ matches.score / count)
+    if weights is None:
         return None
-    weights, curve = found
-    covariance = _sandwich(design, matches.score, weights, curve, matches.cluster)
-    from_free = np.vstack([np.eye(size - 1), -np.ones((1, size - 1))])
+    bread = np.linalg.inv(_curve(design, weights) / count)
+    gradients = design * (matches.score - _chance(design, weights))[:, None]
+    covariance = bread @ _variance_of_mean(gradients, matches) @ bread
+    from_free = _all_strengths(size - 1)
     strengths = from_free @ weights[: size - 1]
     variances = np.diag(from_free @ covariance[: size - 1, : size - 1] @ from_free.T)
     if not (np.append(variances, np.diag(covariance)) > _LEAST_VARIANCE).all():
@@ -257,33 +267,3 @@ def control_style(matches: Matches, style: Floats) -> StyleControlledRatings | N
             for column, effect, error in zip(varied, weights[size - 1 :], effect_errors, strict=True)
         ),
     )
-
-
-def _logistic(design: Floats, score: Floats) -> tuple[Floats, Floats] | None:
-    """Weights and information at the maximum of the likelihood; ``None`` where it is not reached."""
-    weights = np.zeros(design.shape[1])
-    for _ in range(_NEWTON_STEPS):
-        chance = 1.0 / (1.0 + np.exp(-(design @ weights)))
-        slope = design.T @ (score - chance)
-        curve: Floats = (design * (chance * (1.0 - chance))[:, None]).T @ design
-        if np.abs(slope).max() < 1e-9 * max(1, len(score)):
-            return weights, curve
-        try:
-            step = np.linalg.solve(curve, slope)
-        except np.linalg.LinAlgError:
-            return None
-        weights = weights + step * min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
-        if np.abs(weights).max() > 30:
-            return None  # style alone separates wins from losses: no maximum
-    return None
-
-
-def _sandwich(design: Floats, score: Floats, weights: Floats, curve: Floats, cluster: Ints) -> Floats:
-    """Covariance clustered by question, with the usual correction for few clusters, C / (C − 1)."""
-    count = int(cluster.max()) + 1
-    chance = 1.0 / (1.0 + np.exp(-(design @ weights)))
-    scores = np.zeros((count, design.shape[1]))
-    np.add.at(scores, cluster, design * (score - chance)[:, None])
-    bread = np.linalg.inv(curve)
-    covariance: Floats = bread @ (scores.T @ scores) @ bread * count / (count - 1)
-    return covariance

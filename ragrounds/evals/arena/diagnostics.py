@@ -7,7 +7,6 @@ same matches. One judge alone cannot show that: a good score for its own systems
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -18,7 +17,7 @@ from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, labels_of, on
 from ragrounds.evals.judges.attempts import judges_itself
 from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.agreement import krippendorff_alpha
-from ragrounds.evals.stats.estimates import stratified_mean
+from ragrounds.evals.stats.estimates import paired_difference, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail, Vote
 
@@ -47,8 +46,6 @@ class JudgeOnAxis(Struct, frozen=True, kw_only=True):
     ties: float | None
     inconsistent: float | None
     """Pairs of orders whose verdicts differ: they count as ties."""
-    reversed: float | None
-    """Of these, those that name the other answer: the place decided."""
     first: float | None
     """Among verdicts for one answer, those for the one shown first; .5 where place does not matter."""
     informative: Estimate | None = None
@@ -101,15 +98,13 @@ def judges_on_axis(
         constant = _constant(arena, asked, place)
         winners = _winners(asked, place, ways) if arena.orders == "both" else _winners(asked, place, None)
         won = [(question, has and not constant) for question, has in winners]
-        differing = [pair for pair in pairs if pair[0] != pair[1]]
         found.append(
             JudgeOnAxis(
                 judge=name,
                 matches=len(done),
                 missing=len(said) - len(done),
                 ties=_share(done.count("tie"), len(done)),
-                inconsistent=_share(len(differing), len(pairs)),
-                reversed=_share(sum("tie" not in pair for pair in differing), len(pairs)),
+                inconsistent=_share(sum(one != other for one, other in pairs), len(pairs)),
                 first=_share(letters["1"], decided),
                 informative=_informative(won),
                 constant=constant,
@@ -168,7 +163,6 @@ def voters_on_axis(votes: Sequence[Vote], axis: str) -> list[JudgeOnAxis]:
             missing=outcomes.count("skip"),
             ties=_share(outcomes.count("tie"), len(outcomes) - outcomes.count("skip")),
             inconsistent=None,
-            reversed=None,
             first=None,
         )
         for voter, outcomes in said.items()
@@ -276,9 +270,8 @@ class SelfPreference(Struct, frozen=True, kw_only=True):
     """Mean points a match (0 to 1) that the judge gives its own systems, on matches that others judged too."""
     others: float | None
     """What the other judges give them on the same matches; ``None``: there is no other judge."""
-    difference: float | None
-    error: float | None
-    """Standard error of the difference, clustered by question."""
+    difference: Estimate | None
+    """Own less others', clustered by question."""
 
 
 def self_preference(arena: Arena, played: Sequence[Match], axis: int) -> tuple[SelfPreference, ...]:
@@ -296,7 +289,7 @@ def self_preference(arena: Arena, played: Sequence[Match], axis: int) -> tuple[S
 def _preference_of(arena: Arena, played: Sequence[Match], axis: int, judge: int, own: set[int]) -> SelfPreference:
     mine: list[float] = []
     theirs: list[float] = []
-    by_question: dict[str, list[float]] = {}
+    questions: list[str] = []
     for match in played:
         if (match.first in own) == (match.second in own):
             continue
@@ -311,16 +304,14 @@ def _preference_of(arena: Arena, played: Sequence[Match], axis: int, judge: int,
         mine.append(_points(said[judge], match.first in own))
         if others:
             theirs.append(sum(others) / len(others))
-            by_question.setdefault(match.question_id, []).append(mine[-1] - theirs[-1])
-    difference, error = _clustered(list(by_question.values()))
+            questions.append(match.question_id)
     return SelfPreference(
         judge=arena.judges[judge],
         systems=tuple(arena.names[place] for place in sorted(own)),
         matches=len(mine),
         own=sum(mine) / len(mine) if mine else None,
         others=sum(theirs) / len(theirs) if theirs else None,
-        difference=difference,
-        error=error,
+        difference=paired_difference(theirs, mine, clusters=questions) if theirs else None,
     )
 
 
@@ -329,47 +320,15 @@ def _points(outcome: str | None, first: bool) -> float:
     return points if first else 1.0 - points
 
 
-def _clustered(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """The mean over all values, and its standard error with the values of a group going together."""
-    count = sum(len(group) for group in groups)
-    if not count:
-        return None, None
-    mean = sum(sum(group) for group in groups) / count
-    if len(groups) < 2:
-        return mean, None
-    squares = sum((sum(group) - len(group) * mean) ** 2 for group in groups)
-    return mean, math.sqrt(squares * len(groups) / (len(groups) - 1)) / count
-
-
-class ScoreDisagreement(Struct, frozen=True, kw_only=True):
-    """A match whose winner in the arena has the worse score."""
-
-    question_id: str
-    winner: str
-    """Of the arena."""
-    loser: str
-    winner_score: float
-    loser_score: float
-
-
 class AgainstExact(Struct, frozen=True, kw_only=True):
     """The arena's outcomes set against the scores of one scorer. Counts are matches."""
 
     scorer: str
     matches: int
     agree: int
-    """The arena's winner has the better score."""
+    """The arena's winner has the better score, or both say tie."""
     disagree: int
     """The arena's winner has the worse score."""
-    arena_ties: int
-    """The arena says tie, the scores differ."""
-    score_ties: int
-    """The scores are equal, the arena has a winner."""
-    both_tie: int
-    arena_points: tuple[tuple[str, float, float], ...]
-    """(system, mean arena points a match, mean exact score) over these matches."""
-    disagreements: tuple[ScoreDisagreement, ...]
-    """Question by question, the largest difference of scores first."""
 
 
 def against_exact(
@@ -394,58 +353,16 @@ def against_exact(
 def _against_scorer(
     arena: Arena, played: Sequence[Match], axis: int, scorer: str, scores: Sequence[Mapping[str, float]]
 ) -> AgainstExact:
-    higher = described(scorer).direction == "higher"
-    counts: Counter[str] = Counter()
-    points: dict[int, list[tuple[float, float]]] = {}
-    found: list[ScoreDisagreement] = []
+    sign = 1.0 if described(scorer).direction == "higher" else -1.0
+    matches = agree = disagree = 0
     for match in played:
         outcome = match.panel(axis)
         one, other = scores[match.first].get(match.question_id), scores[match.second].get(match.question_id)
         if outcome is None or one is None or other is None:
             continue
-        given = POINTS[outcome]
-        points.setdefault(match.first, []).append((given, one))
-        points.setdefault(match.second, []).append((1.0 - given, other))
-        lead = one - other if higher else other - one
+        lead = sign * (one - other)
         ahead = "tie" if abs(lead) < _CLOSE else "first" if lead > 0 else "second"
-        kind = _kind(outcome, ahead)
-        counts[kind] += 1
-        if kind == "disagree":
-            winner, loser = (match.first, match.second) if outcome == "first" else (match.second, match.first)
-            high, low = (one, other) if outcome == "first" else (other, one)
-            found.append(
-                ScoreDisagreement(
-                    question_id=match.question_id,
-                    winner=arena.names[winner],
-                    loser=arena.names[loser],
-                    winner_score=high,
-                    loser_score=low,
-                )
-            )
-    found.sort(key=lambda one: (-abs(one.winner_score - one.loser_score), one.question_id, one.winner, one.loser))
-    return AgainstExact(
-        scorer=scorer,
-        matches=sum(counts.values()),
-        agree=counts["agree"],
-        disagree=counts["disagree"],
-        arena_ties=counts["arena tie"],
-        score_ties=counts["score tie"],
-        both_tie=counts["both tie"],
-        arena_points=tuple(
-            (arena.names[place], _mean([given for given, _ in rows]), _mean([score for _, score in rows]))
-            for place, rows in sorted(points.items())
-        ),
-        disagreements=tuple(found),
-    )
-
-
-def _kind(outcome: str, ahead: str) -> str:
-    if outcome == ahead:
-        return "both tie" if outcome == "tie" else "agree"
-    if outcome == "tie":
-        return "arena tie"
-    return "score tie" if ahead == "tie" else "disagree"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+        matches += 1
+        agree += outcome == ahead
+        disagree += outcome != ahead and "tie" not in (outcome, ahead)
+    return AgainstExact(scorer=scorer, matches=matches, agree=agree, disagree=disagree)

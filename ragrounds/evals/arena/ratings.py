@@ -1,4 +1,4 @@
-"""Ratings from the finished matches of one axis: Bradley–Terry with intervals and ranks, and Elo beside it.
+"""Ratings from the finished matches of one axis: Bradley–Terry with intervals and ranks.
 
 Bradley–Terry strengths are fitted by maximum likelihood, for one table of points or a thousand at once. The chance that
 i beats j is σ(θi − θj); a tie counts as half a win for each (as in the LMSYS arena). The likelihood is concave, so
@@ -8,9 +8,8 @@ when every system can be reached from every other by a chain of "took a point fr
 never loses, two groups that never met), every system gets one tie with an imaginary average system, which keeps all
 strengths finite; the fit says so.
 
-Elo is played exactly as MRAG-Bench plays it (its LFQA arena: start 1000, at most 40 points a match), and averaged over
-random orders: an online rating depends on the order of the matches, which is arbitrary, and at that speed order alone
-moves a rating by about ±50.
+There is no online Elo, as MRAG-Bench plays it: it depends on the order of the matches, which is arbitrary, and at its
+40 points a match order alone moves a rating by about ±50.
 
 Where matches without a verdict could overturn a ranking, none is shown: :func:`check_ranking` finds the pairs.
 """
@@ -24,17 +23,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from ragrounds.evals.arena.matches import Floats, Ints, Matches, resampled
+from ragrounds.evals.arena.matches import Floats, Matches, resampled
 
 Flags = npt.NDArray[np.bool_]
 
-START, K, BASE, SCALE = 1000.0, 40.0, 10.0, 400.0
-"""Elo's parameters as MRAG-Bench sets them: the first rating, the largest change, and what a difference means."""
-POINTS = SCALE / np.log(10.0)
-"""Elo points of one unit of θ."""
-_RATE = float(np.log(BASE)) / SCALE
-_BLOCK = 4096
-"""Matches whose places are looked up at once."""
+START = 1000.0
+"""The mean of all ratings."""
+POINTS = 400.0 / np.log(10.0)
+"""Points of one unit of θ, on Elo's scale."""
 _STEPS = 60
 _AT_ONCE = 2_000_000
 """Numbers in the tables that are fitted at once."""
@@ -44,47 +40,6 @@ FEW_WINNERS = 10
 """Questions with a winner, or fewer: resampling them says too little of how far ratings may be off."""
 _ROUNDS = 3
 """How often the worst filling of the missing matches is improved."""
-
-
-class ShuffledElo(Struct, frozen=True):
-    """Elo ratings over random orders of the same matches, by system."""
-
-    mean: tuple[float, ...]
-    spread: tuple[float, ...]
-    """Standard deviation over the orders: what order alone does to the rating."""
-    shuffles: int
-
-
-def online_elo(matches: Matches) -> Floats:
-    """The ratings after all matches in the order in which they were played, (K,)."""
-    order = np.arange(len(matches), dtype=np.int64)[None, :]
-    ratings: Floats = _play(matches, order)[0]
-    return ratings
-
-
-def shuffled_elo(matches: Matches, *, shuffles: int = 100, seed: int = 0) -> ShuffledElo:
-    """The ratings averaged over `shuffles` random orders of the matches."""
-    draw = np.random.default_rng(seed)
-    order = np.stack([draw.permutation(len(matches)) for _ in range(shuffles)])
-    ratings = _play(matches, order)
-    spread = ratings.std(axis=0, ddof=1) if shuffles > 1 else np.zeros(len(matches.systems))
-    return ShuffledElo(tuple(ratings.mean(axis=0).tolist()), tuple(spread.tolist()), shuffles)
-
-
-def _play(matches: Matches, orders: Ints) -> Floats:
-    """The ratings (S, K) after each of S orders (S, N): all orders advance one match at a time, together."""
-    count, size = len(orders), len(matches.systems)
-    ratings = np.full(count * size, START)
-    rows = np.arange(count) * size
-    for start in range(0, orders.shape[1], _BLOCK):
-        block = orders[:, start : start + _BLOCK].T
-        places = zip(rows + matches.first[block], rows + matches.second[block], matches.score[block], strict=True)
-        for one, other, score in places:
-            here, there = ratings[one], ratings[other]
-            change = K * (score - 1.0 / (1.0 + np.exp((there - here) * _RATE)))
-            ratings[one] = here + change
-            ratings[other] = there - change
-    return ratings.reshape(count, size)
 
 
 @dataclass(frozen=True, eq=False)

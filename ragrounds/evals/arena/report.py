@@ -40,19 +40,13 @@ from ragrounds.evals.arena.matches import Floats, Matches, Wins, count_wins
 from ragrounds.evals.arena.ratings import (
     RankingCheck,
     Ratings,
-    ShuffledElo,
     check_ranking,
-    online_elo,
     rate,
-    shuffled_elo,
 )
 from ragrounds.evals.arena.verdicts import POINTS, Match, combine_judgements, matches_of, matches_of_votes
 from ragrounds.evals.judges.pairs import majority, tampers
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Vote
 from ragrounds.models.model_names import other_models
-
-AT_MOST = 10_000_000
-"""Matches × shuffles of Elo; where there would be more, fewer shuffles are played."""
 
 
 class AxisReport(Struct, frozen=True, kw_only=True):
@@ -68,9 +62,6 @@ class AxisReport(Struct, frozen=True, kw_only=True):
     """Why there are no ratings; empty: there are."""
     uninformed: bool
     """They are withheld because the verdicts say nothing about the answers."""
-    online: tuple[float, ...]
-    """MRAG-Bench's online Elo in the order of play, for the arena's systems; empty where ratings are withheld."""
-    shuffled: ShuffledElo | None
     controlled: StyleControlledRatings | None
     judges: tuple[JudgeOnAxis, ...]
     """The arena's judges, then people."""
@@ -111,7 +102,6 @@ def arena_report(
     lineup: Lineup,
     *,
     replicates: int = 1000,
-    shuffles: int = 100,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> ArenaReport:
     """The report of an arena as it stands in the store.
@@ -121,14 +111,13 @@ def arena_report(
         arena: its settings.
         lineup: the answers that it was played on.
         replicates: bootstrap samples of the ratings.
-        shuffles: random orders of Elo, at most.
         names: run id → what the system is called.
     """
     number = arenas.add(arena)
     played, arena = arena, renamed(arena, names)
     judgements = arenas.judgements(number)
     stand = _Stand(arena, lineup, judgements, combine_judgements(arena, judgements), arenas.votes(number))
-    axes = tuple(_axis(stand, axis, replicates, shuffles) for axis in range(len(arena.axes)))
+    axes = tuple(_axis(stand, axis, replicates) for axis in range(len(arena.axes)))
     planted = tuple(
         (system, sum(tampers(list(answers.values()), [axis.name for axis in arena.axes])))
         for system, answers in zip(arena.names, lineup.answers, strict=True)
@@ -173,7 +162,7 @@ def _pairs_decided(judgements: Sequence[ArenaJudgement], how: str) -> int:
     return len({(one.question_id, *sorted((one.first, one.second))) for one in judgements if one.how == how})
 
 
-def _axis(stand: _Stand, axis: int, replicates: int, shuffles: int) -> AxisReport:
+def _axis(stand: _Stand, axis: int, replicates: int) -> AxisReport:
     arena, played = stand.arena, stand.played
     name = arena.axes[axis].name
     clusters = {question.id: question.cluster for question in stand.lineup.questions}
@@ -181,7 +170,6 @@ def _axis(stand: _Stand, axis: int, replicates: int, shuffles: int) -> AxisRepor
     matches = matches_of(arena, played, axis, clusters=clusters)
     ratings = rate(matches, confidence=arena.confidence, replicates=replicates, seed=arena.seed)
     ranking = check_ranking(matches, _missing(arena, played, panel), ratings)
-    few = max(2, min(shuffles, AT_MOST // max(1, len(matches))))
     judges = judges_on_axis(arena, stand.judgements, played, axis)
     uninformed = _uninformed(matches, judges)
     withheld = _withheld(ranking) or uninformed
@@ -194,8 +182,6 @@ def _axis(stand: _Stand, axis: int, replicates: int, shuffles: int) -> AxisRepor
         ratings=ratings if shown else None,
         withheld=withheld,
         uninformed=bool(uninformed),
-        online=tuple(online_elo(matches).tolist()) if shown else (),
-        shuffled=shuffled_elo(matches, shuffles=few, seed=arena.seed) if shown and len(matches) else None,
         controlled=_style_controlled(stand, matches, panel) if shown else None,
         judges=(*judges, *voters_on_axis(stand.votes, name)),
         orders_by_judge=_orders(stand, axis, judges) if shown else (),
