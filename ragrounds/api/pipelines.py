@@ -16,7 +16,6 @@ from ragrounds.api.progress import RunListener
 from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
 from ragrounds.build.committee import Committee, open_committee
 from ragrounds.build.expert_sheets import ExpertReview
-from ragrounds.build.false_negative_estimate import read_bands
 from ragrounds.build.items import Dropped, ItemSet, draw_items
 from ragrounds.build.judged_sets import Corpus, SetSettings
 from ragrounds.errors import UserError
@@ -284,8 +283,6 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
     retriever: Annotated[str, Arg("What finds the documents (the paper: a dense one).")] = "bm25"
     split: Annotated[str, Arg("Which judgements of a BEIR folder.")] = "test"
     top_k: Annotated[int, Arg("Documents that the retriever gives for a query.", 1)] = 50
-    sample: Annotated[int, Arg("How many of these are graded, drawn within bands of ranks; 0: all.", 0)] = 0
-    bands: Annotated[str, Arg("Last ranks of all bands but the deepest.")] = "10,25"
     relevant: Relevant = "SA"
     batch_size: BatchSize = 10
     language: Annotated[Language, Arg("Of the prompts: en or zh.")] = "en"
@@ -295,7 +292,7 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
         """Read the queries with their judgements, and open the retriever over their documents.
 
         Raises:
-            UserError: no such queries, unknown grades, bands that do not rise, or an unknown retriever.
+            UserError: no such queries, unknown grades, or an unknown retriever.
         """
         from ragrounds.build.false_negative_benchmark import FalseNegativeBenchmark, check_documents
         from ragrounds.build.false_negatives import PIPELINE, judged_query_items
@@ -312,7 +309,7 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
             asked=asked,
             benchmark=asked.corpus,
             item_set=items,
-            bands=read_bands(self.bands, self.top_k),
+            depth=self.top_k,
             relevant=self.relevant,
             expert=self.review(execution, self.sheet_size),
         )
@@ -320,13 +317,7 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
             pipeline=PIPELINE,
             item_set=items,
             finish=finish,
-            parameters={
-                "depth": self.top_k,
-                "sample": self.sample,
-                "bands": self.bands,
-                "at_once": self.batch_size,
-                "seed": execution.seed,
-            },
+            parameters={"depth": self.top_k, "at_once": self.batch_size},
             searcher=searcher,
         )
 

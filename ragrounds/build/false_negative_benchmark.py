@@ -13,14 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.build.expert_sheets import ExpertReview, FinalLabel, agreement_note, reviewed
-from ragrounds.build.false_negative_estimate import (
-    NO_GRADE,
-    Bands,
-    GradedQuery,
-    MissingLabels,
-    band_of,
-    estimate_missing,
-)
+from ragrounds.build.false_negative_estimate import NO_GRADE, GradedQuery, MissingLabels, estimate_missing
 from ragrounds.build.files import Lines, Product, beir_files, json_lines, qrels_lines, rejection_file
 from ragrounds.build.items import Dropped, ItemSet
 from ragrounds.build.judged_sets import retrieval_card, titled
@@ -45,7 +38,8 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
     benchmark: str
     """What was named: ``beir:FOLDER``."""
     item_set: ItemSet
-    bands: Bands
+    depth: int
+    """Documents that are looked for."""
     relevant: str
     expert: ExpertReview
 
@@ -58,7 +52,7 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
         queries = [_graded(result) for result in kept_results(results)]
         lost = [_why_lost(result) for result in results if result.status != "kept"]
         try:
-            found = estimate_missing(queries, self.bands, self.relevant, lost=lost, seed=self.item_set.seed)
+            found = estimate_missing(queries, self.relevant, depth=self.depth, lost=lost, seed=self.item_set.seed)
         except ValueError:
             found = None
         missed = {query.query: _missed(query, self.relevant) for query in queries}
@@ -75,8 +69,9 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
             figures |= {"missing": msgspec.to_builtins(found), "relevant": self.relevant}
             notes = [*_said(found, self.item_set.passed), *notes]
         else:
-            notes = ["There are no figures: no query has a grade in each of its bands.", *notes]
-        later = [*_faults(results), *(gap for query in queries if (gap := _gap(query, self.bands)))]
+            notes = ["There are no figures: no query has a grade.", *notes]
+        bare = [query.query for query in queries if not any(query.grades.values())]
+        later = [*_faults(results), *(Dropped(id=query, stage=GRADE, reason=NO_GRADE) for query in bare)]
         files: dict[str, Lines] = dict(self._files(queries, missed)) if queries else {}
         return Product(
             benchmark=retrieval_card(
@@ -109,7 +104,7 @@ class FalseNegativeBenchmark(Struct, frozen=True, kw_only=True):
         }
 
     def _rows(self, queries: Sequence[GradedQuery]) -> Iterator[JsonObject]:
-        """Every pair that was drawn."""
+        """Every pair."""
         for query in queries:
             for rank, document in enumerate(query.candidates, 1):
                 if document in query.grades:
@@ -165,18 +160,6 @@ def _missed(query: GradedQuery, relevant: str) -> list[str]:
     ]
 
 
-def _gap(query: GradedQuery, bands: Bands) -> Dropped | None:
-    """What is recorded of a query that has a band without a grade."""
-    held = {band_of(rank, bands) for rank in range(1, len(query.candidates) + 1)}
-    read = {
-        band_of(rank, bands)
-        for rank, document in enumerate(query.candidates, 1)
-        if query.grades.get(document) is not None
-    }
-    bare = ", ".join(f"{bands[number][0]} to {bands[number][1]}" for number in sorted(held - read))
-    return Dropped(id=query.query, stage=GRADE, reason=NO_GRADE, detail=f"ranks {bare}") if bare else None
-
-
 def _why_lost(result: ItemResult) -> str:
     return result.outcome.reason if result.outcome else result.status
 
@@ -205,8 +188,6 @@ def _said(found: MissingLabels, queries: int) -> list[str]:
         f"Over the benchmark's {queries:,} queries that is {lost.value * queries:,.0f} missing labels "
         f"({_ends(lost, queries, 0)}), deeper ones not counted.",
     ]
-    if found.sampled:
-        said.append("A sample of the found documents was graded; only the false negatives in it are in the new labels.")
     if found.unreadable:
         said.append(f"{found.unreadable:,} pairs have no grade; they are in no figure, and rejected.jsonl says why.")
     if found.left_out:

@@ -12,7 +12,6 @@ No node sees which documents the benchmark labels as relevant.
 
 from __future__ import annotations
 
-from ragrounds.build.false_negative_estimate import read_bands, stratified_sample
 from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, plain_name
 from ragrounds.build.judged_sets import titled
 from ragrounds.build.pipeline import Pipeline
@@ -21,7 +20,7 @@ from ragrounds.build.stages import NOTHING_FOUND, Changes, PipelineGraph, Pipeli
 from ragrounds.contracts import Context
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.retrieval.query_sets import QuerySet
-from ragrounds.graphs.state import whole, word
+from ragrounds.graphs.state import whole
 from ragrounds.records import Gold, Query, Question
 
 PROMPTS = (PROMPT,)
@@ -32,13 +31,11 @@ class FalseNegativeState(PipelineState, total=False):
 
     found: dict[str, str]
     """Document → its best passage, best first."""
-    drawn: list[str]
-    """The documents that are graded."""
 
 
 def build() -> PipelineGraph:
     """The stages in line."""
-    return in_line(FalseNegativeState, {"candidates": candidates, "draw": draw, "grade": grade})
+    return in_line(FalseNegativeState, {"candidates": candidates, "grade": grade})
 
 
 async def candidates(state: FalseNegativeState, context: Context) -> Changes:
@@ -57,17 +54,10 @@ async def candidates(state: FalseNegativeState, context: Context) -> Changes:
     return {"found": dict(list(best.items())[:depth])}
 
 
-async def draw(state: FalseNegativeState, context: Context) -> Changes:
-    """Draw the documents that are graded: all, or a sample stratified by bands of ranks."""
-    bands = read_bands(word(context, "bands", "10,25"), whole(context, "depth", 50))
-    seed = f"{whole(context, 'seed', 0, least=0)}\n{context.seed}"
-    return {"drawn": stratified_sample(list(state["found"]), bands, whole(context, "sample", 0, least=0), seed)}
-
-
 async def grade(state: FalseNegativeState, context: Context) -> Changes:
-    """Have a model grade the documents that were drawn."""
+    """Have a model grade the documents."""
     found = state["found"]
-    texts = {document: titled(context.passage(found[document])) for document in state["drawn"]}
+    texts = {document: titled(context.passage(passage)) for document, passage in found.items()}
     said = await label_passages(context, texts, ["grading"], whole(context, "at_once", 10))
     grades = {document: given[0] for document, given in said.given.items()}
     return kept(candidates=list(found), grades=grades, faults=said.faults)
@@ -100,8 +90,8 @@ PIPELINE = Pipeline(
     graph="ragrounds.build.false_negatives:build",
     summary="The best found documents of every query of a benchmark, graded again, against the benchmark's labels.",
     source="CMedTEB, Appendix E, Table 20",
-    stages=("candidates", "draw", "grade"),
-    parameters={"depth": 50, "sample": 0, "bands": "10,25", "at_once": 10, "seed": 0},
+    stages=("candidates", "grade"),
+    parameters={"depth": 50, "at_once": 10},
     searches=True,
 )
-"""`depth` documents a query, of which `sample` are graded (0: all), drawn within `bands` of ranks, `at_once` a call."""
+"""`depth` documents a query are graded, `at_once` a call."""

@@ -97,8 +97,8 @@ def false_negatives(
     """Estimate how many relevant documents a benchmark's labels miss, as CMedTEB did (Appendix E, Table 20).
 
     A retriever finds the best 50 documents of each query, a model grades them from S to D, and what is relevant but not
-    labelled is counted, with an interval that draws whole queries. --limit grades a sample of the queries, --sample a
-    part of each query's documents. The folder holds the benchmark with the labels that were found missing.
+    labelled is counted, with an interval that draws whole queries. --limit grades a sample of the queries. The folder
+    holds the benchmark with the labels that were found missing.
 
     Example: ragrounds build false-negatives beir:scifact/ --model openai:gpt-4o --limit 100 --out scifact-mended
     """

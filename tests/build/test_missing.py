@@ -7,20 +7,11 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ragrounds.build.false_negative_estimate import (
-    GradedQuery,
-    allocation,
-    estimate_missing,
-    query_counts,
-    read_bands,
-    stratified_sample,
-)
+from ragrounds.build.false_negative_estimate import GradedQuery, estimate_missing, query_counts
 from ragrounds.build.false_negatives import candidates
-from ragrounds.errors import UserError
 from ragrounds.evals.stats import ratio_of_sums, stratified_mean
 from ragrounds.records import Passage, Query, Stem
 from ragrounds.tools.retriever import open_searcher
@@ -28,30 +19,6 @@ from tests.build.annotating import counted, read_lines
 from tests.conftest import Cli
 from tests.servers.builder_server import start
 from tests.servers.process import ROOT, running
-
-BANDS = read_bands("10,25", 50)
-
-
-def test_bands_of_ranks() -> None:
-    assert BANDS == ((1, 10), (11, 25), (26, 50))
-    assert read_bands("10,25", 20) == ((1, 10), (11, 20))
-    assert read_bands("", 5) == ((1, 5),)
-    for bad in ("25,10", "0", "ten", "10,10"):
-        with pytest.raises(UserError, match="expected rising ranks"):
-            read_bands(bad, 50)
-
-
-def test_a_sample_is_spread_over_the_bands() -> None:
-    assert allocation([10, 15, 25], 12) == [4, 4, 4]
-    assert allocation([10, 15, 25], 11) == [4, 4, 3]
-    assert allocation([2, 15, 0], 12) == [2, 10, 0]
-    assert allocation([1, 1], 12) == [1, 1]
-    documents = [f"d{n}" for n in range(50)]
-    some = stratified_sample(documents, BANDS, 12, "seed")
-    assert some == stratified_sample(documents, BANDS, 12, "seed") != stratified_sample(documents, BANDS, 12, "other")
-    assert [sum(first <= documents.index(d) + 1 <= last for d in some) for first, last in BANDS] == [4, 4, 4]
-    assert some == sorted(some, key=documents.index)
-    assert stratified_sample(documents, BANDS, 0, "seed") == documents
 
 
 def graded(query: str, candidates: int, grades: dict[int, str | None], labelled: Sequence[int]) -> GradedQuery:
@@ -65,40 +32,34 @@ def graded(query: str, candidates: int, grades: dict[int, str | None], labelled:
 
 
 def test_figures_of_whole_queries_are_counts() -> None:
-    bands = read_bands("2", 4)
     # Found 4; labelled 1 and 3 (and one that is not found); relevant by the grades 1, 2 and 4.
     one = graded("one", 4, {1: "S", 2: "A", 3: "B", 4: "A"}, [1, 3, 9])
     two = graded("two", 3, {1: "D", 2: "C", 3: "S"}, [3])
-    found = estimate_missing([one, two], bands, "SA")
+    found = estimate_missing([one, two], "SA", depth=4)
     assert (found.labelled.value, found.relevant.value) == (1.5, 2.0)
     assert (found.false_positives.value, found.false_negatives.value) == (0.5, 1.0)
     assert found.share is not None
     assert found.share.value == 2 / 4  # unlabelled: 2 and 4 of the first, 1 and 2 of the second
     assert found.completeness is not None
     assert found.completeness.value == 2 / 4
-    assert [(band.graded, band.share and band.share.value) for band in found.bands] == [(3, 1 / 3), (1, 1.0)]
     assert found.grades == {"A": 2, "B": 1, "C": 1, "D": 1, "S": 2}
-    assert (found.pairs, found.unreadable, found.left_out, found.sampled) == (7, 0, 0, False)
+    assert (found.pairs, found.unreadable, found.left_out) == (7, 0, 0)
     # Two queries say nothing of how queries vary; shares of documents have the interval of shares in two clusters.
     assert (found.false_negatives.low, found.false_negatives.high) == (None, None)
     share = stratified_mean([1, 1, 0, 0], clusters=["one", "one", "two", "two"])
     assert (found.share.low, found.share.high) == pytest.approx((share.low, share.high))
 
 
-def test_a_sampled_document_stands_for_its_band() -> None:
-    bands = read_bands("2", 6)
-    # Of ranks 1 and 2 one is graded, of 3 to 6 two: weights 2 and 2.
-    query = graded("one", 6, {2: "A", 3: "S", 5: "D"}, [5])
-    found = query_counts(query, bands, "SA")
+def test_a_document_without_a_grade_is_stood_for_by_the_others() -> None:
+    # Of six documents three have a grade that can be read: each stands for two.
+    query = graded("one", 6, {1: None, 2: "A", 3: "S", 4: None, 5: "D", 6: None}, [5])
+    found = query_counts(query, "SA")
     assert found is not None
     assert (found.false_negatives, found.false_positives, found.relevant) == (4.0, 2.0, 1 - 2.0 + 4.0)
     assert (found.labelled, found.unlabelled) == (1, 5)
-    # A grade that cannot be read is no grade: the others of its band stand for it.
-    unread = query_counts(graded("one", 6, {1: None, 2: "A", 3: "S", 5: "D"}, [5]), bands, "SA")
-    assert unread == found
-    assert query_counts(graded("one", 6, {1: None, 2: None, 3: "S", 5: "D"}, [5]), bands, "SA") is None
-    both = [query, graded("two", 6, {1: None, 3: "S"}, [])]
-    assert estimate_missing(both, bands, "SA").left_out == 1
+    unread = graded("two", 2, {1: None, 2: None}, [])
+    assert query_counts(unread, "SA") is None
+    assert estimate_missing([query, unread], "SA", depth=6).left_out == 1
 
 
 def test_the_bootstrap_of_a_ratio_is_that_of_a_mean_where_all_weigh_the_same() -> None:
@@ -111,8 +72,7 @@ def test_the_bootstrap_of_a_ratio_is_that_of_a_mean_where_all_weigh_the_same() -
         ratio_of_sums([1.0], [0.0], share=False)
 
 
-@pytest.mark.parametrize("sample", [0, 12])
-def test_the_interval_holds_the_truth_as_often_as_it_says(sample: int) -> None:
+def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     """Drawn queries from a known distribution, 200 times: relevance falls with the rank and differs between queries."""
     dice = random.Random(7)
     truth = 0.0
@@ -124,12 +84,11 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(sample: int) -> None:
         for number in range(60):
             ease = dice.choice((0.5, 1.0, 4.0))
             real = {f"d{rank}": "A" if dice.random() < ease / rank else "D" for rank in range(1, 51)}
-            some = stratified_sample(list(real), BANDS, sample, f"{trial} {number}")
-            grades: dict[str, str | None] = {document: real[document] for document in some}
+            grades: dict[str, str | None] = dict(real)
             queries.append(
                 GradedQuery(query=str(number), cluster="", candidates=tuple(real), grades=grades, labelled=frozenset())
             )
-        found = estimate_missing(queries, BANDS, "SA", seed=trial, resamples=300).false_negatives
+        found = estimate_missing(queries, "SA", depth=50, seed=trial, resamples=300).false_negatives
         held += found.low <= truth <= found.high
         values.append(found.value)
     mean = sum(values) / len(values)
@@ -217,7 +176,6 @@ def test_missing_labels_are_found_and_counted(command: Cli, tmp_path: Path, home
         "sample": (40, 40, {}),
         "run": (40, 40, {}),
         "candidates": (40, 40, {}),
-        "draw": (40, 40, {}),
         "grade": (40, 39, {"no model gave a label that can be read": 1}),
     }
     figures = card["made"]["figures"]["missing"]
@@ -233,11 +191,8 @@ def test_missing_labels_are_found_and_counted(command: Cli, tmp_path: Path, home
     lost = {row["document"] for row in rows if row["grade"] is None}
     assert found[second][3] in lost
     by_query = [row for row in rows if row["query"] == second]
-    expanded = 0.0
-    for low, high in BANDS:
-        inside = [row for row in by_query if low <= row["rank"] <= high]
-        readable = [row for row in inside if row["grade"]]
-        expanded += sum(row["false_negative"] for row in readable) * len(inside) / len(readable)
+    readable = [row for row in by_query if row["grade"]]
+    expanded = sum(row["false_negative"] for row in readable) * len(by_query) / len(readable)
     assert figures["false_negatives"]["value"] == pytest.approx((sum(counts) + expanded) / 39)
     assert figures["queries"] == 39
     assert figures["false_negatives"]["low"] is None  # 39 queries are too few
@@ -257,32 +212,6 @@ def test_missing_labels_are_found_and_counted(command: Cli, tmp_path: Path, home
     )
     assert before["queries"] == after["queries"] == 39
     assert before["nDCG@10"] != after["nDCG@10"]
-
-
-@pytest.mark.slow
-def test_a_sample_of_the_documents_estimates_what_all_of_them_say(command: Cli, tmp_path: Path, home: Path) -> None:
-    folder = tmp_path / "tiny"
-    labelled = folder_of_the_sample(folder)
-    found = ranking(folder, home)
-    relevant = {query: all_ + found[query][:8] for query, all_ in labelled.items()}
-    write_truth(tmp_path / "truth.json", folder, relevant)
-    figures: dict[str, dict[str, Any]] = {}
-    with running("builder_server", "--truth", str(tmp_path / "truth.json")) as server:
-        for sample in ("0", "12"):
-            out = tmp_path / f"sample-{sample}"
-            done = command(
-                *["build", "false-negatives", f"beir:{folder}", "--out", str(out), "--model", "openai:grader"],
-                *["--base-url", server.url, "--display", "none", "--json", "--sample", sample],
-            )
-            assert done.returncode == 0, done.stderr
-            figures[sample] = json.loads(done.stdout)["made"]["figures"]["missing"]
-    whole, part = figures["0"], figures["12"]
-    missed = [len(set(found[query][:8]) - set(all_)) for query, all_ in labelled.items()]
-    assert whole["false_negatives"]["value"] == pytest.approx(sum(missed) / 40)
-    assert (whole["sampled"], part["sampled"]) == (False, True)
-    assert part["pairs"] == sum(min(12, len(all_)) for all_ in found.values())
-    assert part["share"]["low"] <= whole["share"]["value"] <= part["share"]["high"]
-    assert part["false_negatives"]["low"] is None  # 40 queries are too few
 
 
 @pytest.mark.data
