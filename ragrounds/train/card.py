@@ -38,7 +38,6 @@ def card(run: TrainingRun, recipe: str, state: EncoderPair, folder: Path, table:
         "(Jiang et al., Benchmarking and Enabling Efficient Chinese Medical Retrieval via Asymmetric Encoders).",
         f"Begun from: {', '.join(base)}"
         + (f", layers {list(training.query.layers)}" if training.query.layers else "")
-        + (", static token vectors" if training.query.static else "")
         + ". It is a research model: not for clinical use without validation of its own.",
         "",
         "```python",

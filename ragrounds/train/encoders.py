@@ -1,4 +1,4 @@
-"""Encoders: opened, cut to some of their layers, made static, fitted to one another, saved as a pair; and the vectors
+"""Encoders: opened, cut to some of their layers, fitted to one another, saved as a pair; and the vectors
 that an unchanging encoder gives, cached on disk.
 
 A pair is one folder that loads in three ways with sentence-transformers: as a whole (a Router: ``encode_query``,
@@ -94,7 +94,7 @@ def set_length(opened: SentenceTransformer, length: int) -> int:
 
 
 def open_encoder(encoder: Encoder, device: str) -> SentenceTransformer:
-    """What the file says: a model, its layers, or a static encoder made of it; with unit vectors.
+    """What the file says: a model, or some layers of it; with unit vectors.
 
     Raises:
         UserError: it cannot be loaded, or has no such layer.
@@ -104,8 +104,6 @@ def open_encoder(encoder: Encoder, device: str) -> SentenceTransformer:
     opened = open_folder(encoder.model, encoder.length, device)
     if encoder.layers:
         _keep_layers(opened, encoder)
-    if encoder.static:
-        opened = sentence_transformers.SentenceTransformer(modules=[_static(opened)], device=device)
     if not isinstance(opened[-1], Normalize):
         opened.append(Normalize())
     return opened
@@ -257,17 +255,6 @@ def _keep_layers(opened: SentenceTransformer, encoder: Encoder) -> None:
     kinds = getattr(model.config, "layer_types", None)
     if kinds:  # decoders that mix kinds of attention list them by layer
         model.config.layer_types = [kinds[layer] for layer in encoder.layers]
-
-
-def _static(opened: SentenceTransformer) -> Any:
-    """A static encoder: of each token the vector that the model gives to it alone, as in distilling static embeddings
-    (model2vec)."""
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-
-    tokenizer = opened.tokenizer
-    words = [tokenizer.decode([token]) or " " for token in range(len(tokenizer))]
-    vectors = opened.encode(words, batch_size=256, show_progress_bar=False, convert_to_numpy=True)
-    return StaticEmbedding(tokenizer, embedding_weights=vectors)
 
 
 _CHUNK = 1024

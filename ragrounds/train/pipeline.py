@@ -129,8 +129,6 @@ class TrainingRun:
         """A copy of the query encoder, to train or to use."""
         if state.query:
             return self._opened(state.query, 0)
-        if self.training.query.static:  # making one takes every token through the model: kept
-            return self._opened(self.first_query(), 0)
         return fit(open_encoder(self.training.query, self.training.device), self.dimensions)
 
     def first_query(self) -> str:

@@ -47,8 +47,6 @@ class Encoder(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A folder or a Hugging Face id that sentence-transformers can load."""
     layers: tuple[int, ...] = ()
     """Only these layers of it, from 0; none: all."""
-    static: bool = False
-    """A static-embedding encoder instead: one vector a token, begun from what the model makes of each token alone."""
     length: int = 0
     """Tokens of an input; 0: the model's own limit."""
     prefix: str = ""
@@ -219,10 +217,6 @@ def check(training: Training) -> None:
                     f"The recipe {name!r} names the stage {stage!r}, which is not there."
                     f"{nearest(stage, training.stage)} Stages: {', '.join(training.stage) or 'none'}."
                 )
-    if training.query.static and training.query.layers:
-        raise UserError("query.static and query.layers do not go together: a static encoder has no layers.")
-    if training.document.static:
-        raise UserError("document.static: only the query encoder can be static here; documents are encoded offline.")
     for name, settings in training.stage.items():
         _check_stage(training, name, settings)
     for texts in training.texts:

@@ -58,8 +58,6 @@ def test_variables_are_filled_in(file, monkeypatch):
         ('recipe.care=["algn"]', r"names the stage 'algn'.*Did you mean 'align'"),
         ("recipe.teacher=[]", "cannot be called 'teacher'"),
         ("recipe.vectors=[]", "cannot be called 'vectors'"),
-        ("query.static=true", "do not go together"),
-        ("document.static=true", "only the query encoder can be static"),
         ("pairs=[]", r"trains on labelled pairs: give \[\[pairs\]\]"),
         ("texts=[]", r"trains on texts: give \[\[texts\]\]"),
         ("texts=[{}]", "0 places to read.*expected one of source, file"),

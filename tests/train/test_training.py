@@ -112,15 +112,6 @@ def test_a_larger_document_encoder_is_cut_to_the_query_encoders_dimensions(opene
     np.testing.assert_array_equal(kept[0].detach().numpy(), np.eye(16, 24))  # the cut is never trained
 
 
-def test_a_static_student(opened):
-    run = opened(student="static = true")
-    state = run.recipe("both")
-    query = run.open_query(state)
-    assert [type(module).__name__ for module in query] == ["StaticEmbedding", "Normalize"]
-    np.testing.assert_allclose(np.linalg.norm(query.encode([sentence(1), sentence(2)]), axis=1), 1, atol=1e-6)
-    assert changed(weights(run.open_query(run.start)), weights(query)) == {"0.embedding.weight"}
-
-
 def test_the_diversity_filter_and_mining_are_part_of_the_data(opened):
     run = opened("diversity={seeds=10, queries=0.9, documents=0.9}", "mining={candidates=5, keep=2}")
     counts = run.material.counts
