@@ -44,7 +44,6 @@ from ragrounds.evals.judges.methods import (
     open_method,
     verdicts,
 )
-from ragrounds.evals.judges.raters import RaterAgreement, rater_agreement, read_ratings
 from ragrounds.evals.judges.recorded import JudgeFinder, recorded_verdicts
 from ragrounds.evals.judges.runs import JudgedRuns, judge_runs
 from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
@@ -322,7 +321,7 @@ def write_label_sheet(
         sheet = label_sheet(store, found, wanted, epoch=epoch, limit=limit, seed=seed, raters=raters)
     with replaced(out, force) as file:
         file.write(sheet.csv())
-    return WrittenSheet(len(sheet.rows), sheet.of, tuple(wanted.labels), sheet.disputed)
+    return WrittenSheet(len(sheet.rows), sheet.of, tuple(wanted.labels))
 
 
 def judge_agreement(
@@ -369,7 +368,7 @@ def judge_agreement(
         )
     with opened_runs([run], settings) as (store, [found]):
         said = verdicts(store, found, wanted, epoch)
-        labels, changed = labels.of(shown_items(store, found, wanted, epoch), found.id, epoch)
+        labels, changed = labels.of(shown_items(store, found, wanted, epoch))
         judges, panel = recorded_verdicts(store, found, wanted, epoch), by_panel(store, found, wanted)
         by = JudgeFinder(store)(found, wanted.scorers[-1].name)
     try:
@@ -393,25 +392,3 @@ def judge_agreement(
         raise UserError(
             f"{human}: none of its items has both a majority of people and a verdict. Items look like {first!r}."
         ) from None
-
-
-def label_agreement(
-    file: str | Path, *, item: str = "", raters: str | Sequence[str] = (), cluster: str = "", seed: int = 0
-) -> RaterAgreement:
-    """How far the raters of any sheet of labels agree among themselves: Fleiss' kappa with its interval, Krippendorff's
-    alpha, Cohen's kappa of every two. No run is needed, and no model is asked.
-
-        from ragrounds.api.score import label_agreement
-        label_agreement("labels.csv").kappa
-
-    Args:
-        file: CSV or JSON Lines: a row an item with a column a rater, or a row a label (``item``, ``rater``, ``label``).
-        item: the column of items; empty: ``item``, or else every row is one.
-        raters: columns of labels; none: all others.
-        cluster: the column whose equal values are not independent, for the bootstrap.
-        seed: of the bootstrap.
-
-    Raises:
-        UserError: a broken file, a column that is not there, fewer than two raters.
-    """
-    return rater_agreement(read_ratings(Path(file), item=item, raters=texts(raters), cluster=cluster), seed=seed)

@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 from msgspec.structs import asdict
 
-from ragrounds.api.score import JudgeArguments, JudgeResult, judge_agreement, label_agreement, write_label_sheet
+from ragrounds.api.score import JudgeArguments, JudgeResult, judge_agreement, write_label_sheet
 from ragrounds.api.score import judge as judge_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import print_json, say
-from ragrounds.errors import UserError
-from ragrounds.ui.judge_tables import bill_lines, print_agreement, print_raters, unreadable_lines
+from ragrounds.ui.judge_tables import bill_lines, print_agreement, unreadable_lines
 from ragrounds.ui.tables import results_console
 from ragrounds.ui.text import safe
 
@@ -119,9 +118,8 @@ def sheet_command(
 ) -> None:
     """Write judged answers to a CSV file for people to label, blind to the verdicts; `judge agreement` reads it back.
 
-    Items are drawn and ordered by the seed, a smaller sample is a part of a larger one. Those on which judges disagree
-    take up to half of it; the column `why` says so, and figures account for it. Each row holds a digest of its texts,
-    by which its labels are known to be of this answer. No cell is a formula to a spreadsheet.
+    Items are drawn and ordered by the seed, a smaller sample is a part of a larger one. Each row holds a digest of its
+    texts, by which its labels are known to be of this answer. No cell is a formula to a spreadsheet.
 
     Example: ragrounds judge sheet direct_cot --limit 50 --rater anna --rater ben --rater cleo
     """
@@ -129,13 +127,9 @@ def sheet_command(
         run, out, kind=kind, epoch=epoch, limit=limit, seed=seed, raters=rater or ("label",), force=force
     )
     if as_json:
-        print_json(
-            {"file": str(out), "items": sheet.items, "of": sheet.of, "disputed": sheet.disputed, "labels": sheet.labels}
-        )
+        print_json({"file": str(out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
     say(
-        f"{out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts"
-        + (f"; on {sheet.disputed:,} of them judges disagree" if sheet.disputed else "")
-        + ". Labels are "
+        f"{out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
         f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {run!r} --kind {kind} --human {out}"
         + (f" --epoch {epoch}" if epoch else "")
     )
@@ -143,21 +137,13 @@ def sheet_command(
 
 @judge.command("agreement")
 def agreement_command(
-    run: Annotated[str, typer.Argument(help="A run, as in every command; with --fleiss a file of labels.")],
+    run: options.RunName,
     human: Annotated[
-        Path | None,
-        typer.Option("--human", help="CSV: a column `item`, and one column of labels a rater; or kqa:FOLDER."),
-    ] = None,
-    fleiss: Annotated[
-        bool, typer.Option("--fleiss", help="How far the raters of any sheet agree among themselves; no run is needed.")
-    ] = False,
+        Path, typer.Option("--human", help="CSV: a column `item`, and one column of labels a rater; or kqa:FOLDER.")
+    ],
     kind: options.Kind = "equivalence",
     epoch: options.Epoch = 0,
     item: Annotated[str, typer.Option(help="The column with the items.")] = "item",
-    cluster: Annotated[
-        str, typer.Option(help="With --fleiss: the column whose equal values are not independent.")
-    ] = "",
-    seed: options.Seed = 0,
     rater: Annotated[
         list[str] | None, typer.Option(help="A rater's column (repeatable). [default: all others]")
     ] = None,
@@ -171,35 +157,10 @@ def agreement_command(
     A label whose answer is another now is left out and named. An item is a question's id; for statements `#1`, `#2`, …
     follow it, in the benchmark's order, must-have first.
 
-    --fleiss reads a sheet of any origin, CSV or JSON Lines: a row an item with a column a rater, or a row a label
-    (columns item, rater, label); labels may be missing.
-
-    Examples:
-
-      ragrounds judge agreement direct_cot --human labels.csv
-
-      ragrounds judge agreement labels.csv --fleiss --rater anna --rater ben --rater cleo
+    Example: ragrounds judge agreement direct_cot --human labels.csv
     """
-    if fleiss:
-        column = "" if item == "item" else item
-        among = label_agreement(_sheet_alone(run, human), item=column, raters=rater or (), cluster=cluster, seed=seed)
-        print_json(among) if as_json else print_raters(among)
-        return
-    if human is None:
-        raise UserError("--human names the sheet with people's labels; --fleiss takes a sheet without a run.")
     found = judge_agreement(run, human, kind=kind, epoch=epoch, item=item, raters=rater or ())
     if as_json:
         print_json(found.agreement)
     else:
         print_agreement(found.agreement, found.raters)
-
-
-def _sheet_alone(file: str, human: Path | None) -> str:
-    """The file of `--fleiss`.
-
-    Raises:
-        UserError: `--human` is given as well.
-    """
-    if human is not None:
-        raise UserError("--fleiss takes one file, in place of a run: ragrounds judge agreement FILE --fleiss.")
-    return file

@@ -10,7 +10,6 @@ from rich.text import Text
 from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.evals.judges.panel import PanelJudgedRun
-from ragrounds.evals.judges.raters import RaterAgreement
 from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.evals.stats import Agreement
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -145,8 +144,6 @@ def _agreement_lines(found: LabelAgreement, raters: int) -> Iterator[str]:
     if found.changed:
         some = safe(", ".join(found.changed[:10])) + (", …" if len(found.changed) > 10 else "")
         yield f"left out, the answer is another than people labelled: {len(found.changed):,} ({some})"
-    if found.weighted:
-        yield "Items on which judges disagree are more frequent in the sheet than in the run; figures account for it."
     yield from (f"left out, {why}: {count:,}" for why, count in left.items() if count)
 
 
@@ -174,40 +171,3 @@ def _each_judge(found: LabelAgreement) -> TextTable:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else figure_text(value, ".3f")
-
-
-def print_raters(found: RaterAgreement) -> None:
-    """Print how far raters agree: Fleiss' kappa with its interval, Krippendorff's alpha, every two of them."""
-    console = results_console()
-    for line in _rater_lines(found):
-        console.print(Text(line), soft_wrap=True)
-    columns = (
-        words("one"),
-        words("other"),
-        Column("items"),
-        Column("same", text=lambda value: percent(value, 1), heading="same %"),
-        Column("kappa", text=_number),
-    )
-    about = "Cohen's kappa: 1 perfect, 0 as by chance"
-    print_table(table_of("raters", found.pairs, columns, title="every two raters", about=about), console)
-
-
-def _rater_lines(found: RaterAgreement) -> Iterator[str]:
-    items = number_of(found.items, "item") + (
-        f" in {number_of(found.clusters, 'cluster')}" if found.clusters != found.items else ""
-    )
-    yield f"{items}, {len(found.raters)} raters ({safe(', '.join(found.raters))})"
-    yield "labels: " + ", ".join(f"{safe(label)} {count:,}" for label, count in found.labels.items())
-    ends = "too few for an interval"
-    if found.low is not None:
-        ends = f"95 %: {_number(found.low)} to {_number(found.high)}, bootstrap over items"
-    yield f"Fleiss' kappa: {_number(found.kappa)}" + (f" ({ends})" if found.kappa is not None else "")
-    if found.missing:
-        gaps = f"{number_of(found.missing, 'label')} {'is' if found.missing == 1 else 'are'} missing"
-        complete = f"{found.whole:,} complete {'item' if found.whole == 1 else 'items'}"
-        yield f"{gaps}: each item counts by those it has. Of the {complete}: {_number(found.kappa_whole)}"
-    yield f"Krippendorff's alpha: {_number(found.alpha)}"
-    if found.left_out:
-        yield f"left out, fewer than two labels: {found.left_out:,}"
-    for rater, label in found.constant.items():
-        yield f"{safe(rater)} said {safe(label)!r} of everything, which tells no item from another"

@@ -194,20 +194,3 @@ def test_a_majority_is_more_than_half_of_those_who_gave_a_label():
     assert majority(["b", "a", "b", "c"]) is None
     assert majority(["b", "a", "b", "c", "b"]) == "b"
     assert majority([]) is None
-
-
-def test_items_that_stand_for_several_count_as_often():
-    first, second, counts = ["a", "a", "b", "b"], ["a", "b", "b", "a"], [3, 1, 2, 1]
-    one, other = ("".join(map(str.__mul__, side, counts)) for side in (first, second))
-    assert cohen_kappa(first, second, counts) == pytest.approx(cohen_kappa(one, other))
-    # Of 90 and 10 items two each: 2/2 and 1/2 the same, so .9 · 1 + .1 · .5.
-    judge, people = ["a", "b", "a", "a"], ["a", "b", "a", "b"]
-    drawn = compare_with_human(judge, people, None, ["x", "x", "y", "y"], {"x": 90.0, "y": 10.0})
-    assert drawn.accuracy.value == pytest.approx(0.95)
-    assert drawn.kappa_low is None
-    # An item without a verdict takes its share of its kind along: 90 of 100 and 10 · 1/2 are left.
-    left = compare_with_human([*judge[:3], None], people, None, ["x", "x", "y", "y"], {"x": 90.0, "y": 10.0})
-    assert (left.n, left.missing, left.accuracy.value) == (3, 1, pytest.approx(1.0))
-    # All of both kinds: as if nothing had been drawn.
-    every = compare_with_human(judge, people, None, ["x", "x", "y", "y"], {"x": 2.0, "y": 2.0})
-    assert every.accuracy == compare_with_human(judge, people).accuracy

@@ -1,7 +1,7 @@
 """People's labels, to set a judge against: the sheet that they fill in, read back, and the agreement.
 
 A sheet (CSV) has one row an item and one column a rater. It is blind to the judge's verdict, and its items are drawn by
-seed; items on which judges disagree make up to half of it, and figures account for that.
+seed.
 
 A label is of the texts that the person saw. Each row holds a digest of them, and a label whose answer has become
 another is left out. A sheet without digests says the answers themselves, or nobody can tell what was labelled.
@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.benchmarks.family import BenchmarkSource, families
-from ragrounds.evals.judges.methods import label_method, verdicts
-from ragrounds.evals.judges.recorded import RecordedVerdicts, ScoreJudges, recorded_verdicts
+from ragrounds.evals.judges.methods import by_panel, label_method, verdicts
+from ragrounds.evals.judges.recorded import RecordedVerdicts, ScoreJudges
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import (
     Agreement,
@@ -39,10 +39,8 @@ from ragrounds.text import safe
 ITEM = "item"
 TEXTS = ("question", "beside", "answer", "allowed")
 """Columns of a sheet for labelling that are there to be read: the answer, and the text it is to be set against."""
-MARKS = ("run", "epoch", "why", "of", "digest")
-"""Columns that say what a row is: whose answer, why it is in the sheet, how many items of that kind there are, and the
-digest of its texts."""
-DRAWN, DISAGREE = "drawn", "judges disagree"
+MARKS = ("run", "epoch", "digest")
+"""Columns that say what a row is: whose answer, and the digest of its texts."""
 _KQA, _PHYSICIANS = "kqa:", "NLI_medical_annotator.csv"
 """Before a folder that is named in place of a sheet, and the file of physicians' labels in it."""
 
@@ -66,9 +64,6 @@ class LabelledItem(Struct, frozen=True, kw_only=True):
     digest: str = ""
     answer: str | None = None
     """Its text, where the sheet has no digest; ``None``: it does not say."""
-    run: str = ""
-    epoch: str = ""
-    why: str = ""
 
 
 class HumanLabels(Struct, frozen=True, kw_only=True):
@@ -78,23 +73,17 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
     items: dict[str, tuple[str | None, ...]]
     """Item → label of each rater; ``None``: no label."""
     marks: dict[str, LabelledItem] = {}
-    sizes: dict[str, float] = {}
-    """Why rows are in the sheet → items of that kind that there are; empty: the sheet does not say."""
 
     @property
     def unbound(self) -> list[str]:
         """Items of which the sheet does not say what answer was labelled."""
         return [item for item in self.items if not (mark := self.marks[item]).digest and mark.answer is None]
 
-    def of(self, shown: Mapping[str, ShownItem], run: str, epoch: int) -> tuple[HumanLabels, tuple[str, ...]]:
-        """The labels of these items as they are now, and the items that were labelled with another text.
-
-        The sample is one of the run that it was drawn from; of another run with the same answers it is as it came.
-        """
+    def of(self, shown: Mapping[str, ShownItem]) -> tuple[HumanLabels, tuple[str, ...]]:
+        """The labels of these items as they are now, and the items that were labelled with another text."""
         changed = tuple(item for item in self.items if item in shown and not _same(self.marks[item], shown[item]))
         left = {item: labels for item, labels in self.items.items() if item not in changed}
-        own = all((self.marks[item].run, self.marks[item].epoch) == (run, str(epoch)) for item in left)
-        return replace(self, items=left, sizes=self.sizes if own else {}), changed
+        return replace(self, items=left), changed
 
     @property
     def gold(self) -> dict[str, str]:
@@ -140,8 +129,6 @@ class LabelAgreement(Struct, frozen=True, kw_only=True):
     """Items without a majority among people."""
     changed: tuple[str, ...] = ()
     """Items whose question, answer or text beside it is another than people labelled; they are in no figure."""
-    weighted: bool = False
-    """Items on which judges disagree were drawn more often than others; accuracy and kappa account for it."""
     human_kappa: float | None
     human_alpha: float | None
 
@@ -161,27 +148,16 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
         raise broken(path, "there is no column with labels beside the items", "line 1")
     items: dict[str, tuple[str | None, ...]] = {}
     marks: dict[str, LabelledItem] = {}
-    kinds: dict[str, float] = {}
     for place, row in rows:
         name = row[item]
         if name in items:
             raise broken(path, f"the item {shown(name)} stands twice", place)
         items[name] = tuple(row[rater].strip().casefold() or None for rater in chosen)
-        given = {mark: row.get(mark, "").strip() for mark in MARKS}
-        marks[name] = LabelledItem(
-            digest=given["digest"],
-            answer=row.get("answer"),
-            run=given["run"],
-            epoch=given["epoch"],
-            why=given["why"],
-        )
-        if given["of"].isdecimal():
-            kinds[given["why"]] = float(given["of"])
+        marks[name] = LabelledItem(digest=row.get("digest", "").strip(), answer=row.get("answer"))
     items = {name: labels for name, labels in items.items() if any(labels)}
     if not items:
         raise broken(path, "it holds no labels")
-    sized = all(marks[name].why in kinds for name in items)
-    return HumanLabels(raters=chosen, items=items, marks=marks, sizes=kinds if sized else {})
+    return HumanLabels(raters=chosen, items=items, marks=marks)
 
 
 def answers_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
@@ -275,10 +251,8 @@ def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> LabelA
     items = [item for item in gold if item in verdicts]
     given = [None if (verdict := verdicts[item]) is None else verdict.strip().casefold() for item in items]
     people, answers = [gold[item] for item in items], [answer_of(item) for item in items]
-    kinds = [labels.marks[item].why for item in items] if labels.sizes else None
     return LabelAgreement(
-        judge=compare_with_human(given, people, answers, kinds, labels.sizes or None),
-        weighted=len(set(kinds or ())) > 1,
+        judge=compare_with_human(given, people, answers),
         unmatched=len(gold) - len(items),
         undecided=len(labels.items) - len(gold),
         human_kappa=labels.kappa,
@@ -303,16 +277,8 @@ def disputed_labels(
     recorded: Sequence[RecordedVerdicts], verdicts: Mapping[str, str | None], labels: HumanLabels
 ) -> int:
     """How many items with a majority of people have no verdict in `verdicts`, for the judges differ on them."""
-    return len(_differing(recorded) & {item for item in labels.gold if item in verdicts and verdicts[item] is None})
-
-
-def _differing(recorded: Sequence[RecordedVerdicts]) -> set[str]:
-    found: dict[str, set[str]] = {}
-    for said in recorded:
-        for item, verdict in said.verdicts.items():
-            if verdict:
-                found.setdefault(item, set()).add(verdict)
-    return {item for item, verdicts in found.items() if len(verdicts) > 1}
+    open_ = [item for item in labels.gold if item in verdicts and verdicts[item] is None]
+    return sum(len({said.verdicts.get(item) for said in recorded} - {None}) > 1 for item in open_)
 
 
 ALLOWED = " | "
@@ -324,9 +290,7 @@ class LabelSheet(Struct, frozen=True, kw_only=True):
     heading: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     of: int
-    """Items that the judge has a verdict on, or judges disagree on, of which these were drawn."""
-    disputed: int = 0
-    """Rows on which judges disagree."""
+    """Judged items, of which these were drawn."""
 
     def csv(self) -> bytes:
         """As a file; no cell is a formula."""
@@ -345,11 +309,6 @@ def shown_items(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> 
     }
 
 
-def disputed(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> set[str]:
-    """The items on which judges whose replies are recorded gave different verdicts."""
-    return _differing(recorded_verdicts(store, run, method, epoch))
-
-
 def label_sheet(
     store: Store,
     run: Run,
@@ -360,8 +319,8 @@ def label_sheet(
     seed: int = 0,
     raters: Sequence[str] = ("label",),
 ) -> LabelSheet:
-    """The items that have a verdict, or on which judges disagree, in an order drawn by `seed`, without verdicts; an
-    empty column for each rater. Of a `limit`, items on which judges disagree take half, as far as there are any.
+    """The items that have a verdict, or that a panel has no majority on, in an order drawn by `seed`, without verdicts;
+    an empty column for each rater.
 
     Raises:
         UserError: the run was not judged in this way, or a rater's name is a column's already.
@@ -370,21 +329,12 @@ def label_sheet(
     double = [name for name in raters if heading.count(name) > 1 or not name.strip()]
     if double:
         raise UserError(f"The rater {double[0]!r} cannot have a column: it is empty, there twice, or a text's column.")
-    parted = disputed(store, run, method, epoch)
-    judged = {item for item, verdict in verdicts(store, run, method, epoch).items() if verdict is not None} | parted
+    said, panel = verdicts(store, run, method, epoch), by_panel(store, run, method)
+    judged = {item for item, verdict in said.items() if panel or verdict is not None}
     asked = {item: one for item, one in shown_items(store, run, method, epoch).items() if item in judged}
-    order = sorted(asked, key=lambda item: lot(seed, item))
-    kinds = {
-        DISAGREE: [item for item in order if item in parted],
-        DRAWN: [item for item in order if item not in parted],
-    }
-    wanted = len(order) if limit is None else min(limit, len(order))
-    most = min(len(kinds[DISAGREE]), max((wanted + 1) // 2, wanted - len(kinds[DRAWN])))
-    why = dict.fromkeys(kinds[DISAGREE][:most], DISAGREE) | dict.fromkeys(kinds[DRAWN][: wanted - most], DRAWN)
     rows = tuple(
-        (item, one.question, one.beside, one.answer, ALLOWED.join(method.labels))
-        + (run.id, str(epoch), why[item], str(len(kinds[why[item]])), one.digest)
+        (item, one.question, one.beside, one.answer, ALLOWED.join(method.labels), run.id, str(epoch), one.digest)
         + ("",) * len(raters)
-        for item, one in ((item, asked[item]) for item in order if item in why)
+        for item, one in sorted(asked.items(), key=lambda entry: lot(seed, entry[0]))[:limit]
     )
-    return LabelSheet(heading=heading, rows=rows, of=len(asked), disputed=most)
+    return LabelSheet(heading=heading, rows=rows, of=len(asked))

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from ragrounds.evals.stats.bootstrap import FEWEST, bootstrap_holds
-from ragrounds.evals.stats.estimates import combined_mean, stratified_mean
+from ragrounds.evals.stats.estimates import stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 
 Labels = Sequence[Sequence[str | None]]
@@ -59,8 +59,6 @@ def compare_with_human(
     judge: Sequence[str | None],
     human: Sequence[str | None],
     clusters: Sequence[str] | None = None,
-    strata: Sequence[str] | None = None,
-    sizes: Mapping[str, float] | None = None,
 ) -> Agreement:
     """Accuracy, Cohen's kappa and confusion of a judge, where both sides have a label.
 
@@ -68,9 +66,6 @@ def compare_with_human(
         judge: labels by item.
         human: the other side's, who may be a judge too.
         clusters: items with the same name are not independent; by default all are.
-        strata: which kind of item each is, where kinds were drawn with different chances.
-        sizes: kind → items that there are, of which those here were drawn. Accuracy and kappa are then those of all
-            items; the confusion counts those here, and kappa has no interval.
 
     Raises:
         ValueError: sides of different length, or no item with both labels.
@@ -78,36 +73,19 @@ def compare_with_human(
     names = [str(place) for place in range(len(judge))] if clusters is None else clusters
     if not len(judge) == len(human) == len(names):
         raise ValueError(f"expected one label of each side an item, got {len(judge)} and {len(human)}")
-    kinds = strata if strata is not None and sizes is not None else [""] * len(names)
     kept = [
-        (one, other, name, kind)
-        for one, other, name, kind in zip(judge, human, names, kinds, strict=True)
+        (one, other, name)
+        for one, other, name in zip(judge, human, names, strict=True)
         if one is not None and other is not None
     ]
-    both = [(one, other) for one, other, _, _ in kept]
+    both = [(one, other) for one, other, _ in kept]
     if not both:
         raise ValueError("no item has a label of both sides")
     labels = sorted({label for pair in both for label in pair})
     table = Counter((right, given) for given, right in both)
-    given, right, drawn, of = zip(*kept, strict=True)
+    given, right, drawn = zip(*kept, strict=True)
     same = [float(one == other) for one, other in both]
     alike = {("judge", "human")[place]: label for place, label in constant_raters(both).items()}
-    found, asked = Counter(of), Counter(kinds)
-    each = {kind: (sizes or {}).get(kind, 1.0) / (asked[kind] if sizes else 1.0) for kind in found}
-    if max(each.values()) > min(each.values()) * (1 + 1e-6):
-        parts = [each[kind] * count for kind, count in found.items()]
-        shares = [part / sum(parts) for part in parts]
-        return Agreement(
-            n=len(both),
-            clusters=len(set(drawn)),
-            missing=len(judge) - len(both),
-            accuracy=combined_mean([same], [1.0], of, drawn, weights=shares),
-            kappa=None if alike else cohen_kappa(given, right, [each[kind] for kind in of]),
-            kappa_low=None,
-            kappa_high=None,
-            confusion={one: {other: table[one, other] for other in labels} for one in labels},
-            constant=alike,
-        )
     interval = kappa_interval(given, right, drawn) if not alike and _enough(same, drawn, FEWEST_FOR_KAPPA) else None
     return Agreement(
         n=len(both),
@@ -132,23 +110,17 @@ def _enough(same: Sequence[float], clusters: Sequence[str], fewest: int = FEWEST
     return bootstrap_holds([np.array(list(sums.values()))], fewest)
 
 
-def cohen_kappa(first: Sequence[str], second: Sequence[str], counts: Sequence[float] | None = None) -> float | None:
-    """Cohen's kappa (1960) of two raters who labelled the same items. `counts`: how many items each stands for.
+def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
+    """Cohen's kappa (1960) of two raters who labelled the same items.
 
     Raises:
         ValueError: no items, or lengths that differ.
     """
     if not first or len(first) != len(second):
         raise ValueError(f"expected one label of each rater an item, got {len(first)} and {len(second)}")
-    each = counts if counts is not None else [1] * len(first)
-    left, right = defaultdict[str, float](float), defaultdict[str, float](float)
-    same = 0.0
-    for one, other, count in zip(first, second, each, strict=True):
-        left[one] += count
-        right[other] += count
-        same += count * (one == other)
-    n = sum(each)
-    observed = same / n
+    left, right = Counter(first), Counter(second)
+    n = len(first)
+    observed = sum(one == other for one, other in zip(first, second, strict=True)) / n
     expected = sum(left[label] * right[label] for label in left) / n**2
     return None if abs(1 - expected) < 1e-12 else (observed - expected) / (1 - expected)
 
@@ -211,93 +183,6 @@ def fleiss_kappa(ratings: Labels) -> float | None:
     totals = sum(tables, Counter())
     expected = sum((count / (len(tables) * raters)) ** 2 for count in totals.values())
     return None if expected == 1 else (observed - expected) / (1 - expected)
-
-
-def fleiss_with_missing(ratings: Labels) -> float | None:
-    """Fleiss' kappa where some labels are missing: over the items with two labels or more, each by its own number of
-    them (Gwet 2014, *Handbook of Inter-Rater Reliability*, chapter 2). Without missing labels it is Fleiss' own.
-
-    Raises:
-        ValueError: no item with two labels.
-    """
-    counts = _label_counts(ratings)
-    return _weighted_fleiss(counts, np.ones((1, len(counts))))[0]
-
-
-def fleiss_interval(
-    ratings: Labels,
-    clusters: Sequence[str] | None = None,
-    *,
-    resamples: int = KAPPA_RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
-) -> tuple[float, float] | None:
-    """The percentile interval of :func:`fleiss_with_missing` by a bootstrap over items, or over clusters of them;
-    ``None``: too few, too much alike, or too few resamples with a kappa.
-
-    Raises:
-        ValueError: no item with two labels, or another number of clusters than of items.
-    """
-    names = [str(place) for place in range(len(ratings))] if clusters is None else list(clusters)
-    if len(names) != len(ratings):
-        raise ValueError(f"expected one cluster an item, got {len(names)} for {len(ratings)}")
-    counts = _label_counts(ratings)
-    kept = [name for name, item in zip(names, ratings, strict=True) if _rated_twice(item)]
-    places = {name: place for place, name in enumerate(dict.fromkeys(kept))}
-    of = np.array([places[name] for name in kept])
-    if not _enough(_agreeing_pairs(counts).tolist(), kept):
-        return None
-    generator, found = np.random.default_rng(seed), list[float | None]()
-    at_once = max(1, _AT_ONCE // max(1, len(counts)))
-    for start in range(0, resamples, at_once):
-        drawn = generator.multinomial(
-            len(places), np.full(len(places), 1 / len(places)), size=min(at_once, resamples - start)
-        )
-        found += _weighted_fleiss(counts, drawn[:, of].astype(np.float64))
-    values = [value for value in found if value is not None]
-    if len(values) < (1 - _UNDEFINED) * resamples:
-        return None
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
-
-
-def _rated_twice(item: Sequence[str | None]) -> bool:
-    return sum(label is not None for label in item) > 1
-
-
-def _label_counts(ratings: Labels) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """How often each label was given, (items with two labels or more, labels)."""
-    items = [Counter(label for label in item if label is not None) for item in ratings if _rated_twice(item)]
-    if not items:
-        raise ValueError("Fleiss' kappa needs an item with two labels or more")
-    labels = sorted({label for item in items for label in item})
-    return np.array([[item[label] for label in labels] for item in items], dtype=np.float64)
-
-
-def _agreeing_pairs(
-    counts: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Of each item the share of pairs of its raters who agree."""
-    raters = counts.sum(axis=1)
-    agreeing: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = ((counts**2).sum(axis=1) - raters) / (
-        raters * (raters - 1)
-    )
-    return agreeing
-
-
-def _weighted_fleiss(
-    counts: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    weights: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-) -> list[float | None]:
-    """The kappa of each row of `weights`, (draws, items): how often every item counts. ``None``: one label alone."""
-    totals = weights.sum(axis=1)
-    observed = weights @ _agreeing_pairs(counts) / totals
-    shares = weights @ (counts / counts.sum(axis=1, keepdims=True)) / totals[:, None]
-    expected = (shares**2).sum(axis=1)
-    return [
-        None if 1 - by_chance < 1e-12 else float((same - by_chance) / (1 - by_chance))
-        for same, by_chance in zip(observed.tolist(), expected.tolist(), strict=True)
-    ]
 
 
 def krippendorff_alpha(ratings: Labels, level: Level = "nominal", order: Sequence[str] = ()) -> float | None:

@@ -90,7 +90,7 @@ def verdict_parts(
             if len(judges) > 2:
                 remarks += _together(name, judges)
             if human is not None and _words(human) <= set(kind.labels):
-                own, changed = human.of(shown_items(store, run, kind), run.id, 0)
+                own, changed = human.of(shown_items(store, run, kind))
                 for said in sides:
                     agreed += _people(name, said, own)
                 if changed:
@@ -148,7 +148,7 @@ def people_lines(
             continue
         for run in runs:
             scored = _scored(store, run, kind)
-            own, _ = human.of(shown_items(store, run, kind), run.id, 0)
+            own, _ = human.of(shown_items(store, run, kind))
             try:
                 found = agreement(scored, own).judge
             except ValueError:  # none of its items has both labels
