@@ -197,6 +197,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Digest of the code that read and cut the documents; empty: documents of several codes."""
     origins: tuple[str, ...] = ()
     """What was read, as ``family:PATH``: that of the build, then those that were added; empty: it was not named."""
+    stamp: str = ""
+    """Digest of the source's files with their sizes and times: a source of the same stamp gives the same. Empty: a file
+    was changed too shortly before to tell, or the index was changed since it was built."""
 
 
 class Collection:

@@ -2,8 +2,8 @@
 corpus's text.
 
 Every :data:`STRIDE` documents the position is written down. Of each document only a 64-bit hash of its id stays in
-memory, to find ids given twice (54 million: 430 MB). Where an earlier generation is there, files and documents that
-stayed as they were are taken over from it (:mod:`ragrounds.tools.document_ledger`).
+memory, to find ids given twice (54 million: 430 MB). Where an earlier generation is there, documents that stayed as
+they were are taken over from it (:mod:`ragrounds.tools.document_ledger`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import shutil
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -28,7 +28,7 @@ from ragrounds.digests import code_digest, text_digest
 from ragrounds.errors import StopRun, UserError
 from ragrounds.records import Passage
 from ragrounds.text import file_name, safe
-from ragrounds.tools.build_report import BuildEntry, BuildReport, storable
+from ragrounds.tools.build_report import BuildReport, storable
 from ragrounds.tools.chunkers import Chunker
 from ragrounds.tools.collection import (
     START,
@@ -44,13 +44,15 @@ from ragrounds.tools.collection import (
     write_whole,
 )
 from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
-from ragrounds.tools.document_ledger import DocumentLedger, FileEntry, LedgerWriter, document_hash, look, write_files
+from ragrounds.tools.document_ledger import DocumentLedger, LedgerWriter, document_hash
 from ragrounds.tools.engine_files import clear_damaged, damage, forget_files, note_files, unreadable, was_given
 
 _LOG = logging.getLogger(__name__)
 STRIDE = 20_000
 _TOLD = 512
 """Documents after which progress is told."""
+_RACE = 2
+"""Seconds."""
 _LINES = "ragrounds.tools.corpora"
 _READERS = "ragrounds.tools.documents"
 _CHUNKERS = "ragrounds.tools.chunkers"
@@ -141,10 +143,7 @@ class _Place(msgspec.Struct, frozen=True):
     size: int
     chain: bytes
     skipped: int
-    files: list[FileEntry]
     changes: Changes
-    of_file: int
-    """Documents that were taken from the file that is being read."""
     report: BuildReport
 
 
@@ -202,8 +201,8 @@ def collect(
     bad: list[BadLine] | None = None,
     progress: Count | None = None,
 ) -> tuple[Manifest, Changes]:
-    """:func:`build_collection` in a folder that the caller holds. What `base` has in the same form is taken over: files
-    that are as they were are not read, documents that are as they were are not cut."""
+    """:func:`build_collection` in a folder that the caller holds. Documents that `base` has in the same form are taken
+    over, and not cut again."""
     return _Collecting(folder, source, cut, base, bad, progress).collected(name, origins)
 
 
@@ -227,17 +226,13 @@ class _Collecting:
         self._same_cut = held is not None and (held.chunker, held.code) == (cut.chunker, self._code)
         stamp = source.stamp() + (held.version if held is not None else "")
         self._place = place = _resume(folder, stamp, cut.chunker)
-        self._changes, self._files, self._of_file = place.changes, list(place.files), place.of_file
+        self._changes = place.changes
         self._bad: list[BadLine] = [] if bad is None else bad
         self._strict, self._bad_before = bad is None, len(self._bad)
         self._progress = progress
         self._noted = place.documents
         self._report = place.report
-        earlier = read_report(base.collection.folder) if base is not None else None
-        self._known_report = earlier is not None and not earlier.unlisted
-        self._said: dict[str, list[BuildEntry]] = {}
-        for said in earlier.entries if earlier is not None else ():
-            self._said.setdefault(said.path, []).append(said)
+        self._stamp = settled_stamp(source)
         self._passages = PassageWriter(folder, count=place.count, size=place.size, chain=place.chain)
         self._ledger = LedgerWriter(folder, place.documents)
 
@@ -263,21 +258,17 @@ class _Collecting:
         asked = Manifest(
             name=name, version="", passages=0, documents=0, chunker=self._cut.chunker, source=listed(source),
             skipped=self._skipped, code=self._code, origins=origins,
+            stamp=self._stamp if self._stamp == settled_stamp(source) else "",
         )  # fmt: skip
-        manifest = finish(self._folder, asked, self._passages, self._ledger, self._files, self._report)
+        manifest = finish(self._folder, asked, self._passages, self._ledger, self._report)
         if self._progress:
             self._progress(self._passages.count)
         known = self._changes.replaced + self._changes.unchanged
         return manifest, self._changes.having(removed=len(self._base) - known if self._base is not None else 0)
 
     def _file(self, number: int, path: Path) -> None:
-        """Read a file, or take its documents over where it is as it was."""
+        """Read a file, from the line on where an interrupted build stood."""
         start = self._place.at[1] if number == self._place.at[0] else 0
-        before, bad = look(path, time.time_ns()), len(self._bad)
-        if not start:
-            self._of_file = 0
-        if not start and self._taken_over(number, before):
-            return
         # Read by itself: its place in the corpus is this one's matter.
         alone = replace(self._source, files=(path,), found=())
         refused = None if self._strict else self._bad
@@ -285,51 +276,15 @@ class _Collecting:
             self._document(passage, path, line)
             if line and self._ledger.documents % STRIDE == 0:
                 self._note(number, line)
-        clean = before.clean and not start and len(self._bad) == bad and before.same(look(path, time.time_ns()))
-        self._files.append(msgspec.structs.replace(before, documents=self._of_file, clean=clean))
-        self._file_done(number)
-
-    def _taken_over(self, number: int, now: FileEntry) -> bool:
-        held = self._base.file(now.path) if self._base is not None and self._same_cut and self._known_report else None
-        if self._base is None or held is None:
-            return False
-        entry, first = held
-        if not entry.same(now):
-            return False
-        own = range(first, first + entry.documents)
-        if any(self._ledger.knows(int(self._base.ids[one])) for one in own):
-            return False  # an id that another file gives now, too: to be said by reading it
-        for one in own:
-            self._base.copy(one, self._passages, self._ledger)
-            self._of_file += 1
-            self._changes = self._changes.having(unchanged=1)
-        self._report_again(self._source.files[number], entry.documents)
-        self._files.append(entry)
-        self._file_done(number)
-        return True
-
-    def _report_again(self, path: Path, documents: int) -> None:
-        """Say of a file that is taken over what was said of it when it was read."""
-        said = self._said.get(storable(self._name(path)), [])
-        if self._source.root is None:
-            self._report.add_entries(said)
-            self._report.rows["read"] = self._report.rows.get("read", 0) + documents
-        elif said:
-            self._report.add_entries(said[:1])  # the worst counts the file, the others are listed with it
-            self._report.entries += said[1:]
-        else:
-            self._report.add(self._name(path), "read")
+        if self._ledger.documents - self._noted >= STRIDE:
+            self._note(number + 1, 0)
+        elif self._progress:
+            self._progress(self._passages.count)
 
     def _name(self, path: Path) -> str:
         """A file as the report calls it."""
         root = self._source.root
         return str(path) if root is None else str(path.relative_to(root)) if path != root else path.name
-
-    def _file_done(self, number: int) -> None:
-        if self._ledger.documents - self._noted >= STRIDE:
-            self._note(number + 1, 0)
-        elif self._progress:
-            self._progress(self._passages.count)
 
     def _document(self, passage: Passage, path: Path, line: int) -> None:
         value = id_hash(passage.id)
@@ -353,7 +308,6 @@ class _Collecting:
                 self._passages.add_record(record)
             self._ledger.add(value, digest, len(pieces))
             same = self._base is not None and known is not None and self._base.records(known) == pieces
-        self._of_file += 1
         kind = "added" if known is None else "unchanged" if same else "replaced"
         self._changes = self._changes.having(**{kind: 1})
         if self._progress and self._ledger.documents % _TOLD == 0:
@@ -371,9 +325,7 @@ class _Collecting:
             size=self._passages.size,
             chain=self._passages.chain,
             skipped=self._skipped,
-            files=self._files,
             changes=self._changes,
-            of_file=self._of_file,
             report=self._report,
         )
         write_whole(self._folder / "progress.json", msgspec.json.encode(here))
@@ -385,6 +337,13 @@ class _Collecting:
         self._ledger.flush()
 
 
+def settled_stamp(source: CorpusSource) -> str:
+    """A digest of a source's stamp; empty where one of its files was changed a moment ago: it may change again and keep
+    its time."""
+    newest = max((max(held.st_mtime, held.st_ctime) for held in (file.stat() for file in source.files)), default=0.0)
+    return text_digest(source.stamp()) if newest < time.time() - _RACE else ""
+
+
 def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
     """Where to resume; the beginning, where nothing usable was written down or the source is another one."""
     path = folder / "progress.json"
@@ -392,7 +351,7 @@ def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
         place = msgspec.json.decode(path.read_bytes(), type=_Place)
         if (place.stamp, place.chunker) == (stamp, chunker):
             return place
-    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0, [], Changes(), 0, BuildReport())
+    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0, Changes(), BuildReport())
 
 
 def read_report(folder: Path) -> BuildReport | None:
@@ -407,12 +366,10 @@ def finish(
     manifest: Manifest,
     passages: PassageWriter,
     ledger: LedgerWriter,
-    files: Iterable[FileEntry],
     report: BuildReport,
 ) -> Manifest:
     """Make a collection whole, of which the passages are stored: it is found by id, and says what it is. The
     manifest is written last, and says of the passages what `passages` and `ledger` counted."""
-    write_files(folder, files)
     write_whole(folder / "report.json", report.to_json())
     _index_ids(folder)
     made = msgspec.structs.replace(

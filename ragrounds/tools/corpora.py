@@ -54,9 +54,13 @@ class CorpusSource:
     """What was met beside the files and is not read, for the build report."""
 
     def stamp(self) -> str:
-        """Paths, sizes and times of the files: equal stamps are taken for equal content without reading it."""
-        facts = [(storable(str(file.resolve())), file.stat().st_size, file.stat().st_mtime_ns) for file in self.files]
-        return msgspec.json.encode(facts).decode() + ("" if self.reading == "full" else self.reading)
+        """Paths, sizes and times of the files, and what lies beside them: equal stamps are taken for equal content
+        without reading it."""
+        facts = [
+            (storable(str(file.resolve())), (held := file.stat()).st_size, held.st_mtime_ns, held.st_ctime_ns)
+            for file in self.files
+        ]
+        return msgspec.json.encode((facts, self.found)).decode() + ("" if self.reading == "full" else self.reading)
 
 
 class BadLine(msgspec.Struct, frozen=True):

@@ -4,24 +4,20 @@ Beside the passages of a collection lie
 
 * ``units.u64`` — a hash of each document's id, in the order of the corpus;
 * ``units.b16`` — 16 bytes each: a hash of the document as it was read, before it was cut;
-* ``units.u32`` — how many passages it was cut into;
-* ``files.json`` — the files that were read, with size, times and the number of documents taken from each.
+* ``units.u32`` — how many passages it was cut into.
 
 A *document* is here what the source gives as one: a file of a folder, a line of a JSON Lines file."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage
-from ragrounds.tools.build_report import storable
 from ragrounds.tools.collection import (
     Collection,
     PassageWriter,
@@ -30,45 +26,10 @@ from ragrounds.tools.collection import (
     open_at,
     record_of,
     sync,
-    write_whole,
 )
 
-_RACE = 2_000_000_000
-"""Nanoseconds: a file that was changed so shortly before it was read may change again and keep its time."""
 _KEPT_IN_A_SET = 20_000
 _NEAREST_AMONG = 50_000
-
-
-class FileEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A file that was read, as it was then."""
-
-    path: str
-    size: int
-    modified: int
-    """Nanoseconds since the epoch; with `changed`, when its content and when anything of it was changed last."""
-    changed: int
-    documents: int
-    """How many documents were taken from it."""
-    clean: bool
-    """Whether all of it was read, and nothing of it was left out, replaced or deleted since: a file that is still as it
-    was then gives these documents and no others."""
-
-    def same(self, other: FileEntry) -> bool:
-        """Whether a file, looked at anew, is taken to have the content that it had."""
-        mine, theirs = (msgspec.structs.astuple(one)[:4] for one in (self, other))
-        return self.clean and mine == theirs
-
-
-def look(path: Path, now: int) -> FileEntry:
-    """A file as it is now (`now`: nanoseconds since the epoch); not clean where it changed a moment ago."""
-    held = path.stat()
-    settled = max(held.st_mtime_ns, held.st_ctime_ns) < now - _RACE
-    return FileEntry(storable(str(path.resolve())), held.st_size, held.st_mtime_ns, held.st_ctime_ns, 0, settled)
-
-
-def write_files(folder: Path, files: Iterable[FileEntry]) -> None:
-    """Keep the list of files."""
-    write_whole(folder / "files.json", msgspec.json.encode(list(files)))
 
 
 def document_hash(passage: Passage) -> bytes:
@@ -134,13 +95,6 @@ class DocumentLedger:
         """Of each document, the position after its last passage."""
         self._order = np.argsort(self.ids, kind="stable")
         self._sorted = self.ids[self._order]
-        self.files = msgspec.json.decode((folder / "files.json").read_bytes(), type=list[FileEntry])
-        self._at_path: dict[str, tuple[FileEntry, int]] = {}
-        first = 0
-        for entry in self.files:
-            known = entry.path in self._at_path  # after an addition a file may stand twice: it is read again
-            self._at_path[entry.path] = (msgspec.structs.replace(entry, clean=entry.clean and not known), first)
-            first += entry.documents
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -151,10 +105,6 @@ class DocumentLedger:
         if at < len(self._sorted) and int(self._sorted[at]) == value:
             return int(self._order[at])
         return None
-
-    def file(self, path: str) -> tuple[FileEntry, int] | None:
-        """A file that was read, and the number of its first document."""
-        return self._at_path.get(path)
 
     def digest(self, number: int) -> bytes:
         """The hash of a document as it was read; zeros: not known."""
@@ -201,18 +151,3 @@ class DocumentLedger:
         if len(store) <= _NEAREST_AMONG:
             near = nearest(identity, sorted({raw[1] for raw in store.each()}))
         raise UserError(f"The index {name!r} has no document {identity!r}.{near}")
-
-    def without(self, numbers: set[int]) -> Iterator[FileEntry]:
-        """The files, where these documents are taken away: what gave them is read again by a later build."""
-        first = 0
-        gone = np.array(sorted(numbers), dtype=np.int64)
-        for entry in self.files:
-            end = first + entry.documents
-            lost = int(np.searchsorted(gone, end) - np.searchsorted(gone, first))
-            yield msgspec.structs.replace(entry, documents=entry.documents - lost, clean=entry.clean and not lost)
-            first = end
-
-    def touched(self, numbers: set[int]) -> Iterator[FileEntry]:
-        """The files, where these documents are replaced by others of the same id."""
-        for entry, after in zip(self.files, self.without(numbers), strict=True):
-            yield msgspec.structs.replace(entry, clean=after.clean)

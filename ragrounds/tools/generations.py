@@ -10,8 +10,7 @@ documents alone would give: documents that are replaced keep their place, new on
 
 | file of a generation | what it holds |
 |---|---|
-| ``generation.json`` | its number, when it appeared, what became of the documents; not there: it was never finished |
-| ``request.json`` | what the build was asked for, until it is finished |
+| ``generation.json`` | what made it, what became of the documents, and until it is finished what was asked for |
 | ``incoming/`` | documents that are being added, until they are merged |
 | ``searchers/`` | the specs of the retrievers that were opened over it: they are built for the next one, too |
 """
@@ -20,9 +19,7 @@ from __future__ import annotations
 
 import filecmp
 import hashlib
-import os
 import shutil
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -56,18 +53,12 @@ from ragrounds.tools.collection_builder import (
 )
 from ragrounds.tools.document_ledger import DocumentLedger
 
-_RECORD, _REQUEST, _DONE, _INCOMING, _SEARCHERS = (
-    "generation.json",
-    "request.json",
-    "made.json",
-    "incoming",
-    "searchers",
-)
+_RECORD, _INCOMING, _SEARCHERS = "generation.json", "incoming", "searchers"
 _UNITS = ("units.u64", "units.b16", "units.u32")
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """One state of an index: what ``generation.json`` says."""
+    """One state of an index."""
 
     number: int
     """From 1; 0: a corpus that is searched without naming it."""
@@ -79,6 +70,16 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     change: str = ""
     """What made it: ``build``, ``add`` or ``delete``."""
     changes: Changes = Changes()
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``generation.json`` says."""
+
+    change: str
+    request: str = ""
+    """What an unfinished build was asked for; empty: it is finished."""
+    changes: Changes | None = None
+    """``None``: the passages are not whole."""
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,15 +151,13 @@ def _applied(root: Path, change: Change, follow: Follow) -> Made:
         )
     corpus = base.corpus if base is not None else ""
     request = hashlib.blake2b(f"{change.kind}\0{change.request}\0{corpus}".encode(), digest_size=16).hexdigest()
-    folder = _workplace(root, request, before)
+    folder = _workplace(root, _Record(change=change.kind, request=request), before)
     manifest, changes = _passages(folder, change, ledger)
     report = read_report(folder / _INCOMING) or (read_report(folder) if change.kind == "build" else None)
     twin = _twin(root, folder, manifest)
     if twin is not None:  # such a generation is there already: its engines are, too
         _adopt(twin, folder, manifest)
         _discard(folder)
-    else:
-        _describe(folder, manifest, change.kind, changes)
     target = folder if twin is None else twin
     number = 0 if target == root else int(target.name)
     failed = follow(f"{manifest.name}@{manifest.version}", specs)
@@ -176,45 +175,41 @@ def _applied(root: Path, change: Change, follow: Follow) -> Made:
     )
 
 
-def _workplace(root: Path, request: str, current: int | None) -> Path:
+def _workplace(root: Path, asked: _Record, current: int | None) -> Path:
     """The folder of the generation that is built: that of an interrupted build of the same, or a new one. What other
     interrupted builds left is removed."""
     place = root / "generations"
     place.mkdir(exist_ok=True)
     sweep(root, current)
     for entry in _unfinished(root, current):
-        noted = entry / _REQUEST
-        if noted.is_file() and noted.read_bytes() == request.encode():
+        if (noted := _noted(entry)) is not None and noted.request == asked.request:
             return entry
         _discard(entry)
     folder = generation_folder(root, max([current or 0, *generation_numbers(root)]) + 1)
     folder.mkdir()
-    write_whole(folder / _REQUEST, request.encode())
+    _note(folder, asked)
     return folder
+
+
+def _noted(folder: Path) -> _Record | None:
+    """What a generation says of itself; ``None``: nothing that can be read."""
+    with suppress(OSError, msgspec.MsgspecError, RecursionError):
+        return msgspec.json.decode((folder / _RECORD).read_bytes(), type=_Record)
+    return None
+
+
+def _note(folder: Path, record: _Record) -> None:
+    write_whole(folder / _RECORD, msgspec.json.format(msgspec.json.encode(record), indent=2))
 
 
 def _passages(folder: Path, change: Change, ledger: DocumentLedger | None) -> tuple[Manifest, Changes]:
     """The passages of the generation; they may be there, where a build was killed over its engines."""
-    done = folder / _DONE
-    if done.is_file() and is_current(folder):
-        with suppress(msgspec.MsgspecError):  # what cannot be read is made again
-            return read_manifest(folder), msgspec.json.decode(done.read_bytes(), type=Changes)
+    record = _noted(folder)
+    if record is not None and record.changes is not None and is_current(folder):
+        return read_manifest(folder), record.changes
     manifest, changes = change.make(folder, ledger)
-    write_whole(done, msgspec.json.encode(changes))
+    _note(folder, msgspec.structs.replace(record or _Record(change=change.kind), changes=changes))
     return manifest, changes
-
-
-def _describe(folder: Path, manifest: Manifest, kind: str, changes: Changes) -> None:
-    made = Generation(
-        number=int(folder.name),
-        version=manifest.version,
-        documents=manifest.documents,
-        passages=manifest.passages,
-        built=time.time(),
-        change=kind,
-        changes=changes,
-    )
-    write_whole(folder / _RECORD, msgspec.json.format(msgspec.json.encode(made), indent=2))
 
 
 def _twin(root: Path, folder: Path, manifest: Manifest) -> Path | None:
@@ -223,39 +218,32 @@ def _twin(root: Path, folder: Path, manifest: Manifest) -> Path | None:
         other = generation_folder(root, number)
         if other == folder or not is_current(other) or read_manifest(other).version != manifest.version:
             continue
-        pairs = [(other / name, folder / name) for name in _UNITS]
-        if not all(mine.is_file() for mine, _ in pairs) or all(filecmp.cmp(*pair, shallow=False) for pair in pairs):
+        if all(filecmp.cmp(other / name, folder / name, shallow=False) for name in _UNITS):
             return other
     return None
 
 
 def _adopt(twin: Path, folder: Path, manifest: Manifest) -> None:
-    """Note at a generation what is known now of the same documents: how their files are. Each file is whole at every
-    moment, and any mixture of old and new is true."""
+    """Note at a generation what is known now of the same documents. Each file is whole at every moment, and any mixture
+    of old and new is true."""
     held = Collection(twin)  # nobody removes it meanwhile
-    for name in _UNITS:
-        if not (twin / name).is_file():
-            shutil.copyfile(folder / name, twin / f"{name}.part")
-            os.replace(twin / f"{name}.part", twin / name)  # noqa: PTH105 - as in write_whole
-    for name in ("report.json", "files.json"):
-        if (folder / name).is_file():
-            write_whole(twin / name, (folder / name).read_bytes())
+    write_whole(twin / "report.json", (folder / "report.json").read_bytes())
     kept = msgspec.structs.replace(manifest, built=held.manifest.built)
     write_whole(twin / "manifest.json", msgspec.json.format(msgspec.json.encode(kept), indent=2))
 
 
 def _tidy(folder: Path) -> None:
     shutil.rmtree(folder / _INCOMING, ignore_errors=True)
-    for name in (_DONE, _REQUEST):
-        (folder / name).unlink(missing_ok=True)
+    if (record := _noted(folder)) is not None and record.request:
+        _note(folder, msgspec.structs.replace(record, request=""))
 
 
 def _unfinished(root: Path, current: int | None) -> list[Path]:
     """Generations that never became the current one: their build was interrupted."""
     found = []
     for entry in sorted((root / "generations").glob("[0-9]*")):
-        finished = (entry / _RECORD).is_file() and not (entry / _REQUEST).exists()
-        if entry.name.isdigit() and int(entry.name) != current and not finished:
+        record = _noted(entry)
+        if entry.name.isdigit() and int(entry.name) != current and (record is None or record.request):
             found.append(entry)
     return found
 
@@ -286,17 +274,13 @@ def generations(root: Path) -> list[Generation]:
         folder = generation_folder(root, number)
         if number in unfinished or not is_current(folder):
             continue
-        record, manifest = folder / _RECORD, read_manifest(folder)
-        made = Generation(
-            number=number,
-            version=manifest.version,
-            documents=manifest.documents,
-            passages=manifest.passages,
-            built=manifest.built,
-        )
-        with suppress(FileNotFoundError, msgspec.MsgspecError, RecursionError):
-            made = msgspec.json.decode(record.read_bytes(), type=Generation)
-        found.append(made)
+        manifest, record = read_manifest(folder), _noted(folder) or _Record(change="")
+        found.append(
+            Generation(
+                number=number, version=manifest.version, documents=manifest.documents, passages=manifest.passages,
+                built=manifest.built, change=record.change, changes=record.changes or Changes(),
+            )
+        )  # fmt: skip
     return found
 
 

@@ -5,14 +5,13 @@ everything else to :func:`ragrounds.tools.generations.apply`."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from ragrounds.errors import UserError
-from ragrounds.tools.build_report import BuildEntry, BuildReport
+from ragrounds.tools.build_report import BuildReport
 from ragrounds.tools.chunkers import chunker as make_chunker
 from ragrounds.tools.collection import (
     Collection,
@@ -31,9 +30,10 @@ from ragrounds.tools.collection_builder import (
     finish,
     listed,
     read_report,
+    settled_stamp,
 )
 from ragrounds.tools.corpora import SAMPLE, BadLine, CorpusSource
-from ragrounds.tools.document_ledger import DocumentLedger, FileEntry, LedgerWriter, look
+from ragrounds.tools.document_ledger import DocumentLedger, LedgerWriter
 from ragrounds.tools.generations import Change
 
 _TOLD = 2_000
@@ -98,23 +98,10 @@ def built_from(
         held = base.collection.manifest
         if (held.chunker, held.code, held.origins) != (chunker, code, (origin,)):
             return False
-        report = read_report(base.collection.folder)
-        if report is None or not _same_beside(source.found, report):
-            return False
-        now = time.time_ns()
-        return len(base.files) == len(source.files) and all(
-            entry.same(look(file, now)) for entry, file in zip(base.files, source.files, strict=True)
-        )
+        return bool(held.stamp) and held.stamp == settled_stamp(source)
 
     request = "\0".join((origin, source.stamp(), chunker, code))
     return Change("build", request, _make, _idle)
-
-
-def _same_beside(found: Sequence[BuildEntry], report: BuildReport) -> bool:
-    """Whether what lies beside the documents is what a report says."""
-    unread = sum(one.outcome == "unsupported" for one in found)
-    said = set(report.entries)
-    return report.files.get("unsupported", 0) == unread and all(one in said for one in found)
 
 
 def added_from(
@@ -155,7 +142,7 @@ def deleted(ids: Sequence[str], *, progress: Count | None = None) -> Change:
             if number not in gone:
                 writer.copy(base, number)
         report = read_report(base.collection.folder) or BuildReport()
-        manifest = writer.finish(base.collection.manifest, base.without(gone), report)
+        manifest = writer.finish(base.collection.manifest, report)
         return manifest, Changes(unchanged=len(base) - len(gone), removed=len(gone))
 
     return Change("delete", "\0".join(sorted(ids)), _make)
@@ -181,12 +168,12 @@ class _Writer:
         if self._progress and self._ledger.documents % _TOLD == 0:
             self._progress(self._passages.count)
 
-    def finish(self, manifest: Manifest, files: Iterable[FileEntry], report: BuildReport) -> Manifest:
+    def finish(self, manifest: Manifest, report: BuildReport) -> Manifest:
         """Make the collection whole; it says what `manifest` says, of the passages that it has."""
         for part in (self._passages, self._ledger):
             part.flush()
             part.close()
-        made = finish(self._folder, manifest, self._passages, self._ledger, files, report)
+        made = finish(self._folder, msgspec.structs.replace(manifest, stamp=""), self._passages, self._ledger, report)
         if self._progress:
             self._progress(self._passages.count)
         return made
@@ -205,16 +192,9 @@ def _merged(
         else:
             writer.copy(incoming, other)
             replaced.add(number)
-    files = list(base.touched(replaced))
-    first = added = 0
-    for entry in incoming.files:
-        own = [one for one in range(first, first + entry.documents) if base.find(int(incoming.ids[one])) is None]
-        for number in own:
-            writer.copy(incoming, number)
-        first, added = first + entry.documents, added + len(own)
-        if own:
-            whole = entry.clean and len(own) == entry.documents
-            files.append(msgspec.structs.replace(entry, documents=len(own), clean=whole))
+    new = [number for number in range(len(incoming)) if base.find(int(incoming.ids[number])) is None]
+    for number in new:
+        writer.copy(incoming, number)
     held, more = base.collection.manifest, incoming.collection.manifest
     manifest = writer.finish(
         msgspec.structs.replace(
@@ -224,10 +204,9 @@ def _merged(
             code=held.code if held.code == more.code else "",
             origins=held.origins if origin in held.origins else (*held.origins, origin),
         ),
-        files,
         _both(base.collection.folder, incoming.collection.folder),
     )
-    return manifest, Changes(added=added, replaced=len(replaced), unchanged=len(base) - len(replaced))
+    return manifest, Changes(added=len(new), replaced=len(replaced), unchanged=len(base) - len(replaced))
 
 
 def _both(*folders: Path) -> BuildReport:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from ragrounds.tools import document_ledger
+from ragrounds.tools import collection_builder
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.retriever import open_searcher
 
@@ -39,7 +39,7 @@ def jsonl(path: Path, rows: Rows) -> Path:
 @contextmanager
 def settled() -> Iterator[None]:
     """Files count as old as soon as they are written: no test waits for a clock."""
-    with mock.patch.object(document_ledger, "_RACE", -(10**19)):
+    with mock.patch.object(collection_builder, "_RACE", -(10**19)):
         yield
 
 
