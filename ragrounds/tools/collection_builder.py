@@ -45,7 +45,15 @@ from ragrounds.tools.collection import (
 )
 from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
 from ragrounds.tools.document_ledger import DocumentLedger, LedgerWriter, document_hash
-from ragrounds.tools.engine_files import clear_damaged, damage, forget_files, note_files, unreadable, was_given
+from ragrounds.tools.engine_files import (
+    MANIFEST,
+    IndexManifest,
+    clear_damaged,
+    damage,
+    unreadable,
+    was_given,
+    write_manifest,
+)
 
 _LOG = logging.getLogger(__name__)
 STRIDE = 20_000
@@ -406,17 +414,6 @@ def listed(source: CorpusSource) -> str:
     return shown if len(source.files) <= 3 else f"{shown} and {len(source.files) - 3} more"
 
 
-class IndexManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a whole index says of itself: ``engine.json``, which a build writes last."""
-
-    format: int
-    index: str
-    """What the index depends on beside the corpus."""
-    version: str
-    """Version of the corpus it was built over."""
-    passages: int
-
-
 M = TypeVar("M", bound=IndexManifest)
 
 
@@ -425,7 +422,7 @@ def whole_index(
     folder: Path,
     kind: type[M],
     expected: tuple[int, str],
-    build: Callable[[], None],
+    build: Callable[[], M],
     *,
     resumes: bool = False,
 ) -> M:
@@ -436,7 +433,7 @@ def whole_index(
         folder: Where it is kept.
         kind: The form of its ``engine.json``.
         expected: The format and the index that are asked for.
-        build: Builds it, or resumes a build that was interrupted.
+        build: Builds it, or resumes a build that was interrupted, and gives what it says of itself.
         resumes: Of a damaged index, what is there of its files is kept: `build` goes on after it.
 
     Raises:
@@ -454,13 +451,9 @@ def whole_index(
                     _clear(folder, wrong, resumes)
                     wrong = ""
                 if manifest is None:
-                    forget_files(folder)
-                    build()
-                    note_files(folder)
+                    write_manifest(folder, manifest := build())
         except OSError as problem:
             raise unreadable(folder, problem, wrong) if wrong else disk_error(folder, problem) from None
-    if manifest is None:
-        manifest = msgspec.json.decode((folder / "engine.json").read_bytes(), type=kind)
     found, wanted = (manifest.format, manifest.index, manifest.version), (*expected, collection.manifest.version)
     if found != wanted:
         raise UserError(
@@ -472,7 +465,7 @@ def whole_index(
 
 def _read_engine(folder: Path, kind: type[M]) -> tuple[M | None, str]:
     """What a whole index says of itself, or what is wrong with it; neither: it is not there."""
-    path = folder / "engine.json"
+    path = folder / MANIFEST
     try:
         if not path.exists():
             return None, ""
@@ -482,7 +475,7 @@ def _read_engine(folder: Path, kind: type[M]) -> tuple[M | None, str]:
                 return msgspec.json.decode(path.read_bytes(), type=kind), ""
     except OSError as problem:
         raise unreadable(folder, problem) from None
-    return None, wrong or "engine.json cannot be read"
+    return None, wrong or f"{MANIFEST} cannot be read"
 
 
 def _clear(folder: Path, wrong: str, resumes: bool) -> None:

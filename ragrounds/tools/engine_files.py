@@ -1,8 +1,8 @@
-"""The files of a whole index: their sizes are written down when it is built, and looked at when it is opened.
+"""The files of a whole index: ``engine.json``, which is written last, says their sizes, and they are looked at when it
+is opened.
 
 A file that a full disk, a copy or a person cut short would otherwise give wrong results without a word: a search that
-finds nothing. Only sizes are compared: a look at each file, and no reading. An index whose build died before they were
-written down is opened as it is.
+finds nothing. Only sizes are compared: a look at each file, and no reading.
 """
 
 from __future__ import annotations
@@ -18,30 +18,44 @@ from ragrounds.errors import UserError
 from ragrounds.text import safe
 from ragrounds.tools.collection import write_whole
 
-_NOTE = "files.json"
-_PASSING = ("building.lock", "engine.json", _NOTE, "counting.json")
+MANIFEST = "engine.json"
+_PASSING = ("building.lock", MANIFEST, "counting.json")
 """Files that say how a build goes, or are read whole in any case."""
 _PASSING_FOLDERS = ("run-*", "part-*", "chroma")
 """What only a build needs, and a store that changes its files by itself."""
 
 
-class EngineFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What ``files.json`` holds, beside ``engine.json``."""
+class IndexManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a whole index says of itself: ``engine.json``, which a build writes last."""
 
-    sizes: dict[str, int]
+    format: int
+    index: str
+    """What the index depends on beside the corpus."""
+    version: str
+    """Version of the corpus it was built over."""
+    passages: int
+    files: dict[str, int] = {}
     """Path inside the folder → bytes."""
     given: bool = False
-    """They were made of files of others, and cannot be built again without them."""
+    """Its files were made of files of others, and cannot be built again without them."""
 
 
-def note_files(folder: Path, *, given: bool = False) -> None:
-    """Write down the sizes of all files of an index that has just become whole.
+class _Files(msgspec.Struct, frozen=True):
+    """What of any index' manifest is read to look at its files."""
+
+    files: dict[str, int]
+    given: bool
+
+
+def write_manifest(folder: Path, manifest: IndexManifest) -> None:
+    """Say of an index that it is whole, with the sizes of all its files.
 
     Raises:
         OSError: it cannot be written.
     """
     sizes = {str(path.relative_to(folder)): path.stat().st_size for path in _files(folder)}
-    write_whole(folder / _NOTE, msgspec.json.format(msgspec.json.encode(EngineFiles(sizes, given)), indent=2))
+    whole = msgspec.structs.replace(manifest, files=sizes)
+    write_whole(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(whole), indent=2))
 
 
 def damage(folder: Path) -> str | None:
@@ -50,15 +64,10 @@ def damage(folder: Path) -> str | None:
     Raises:
         OSError: the system refuses a look at it, which says nothing of what is there.
     """
-    try:
-        msgspec.json.decode((folder / "engine.json").read_bytes(), type=dict[str, object])
-    except (FileNotFoundError, IsADirectoryError, msgspec.MsgspecError):
-        return "engine.json cannot be read"
-    try:
-        noted = _noted(folder)
-    except (IsADirectoryError, msgspec.MsgspecError):
-        return f"{_NOTE} cannot be read"
-    for name, size in noted.sizes.items() if noted is not None else ():
+    noted = _noted(folder)
+    if noted is None:
+        return f"{MANIFEST} cannot be read"
+    for name, size in noted.files.items():
         try:
             found = (folder / name).stat().st_size
         except (FileNotFoundError, NotADirectoryError):
@@ -70,10 +79,7 @@ def damage(folder: Path) -> str | None:
 
 def was_given(folder: Path) -> bool:
     """Whether an index was made of files of others."""
-    try:
-        noted = _noted(folder)
-    except (OSError, msgspec.MsgspecError):
-        return False
+    noted = _noted(folder)
     return noted is not None and noted.given
 
 
@@ -87,22 +93,18 @@ def clear_damaged(folder: Path, *, resumes: bool) -> None:
     Raises:
         OSError: something cannot be removed.
     """
-    try:
-        noted = _noted(folder)
-    except (OSError, msgspec.MsgspecError):
-        noted = None
-    sizes = noted.sizes if noted is not None else {}
+    noted = _noted(folder)
+    sizes = noted.files if noted is not None else {}
     # Removed, not written over: a process that has them open goes on with what it has.
     for path in list(_files(folder)):
         held = path.stat().st_size
         if not resumes or held > sizes.get(str(path.relative_to(folder)), held):
             path.unlink()
-    for name in (_NOTE, "engine.json"):
-        path = folder / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    path = folder / MANIFEST
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def unreadable(folder: Path, problem: Exception, wrong: str = "") -> UserError:
@@ -115,18 +117,12 @@ def unreadable(folder: Path, problem: Exception, wrong: str = "") -> UserError:
     )
 
 
-def forget_files(folder: Path) -> None:
-    """Remove the sizes of an earlier build.
-
-    Raises:
-        OSError: they cannot be removed.
-    """
-    (folder / _NOTE).unlink(missing_ok=True)
-
-
-def _noted(folder: Path) -> EngineFiles | None:
-    path = folder / _NOTE
-    return msgspec.json.decode(path.read_bytes(), type=EngineFiles) if path.exists() else None
+def _noted(folder: Path) -> _Files | None:
+    """What an index says of its files; ``None``: nothing that can be read."""
+    try:
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Files)
+    except (FileNotFoundError, IsADirectoryError, msgspec.MsgspecError, RecursionError):
+        return None
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -22,9 +22,9 @@ from ragrounds.tools.cards import cards, encoding_of
 from ragrounds.tools.collection import Collection, PassageStore, id_hash, map_array
 from ragrounds.tools.collection_builder import Count, disk_error, exclusive_build
 from ragrounds.tools.embedders import Encoding, Vectors, check_embedder, finish_vectors
-from ragrounds.tools.engine_files import damage, note_files
+from ragrounds.tools.engine_files import MANIFEST, damage, write_manifest
 from ragrounds.tools.vector_index import StoredVectors
-from ragrounds.tools.vector_store import stored_as, vectors_file, vectors_place, write_vectors_manifest
+from ragrounds.tools.vector_store import stored_as, vectors_file, vectors_manifest, vectors_place
 
 _ROWS = 16_384
 _LISTED = 3
@@ -84,14 +84,13 @@ def import_vectors(
     dimensions = _dimensions(arrays)
     if encoding.dimensions:
         dimensions = min(dimensions, encoding.dimensions)
-    if (folder / "engine.json").is_file() and damage(folder) is None:
+    if (folder / MANIFEST).is_file() and damage(folder) is None:
         return ImportedVectors(passages=total, dimensions=dimensions, files=len(arrays), kept_as_they_were=True)
     folder.mkdir(exist_ok=True)
     with exclusive_build(folder):
         try:
             unused = _written(collection, folder, encoding, named, dimensions, progress)
-            write_vectors_manifest(collection, folder, documents, dimensions)
-            note_files(folder, given=True)
+            write_manifest(folder, vectors_manifest(collection, documents, dimensions, given=True))
         except OSError as problem:
             raise disk_error(folder, problem) from None
     return ImportedVectors(passages=total, dimensions=dimensions, files=len(arrays), unused=unused)
@@ -241,7 +240,7 @@ class EarlierVectors:
         self._vectors: StoredVectors | None = None
         for other in collection.earlier():
             path, kind = vectors_file(other.folder / folder.name, encoding)
-            if (path.parent / "engine.json").is_file() and path.is_file() and damage(path.parent) is None:
+            if (path.parent / MANIFEST).is_file() and path.is_file() and damage(path.parent) is None:
                 self._vectors = map_array(path, kind).reshape(len(other.store), -1)
                 held = other.store.each()
                 hashes = np.fromiter((_hash(row) for row in held), dtype=np.uint64, count=len(other.store))

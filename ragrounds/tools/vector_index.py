@@ -26,8 +26,9 @@ import numpy.typing as npt
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.specs import Spec, Value
-from ragrounds.tools.collection_builder import Count, IndexManifest
+from ragrounds.tools.collection_builder import Count
 from ragrounds.tools.embedders import Metric, Vectors
+from ragrounds.tools.engine_files import IndexManifest
 from ragrounds.tools.vector_events import BUILT
 
 Positions = npt.NDArray[np.int64]

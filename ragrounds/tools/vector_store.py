@@ -10,9 +10,9 @@ import numpy as np
 
 from ragrounds.digests import code_digest
 from ragrounds.errors import UserError
-from ragrounds.tools.collection import Collection, write_whole
-from ragrounds.tools.collection_builder import IndexManifest
+from ragrounds.tools.collection import Collection
 from ragrounds.tools.embedders import Encoding, Vectors
+from ragrounds.tools.engine_files import IndexManifest
 from ragrounds.tools.vector_index import StoredVectors
 
 FORMAT = 1
@@ -65,13 +65,15 @@ def stored_as(vectors: Vectors, kind: type[np.float32] | type[np.float16], model
     return half
 
 
-def write_vectors_manifest(collection: Collection, folder: Path, documents: str, dimensions: int) -> None:
-    """Say of the vectors of a folder that they are whole."""
-    statistics = DenseStatistics(
+def vectors_manifest(
+    collection: Collection, documents: str, dimensions: int, *, given: bool = False
+) -> DenseStatistics:
+    """What whole vectors of a collection say of themselves."""
+    return DenseStatistics(
         format=FORMAT,
         index=documents,
         version=collection.manifest.version,
         passages=len(collection.store),
         dimensions=dimensions,
+        given=given,
     )
-    write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))

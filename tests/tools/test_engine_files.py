@@ -51,7 +51,6 @@ def engine(home, kind):
         ("bm25", "hashes.u64", remove, "hashes.u64 is missing"),
         ("bm25", "rare", shutil.rmtree, "rare/codes.u8 is missing"),
         ("bm25", "engine.json", junk, "engine.json cannot be read"),
-        ("bm25", "files.json", junk, "files.json cannot be read"),
         ("dense", "vectors.f32", cut, "vectors.f32 has "),
         ("dense", "vectors.f32", lengthen, "vectors.f32 has 5,120 bytes, expected 2,560"),
         ("dense", "vectors.f32", remove, "vectors.f32 is missing"),
@@ -112,20 +111,6 @@ def test_vectors_of_others_are_not_replaced_by_a_models(beir, tmp_path, monkeypa
     assert doubles.Hashing.calls == []
 
 
-@pytest.mark.parametrize(("spec", "name"), [("bm25", "hashes.u64"), (_DENSE, "vectors.f32")])
-def test_an_index_without_sizes_opens_and_says_what_cannot_be_read(beir, tmp_path, caplog, spec, name):
-    pytest.importorskip("faiss")
-    corpus = beir(_ROWS)
-    whole = hits(spec, corpus, tmp_path)
-    folder = engine(tmp_path, spec.partition("[")[0])
-    (folder / "files.json").unlink()
-    assert hits(spec, corpus, tmp_path) == whole
-    assert caplog.records == []
-    (folder / name).unlink()
-    with pytest.raises(UserError, match=rf"cannot be read: .*`rm -r {folder}`"):
-        open_searcher(spec, corpus, tmp_path)
-
-
 def test_what_cannot_be_removed_is_said_with_the_folder(beir, tmp_path, monkeypatch):
     corpus = beir(_ROWS)
     hits("bm25", corpus, tmp_path)
@@ -141,7 +126,7 @@ def test_only_what_stays_is_noted(tmp_path):
     for name in ("a.bin", "rare/b.u8", "chroma/c.sqlite3", "run-0/d.u32", "counting.json", "e.part", "engine.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"{}")
-    engine_files.note_files(tmp_path)
+    engine_files.write_manifest(tmp_path, engine_files.IndexManifest(format=1, index="", version="", passages=1))
     assert engine_files.damage(tmp_path) is None
     for name in ("chroma", "run-0"):
         shutil.rmtree(tmp_path / name)

@@ -45,9 +45,9 @@ from ragrounds.specs import Spec, Value
 from ragrounds.tools.analysers import NAMES, analyser
 from ragrounds.tools.bm25_builder import RUN_PASSAGES, build_index, mean_length, remove_runs
 from ragrounds.tools.bm25_vocabulary import Vocabulary
-from ragrounds.tools.collection import Collection, write_whole
-from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
-from ragrounds.tools.engine_files import unreadable
+from ragrounds.tools.collection import Collection
+from ragrounds.tools.collection_builder import Count, whole_index
+from ragrounds.tools.engine_files import IndexManifest
 from ragrounds.tools.postings import Postings, Weighted
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 
@@ -315,7 +315,7 @@ def open_bm25(
     key = hashlib.blake2b(index.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"bm25-{key}"
 
-    def build() -> None:
+    def build() -> Bm25Statistics:
         """Build the index."""
         built = build_index(
             collection.store,
@@ -328,7 +328,7 @@ def open_bm25(
             shard=shard,
             progress=progress,
         )
-        statistics = Bm25Statistics(
+        return Bm25Statistics(
             format=FORMAT,
             index=parameters.index,
             version=collection.manifest.version,
@@ -337,14 +337,10 @@ def open_bm25(
             terms=built.terms,
             empty=built.empty,
         )
-        write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(statistics), indent=2))
 
     statistics = whole_index(collection, folder, Bm25Statistics, (FORMAT, parameters.index), build)
     remove_runs(folder)
-    try:
-        return Bm25Searcher(collection, folder, parameters, statistics)
-    except (FileNotFoundError, ValueError) as problem:  # no sizes were kept of it
-        raise unreadable(folder, problem) from None
+    return Bm25Searcher(collection, folder, parameters, statistics)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:

@@ -27,10 +27,9 @@ from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
 from ragrounds.tools.chroma_client import chroma_client, graph
-from ragrounds.tools.collection import Collection, CollectionSearcher, map_array, sync, write_whole
+from ragrounds.tools.collection import Collection, CollectionSearcher, map_array, sync
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
-from ragrounds.tools.engine_files import unreadable
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 from ragrounds.tools.vector_files import EarlierVectors
 from ragrounds.tools.vector_index import (
@@ -48,8 +47,8 @@ from ragrounds.tools.vector_store import (
     DenseStatistics,
     stored_as,
     vectors_file,
+    vectors_manifest,
     vectors_place,
-    write_vectors_manifest,
 )
 
 
@@ -136,15 +135,12 @@ def passage_vectors(
     documents, folder = vectors_place(collection, encoding)
     embedder = open_embedder(encoding)
 
-    def _make() -> None:
-        _build(collection, folder, documents, encoding, embedder, progress)
+    def _make() -> DenseStatistics:
+        return _build(collection, folder, documents, encoding, embedder, progress)
 
     statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), _make, resumes=True)
     path, kind = vectors_file(folder, encoding)
-    try:
-        vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
-    except (FileNotFoundError, ValueError) as problem:  # no sizes were kept of it
-        raise unreadable(folder, problem) from None
+    vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
     return PassageVectors(vectors, encoding, embedder, folder)
 
 
@@ -211,9 +207,8 @@ def indexed_store(
     key = hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"faiss-{key}"
 
-    def _make() -> None:
-        made = build_and_measure(folder, described, collection.manifest.version, vectors, metric, fitted, progress)
-        write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
+    def _make() -> VectorIndexManifest:
+        return build_and_measure(folder, described, collection.manifest.version, vectors, metric, fitted, progress)
 
     whole_index(collection, folder, VectorIndexManifest, (1, described), _make)
     return read_index(folder / "index.faiss", vectors, metric, fitted)
@@ -226,7 +221,7 @@ def _build(
     encoding: Encoding,
     embedder: Embedder,
     progress: Count | None,
-) -> None:
+) -> DenseStatistics:
     """Make the vectors of all passages. The file grows a batch at a time: its length is the place to resume at."""
     path, kind = vectors_file(folder, encoding)
     total = len(collection.store)
@@ -247,7 +242,7 @@ def _build(
             done = end
             if progress:
                 progress(done)
-    write_vectors_manifest(collection, folder, documents, first.shape[1])
+    return vectors_manifest(collection, documents, first.shape[1])
 
 
 def _vectors(embedder: Embedder, collection: Collection, earlier: EarlierVectors, start: int, end: int) -> Vectors:

@@ -25,9 +25,10 @@ from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
-from ragrounds.tools.collection import Collection, map_array, write_whole
-from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
+from ragrounds.tools.collection import Collection, map_array
+from ragrounds.tools.collection_builder import Count, whole_index
 from ragrounds.tools.embedders import Encoding, Vectors, check_embedder, joined
+from ragrounds.tools.engine_files import IndexManifest
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, member_spec, value_of
 from ragrounds.tools.row_files import Row, make_rows, row_ends
 from ragrounds.tools.weights import load_weights
@@ -143,21 +144,20 @@ def open_late(
     described = msgspec.json.encode(decisive).decode()
     folder = collection.folder / f"late-{hashlib.blake2b(described.encode(), digest_size=6).hexdigest()}"
 
-    def _make() -> None:
+    def _make() -> LateStatistics:
         dimensions = model.documents([("", "x")])[0].shape[1]
 
         def _encoded(texts: Sequence[tuple[str, str]]) -> list[Row]:
             return [{"tokens.f16": row.astype(np.float16)} for row in model.documents(texts)]
 
         make_rows(collection, folder, {"tokens.f16": 2 * dimensions}, _encoded, 4 * _BATCH, progress)
-        made = LateStatistics(
+        return LateStatistics(
             format=1,
             index=described,
             version=collection.manifest.version,
             passages=len(collection.store),
             dimensions=dimensions,
         )
-        write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
 
     whole_index(collection, folder, LateStatistics, (1, described), _make)
     top: int = LATE.given(spec)["top"]

@@ -22,9 +22,10 @@ from ragrounds.digests import code_digest
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
-from ragrounds.tools.collection import Collection, CollectionSearcher, map_array, write_whole
-from ragrounds.tools.collection_builder import Count, IndexManifest, whole_index
+from ragrounds.tools.collection import Collection, CollectionSearcher, map_array
+from ragrounds.tools.collection_builder import Count, whole_index
 from ragrounds.tools.embedders import Encoding, check_embedder, joined
+from ragrounds.tools.engine_files import IndexManifest
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
 from ragrounds.tools.row_files import Row, make_rows, row_ends
 from ragrounds.tools.weights import load_weights
@@ -103,17 +104,16 @@ def open_sparse(collection: Collection, spec: Spec, card: Encoding | None, progr
     described = msgspec.json.encode(decisive).decode()
     folder = collection.folder / f"sparse-{hashlib.blake2b(described.encode(), digest_size=6).hexdigest()}"
 
-    def _make() -> None:
+    def _make() -> SparseStatistics:
         make_rows(collection, folder, {"words.u32": 4, "weights.f32": 4}, model.documents, 8 * _BATCH, progress)
         _by_word(folder, len(collection.store), model.words)
-        made = SparseStatistics(
+        return SparseStatistics(
             format=1,
             index=described,
             version=collection.manifest.version,
             passages=len(collection.store),
             words=model.words,
         )
-        write_whole(folder / "engine.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
 
     whole_index(collection, folder, SparseStatistics, (1, described), _make)
     kept = {key: value for key, value in spec.parameters.items() if key not in ("device", "batch")}
