@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 from rich.console import Console
@@ -19,7 +17,7 @@ from ragrounds.api.aliases import names_of
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
-from ragrounds.api.site_folder import SiteFolder, site_folder, total_bytes
+from ragrounds.api.site_folder import SiteFolder, site_folder
 from ragrounds.api.study import StudyResult, list_studies, show_study
 from ragrounds.api.workspace import (
     Progress,
@@ -32,10 +30,9 @@ from ragrounds.api.workspace import (
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import TextLicence
-from ragrounds.evals.compare.leaderboard import LeftOutRuns, Ranking, rank
-from ragrounds.evals.exchange.published_traces import TextMode, attempts_digest, published_traces, shown_id, text_free
+from ragrounds.evals.compare.leaderboard import Ranking, rank
+from ragrounds.evals.exchange.published_traces import TextMode, published_traces, shown_id, text_free
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.settings import Settings
 from ragrounds.text import file_name
@@ -51,11 +48,9 @@ from ragrounds.ui.leaderboard.board import (
     withheld_words,
 )
 from ragrounds.ui.leaderboard.index_page import attempt_page, index_page, licence_lines
-from ragrounds.ui.report.html_tables import page_script
-from ragrounds.ui.report.page import page_style, report_page
+from ragrounds.ui.report.page import report_page
 from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.text import number_of, size
-from ragrounds.version import __version__
 
 INDEX = "index.html"
 _PAGE = 20_000
@@ -75,8 +70,6 @@ class PublishedSite(Result, frozen=True, kw_only=True):
     studies: int
     pages: int
     """Files in the folder that are ours."""
-    kept: int
-    """Of these: as they were, because nothing that they show has changed."""
     bytes: int
     left_out: tuple[tuple[str, str], ...]
     """Runs and studies that could not be published, each with the reason."""
@@ -99,9 +92,8 @@ class PublishedSite(Result, frozen=True, kw_only=True):
     def lines(self) -> Iterator[str]:
         """What is where, what is not shown, and why."""
         ranked = f"{number_of(self.runs, 'run')} in {number_of(len(self.rankings), 'ranking')}"
-        same = f", {self.kept:,} of them as before" if self.kept else ""
         studies = f", {number_of(self.studies, 'study')}" if self.studies else ""
-        yield f"{self.index}: {ranked}{studies}; {number_of(self.pages, 'file')}{same}, {size(self.bytes)}"
+        yield f"{self.index}: {ranked}{studies}; {number_of(self.pages, 'file')}, {size(self.bytes)}"
         if self.withheld:
             yield (
                 f"Questions and answers are digests where the licence does not let anybody give them on: "
@@ -144,7 +136,7 @@ class PublishArguments(_Published, frozen=True, kw_only=True):
     title: Annotated[str, Arg("Of the leaderboard.")] = "Leaderboard"
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
-    force: Annotated[bool, Arg("Write among files of others, and over those that were changed.")] = False
+    force: Annotated[bool, Arg("Write among files of others.")] = False
     progress: arguments.Progressed = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
@@ -163,30 +155,35 @@ def publish(given: PublishArguments) -> PublishedSite:
         UserError: an unknown run or study; nothing to publish; a folder of somebody else, or one that cannot be
             written.
     """
-    folder, seed = Path(given.folder), given.seed
+    folder = Path(given.folder)
     chosen, wanted = chosen_settings(given.settings, given.home), run_names(given.runs)
-    known = _studies(given.studies, not wanted, chosen)
+    studies, left_out = _studies(given.studies, not wanted, chosen)
     with opened_runs(wanted or _every_run(chosen), chosen) as (store, found), counted(given.progress) as tell:
         found = list({run.id: run for run in found}.values())
-        if not found and not known.made:
+        if not found and not studies:
             raise UserError(f"Nothing to publish: {store.place} has no run and no study. `ragrounds run` makes a run.")
         with site_folder(folder, (DATA, INDEX), force=given.force) as site:
-            ranked = rank(store, found, seed=seed, names=names_of(store, found, given.names), report=tell)
-            writer = _Writer(store, site, given.attempts, seed, tell)
-            rankings = tuple(writer.ranking(one) for one in ranked.rankings)
-            shown = tuple(writer.study(one, updated) for one, updated in known.made)
-            writer.board(given.title, rankings, shown, ranked.left_out)
-    left = [*((", ".join(one.runs), one.why) for one in ranked.left_out), *known.left_out]
+            ranked = rank(store, found, seed=given.seed, names=names_of(store, found, given.names), report=tell)
+            writer = _Writer(store, site, given.attempts, given.seed, tell)
+            board = Board(
+                title=given.title,
+                made=time.time(),
+                mode=given.attempts,
+                rankings=tuple(map(writer.ranking, ranked.rankings)),
+                studies=tuple(writer.study(one, updated) for one, updated in studies),
+                left_out=ranked.left_out,
+            )
+            writer.write(DATA, [Redactor()(board_json(board).decode())])
+            writer.write(INDEX, index_page(board))
     return PublishedSite(
         folder=folder,
         index=folder / INDEX,
         rankings=tuple(one.key for one in ranked.rankings),
-        runs=sum(len(one.runs) for one in ranked.rankings),
-        studies=len(shown),
+        runs=board.runs,
+        studies=len(board.studies),
         pages=len(site.files),
-        kept=writer.kept,
-        bytes=total_bytes(site.files.values()),
-        left_out=tuple(left),
+        bytes=sum(site.files.values()),
+        left_out=(*((", ".join(one.runs), one.why) for one in ranked.left_out), *left_out),
         withheld=writer.withheld,
     )
 
@@ -196,46 +193,18 @@ def _every_run(settings: Settings) -> list[str]:
         return [run.id for run in store.runs()]
 
 
-def _packed(attempts: Mapping[str, int]) -> Iterator[list[str]]:
-    """Runs, as many together as make a page of attempts.
-
-    Args:
-        attempts: run id → how many it has.
-    """
-    group: list[str] = []
-    size = 0
-    for run, count in attempts.items():
-        if group and size + count > _PAGE:
-            yield group
-            group, size = [], 0
-        group.append(run)
-        size += count
-    if group:
-        yield group
-
-
-def _attempts_name(key: str, number: int) -> str:
-    return f"{key}-attempts{f'-{number + 1}' if number else ''}.html"
-
-
-class _KnownStudies(Struct, frozen=True):
-    made: tuple[tuple[StudyResult, float | None], ...]
-    """Each with the time of its last change."""
-    left_out: tuple[tuple[str, str], ...]
-
-
-def _studies(given: str | Sequence[str] | None, default: bool, settings: Settings) -> _KnownStudies:
-    """The studies that are named, or by default those that were carried out here.
+def _studies(
+    given: str | Sequence[str] | None, default: bool, settings: Settings
+) -> tuple[list[tuple[StudyResult, float | None]], list[tuple[str, str]]]:
+    """The studies that are named, or by default those that were carried out here, each with the time of its last
+    change; and those that cannot be shown, with the reason.
 
     Raises:
         UserError: one that is named cannot be shown.
     """
-    if given is None and not default:
-        return _KnownStudies((), ())
-    listed = {one.file or one.name: one for one in list_studies(settings=settings)}
-    wanted = texts(given) if given is not None else [name for name, one in listed.items() if one.kept]
-    made: list[tuple[StudyResult, float | None]] = []
-    left: list[tuple[str, str]] = []
+    listed = {one.file or one.name: one for one in list_studies(settings=settings)} if given or default else {}
+    wanted = [name for name, one in listed.items() if one.kept] if given is None else texts(given)
+    made, left = list[tuple[StudyResult, float | None]](), list[tuple[str, str]]()
     for name in wanted:
         try:
             found = show_study(name, settings=settings)
@@ -246,7 +215,7 @@ def _studies(given: str | Sequence[str] | None, default: bool, settings: Setting
             continue
         one = listed.get(name) or listed.get(str(Path(name).expanduser().resolve()))
         made.append((found, one.updated if one else None))
-    return _KnownStudies(tuple(made), tuple(left))
+    return made, left
 
 
 class _Writer:
@@ -254,9 +223,7 @@ class _Writer:
 
     def __init__(self, store: Store, site: SiteFolder, mode: TextMode, seed: int, tell: Progress) -> None:
         self._store, self._site, self._mode, self._seed, self._tell = store, site, mode, seed, tell
-        self._pages = self._done = 0
-        self.kept = 0
-        """Pages that are as they were."""
+        self._done = 0
         self._withheld: dict[str, TextLicence] = {}
 
     @property
@@ -273,58 +240,39 @@ class _Writer:
             self._withheld |= {one.dataset: one for one in ranking.licences if one.dataset not in free}
         links = [_TO_BOARD, *attempt_links(attempts)]
         parts = report_page(self._store, ranking.runs, ranking.comparison, attempts=False, seed=self._seed, links=links)
-        self._write(page, parts)
+        self.write(page, parts)
         return BoardRanking(ranking=ranking, page=page, attempts=attempts, free=free)
 
     def _attempts(self, ranking: Ranking, comparison: str, free: frozenset[str]) -> dict[str, str]:
-        """The pages of attempts, as many runs in each as fit; run id → its page. What is as it was is kept."""
-        names = agent_names(ranking.comparison)
-        groups = list(_packed({row.run: sum(row.statuses.values()) for row in ranking.comparison.rows}))
-        pages = {run: _attempts_name(ranking.key, number) for number, group in enumerate(groups) for run in group}
+        """The pages of attempts, as many runs in each as fit; run id → its page."""
+        names, by_id = agent_names(ranking.comparison), {run.id: run for run in ranking.runs}
+        groups, size = dict[str, list[str]](), 0
+        for row in ranking.comparison.rows:
+            count = sum(row.statuses.values())
+            if not groups or size + count > _PAGE:
+                number, size = f"-{len(groups) + 1}" if groups else "", 0
+                groups[f"{ranking.key}-attempts{number}.html"] = []
+            size += count
+            groups[list(groups)[-1]].append(row.run)
+        pages = {run: page for page, group in groups.items() for run in group}
         about = licence_lines(ranking.licences, free)
         about += [words] if (words := withheld_words(ranking.licences, free, self._mode)) else []
         links = [_TO_BOARD, ("Comparison", comparison), *(attempt_links(pages) if len(groups) > 1 else [])]
         questions, _ = self._store.questions(ranking.runs[0])
         order = {shown_id(question, free): place for place, question in enumerate(questions)}
-        by_id = {run.id: run for run in ranking.runs}
-        for number, group in enumerate(groups):
-            name, runs = _attempts_name(ranking.key, number), [by_id[id] for id in group]
-            shown = [(run.id, names[run.id]) for run in runs]
-            key = self._key(runs, (shown, about, links, sorted(free)))
-            if self._site.keep(name, key):
-                self.kept += 1
-                continue
-            self._write(
-                name,
-                attempt_page(
-                    f"{ranking.benchmark}: attempts of {number_of(len(runs), 'run')}",
-                    about,
-                    published_traces(self._store, runs, self._mode, free),
-                    order,
-                    shown,
-                    links,
-                    self._counted_attempts(),
-                ),
-                key,
-            )
+        for page, group in groups.items():
+            before = self._done
+
+            def tell(done: int, before: int = before) -> None:
+                """So many of this page are written, after those of the pages before."""
+                self._done = before + done
+                self._tell("attempts", self._done)
+
+            title = f"{ranking.benchmark}: attempts of {number_of(len(group), 'run')}"
+            traces = published_traces(self._store, [by_id[id] for id in group], self._mode, free)
+            shown = [(id, names[id]) for id in group]
+            self.write(page, attempt_page(title, about, traces, order, shown, links, tell))
         return pages
-
-    def _counted_attempts(self) -> Callable[[int], None]:
-        """Tells of the attempts of one page, after those of the pages before."""
-        before = self._done
-
-        def tell(done: int) -> None:
-            """So many of this page are written."""
-            self._done = before + done
-            self._tell("attempts", self._done)
-
-        return tell
-
-    def _key(self, runs: Sequence[Run], shown: object) -> str:
-        """What a page of attempts is made of, as a digest: attempts and scores, what is said of them, this version."""
-        made_by = (__version__, page_style(), page_script(attempts=True), self._mode)
-        parts = [made_by, shown, [(run.id, run.questions, attempts_digest(self._store, run)) for run in runs]]
-        return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
     def study(self, study: StudyResult, updated: float | None) -> BoardStudy:
         """The page of a study."""
@@ -334,26 +282,12 @@ class _Writer:
         while name in self._site.files:
             number += 1
             name = f"{base}-{number}.html"
-        self._write(name, [study_page(study.table, study.findings, runs, study.study.picture, [_TO_BOARD])])
+        self.write(name, [study_page(study.table, study.findings, runs, study.study.picture, [_TO_BOARD])])
         return BoardStudy(table=study.table, page=name, updated=updated)
 
-    def board(
-        self,
-        title: str,
-        rankings: tuple[BoardRanking, ...],
-        studies: tuple[BoardStudy, ...],
-        left_out: tuple[LeftOutRuns, ...],
-    ) -> None:
-        """The way in, and the same as data."""
-        board = Board(
-            title=title, made=time.time(), mode=self._mode, rankings=rankings, studies=studies, left_out=left_out
-        )
-        self._write(DATA, [Redactor()(board_json(board).decode())])
-        self._write(INDEX, index_page(board))
-
-    def _write(self, name: str, parts: Iterable[str], key: str = "") -> None:
-        with self._site.file(name, key) as file:
+    def write(self, name: str, parts: Iterable[str]) -> None:
+        """Write a file of the site."""
+        with self._site.file(name) as file:
             for part in parts:
                 file.write(part.encode("utf-8", "replace"))
-        self._pages += 1
-        self._tell("pages", self._pages)
+        self._tell("pages", len(self._site.files))

@@ -201,26 +201,6 @@ def test_a_digest_says_which_question_and_answer_to_whoever_has_them(home: Path,
         assert f"SHA-256 {hashlib.sha256(written.encode()).hexdigest()}" in found
 
 
-@pytest.mark.slow
-def test_pages_of_attempts_are_kept_until_what_they_show_changes(filled: Path, tmp_path: Path) -> None:
-    def call(**more: str) -> tuple[int, dict[str, int]]:
-        made = rr.publish(tmp_path / "site", progress=False, **more)
-        return made.kept, {path.name: path.stat().st_mtime_ns for path in (tmp_path / "site").glob("*-attempts.html")}
-
-    first, times = call()
-    second, same = call()
-    assert (first, second) == (0, 2)
-    assert same == times
-    with Store(filled) as store:
-        run = store.run("stopped-run")
-        (score, *_) = [one for one in store.scores(run) if one.scorer == "strict"]
-        store.add_scores(run, [replace(score, value=0.5)])
-    kept, changed = call()
-    assert kept == 1
-    assert sum(changed[name] != times[name] for name in times) == 1
-    assert call(attempts="all")[0] == 0
-
-
 def test_what_licences_let_anybody_do() -> None:
     assert [text_licence(name).free for name in ("sample", "kqa", "pubmedqa/test", "mrag/adint")] == [True] * 4
     # Forbidden for some purposes, said elsewhere, not known, without a card.

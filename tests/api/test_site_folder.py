@@ -65,13 +65,8 @@ def test_what_hosting_needs_may_lie_there(tmp_path):
     assert {one.name for one in tmp_path.iterdir()} == {".git", "CNAME", "index.html", MARK}
 
 
-def test_a_file_that_was_changed_or_is_not_ours_is_not_written_over(tmp_path):
-    publish(tmp_path, index_html="1")
-    (tmp_path / "index.html").write_text("edited")
-    with pytest.raises(UserError, match="was changed after"):
-        publish(tmp_path, index_html="2")
-    assert read(tmp_path) == {"index.html": "edited"}
-    publish(tmp_path, force=True, index_html="2")
+def test_a_file_that_is_not_ours_is_not_written_over(tmp_path):
+    publish(tmp_path, index_html="2")
     (tmp_path / "page.html").write_text("mine")
     with pytest.raises(UserError, match=r"page.html is not of"):
         publish(tmp_path, index_html="3", page_html="3")
@@ -84,36 +79,20 @@ def test_a_list_of_files_that_leads_outside_is_refused(tmp_path, name):
     outside.write_text("mine")
     publish(tmp_path / "site", index_html="1")
     mark = json.loads((tmp_path / "site" / MARK).read_text())
-    mark["files"][name] = {"sha256": "", "bytes": 1}
+    mark["files"].append(name)
     (tmp_path / "site" / MARK).write_text(json.dumps(mark))
     with pytest.raises(UserError, match="no name of a page"):
         publish(tmp_path / "site", index_html="2")
     assert outside.read_text() == "mine"
 
 
-def test_a_file_of_the_same_key_is_kept_unless_it_was_lost(tmp_path):
-    def call(key):
-        with site_folder(tmp_path, LAST) as site:
-            kept = site.keep("index.html", key)
-            if not kept:
-                with site.file("index.html", key) as file:
-                    file.write(key.encode())
-        return kept
-
-    assert [call("a"), call("a"), call("b"), call("b")] == [False, True, False, True]
-    (tmp_path / "index.html").unlink()
-    assert not call("b")
-    assert read(tmp_path) == {"index.html": "b"}
-
-
 def test_what_a_killed_process_left_is_no_page(tmp_path):
-    with site_folder(tmp_path, LAST) as site, site.file("index.html", "key") as file:
-        file.write(b"1")
+    publish(tmp_path, index_html="1")
     (tmp_path / ".ragrounds-new").mkdir()
     (tmp_path / ".ragrounds-new" / "index.html").write_text("half")
-    with site_folder(tmp_path, LAST) as site:
-        assert site.keep("index.html", "key")
-    assert read(tmp_path) == {"index.html": "1"}
+    publish(tmp_path, page_html="2")
+    assert read(tmp_path) == {"page.html": "2"}
+    assert not (tmp_path / ".ragrounds-new").exists()
 
 
 def test_two_at_once_are_refused(tmp_path):

@@ -15,11 +15,9 @@ from operator import itemgetter
 from typing import Literal
 
 import msgspec
-import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ragrounds.evals.benchmarks.cards import TextLicence
-from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, TracedCall, bare_traces, every_trace
 from ragrounds.records import Gold, Question, Run, Score
@@ -131,14 +129,3 @@ def _bare(traced: TracedCall) -> TracedCall:
 def _score(score: Score, id: str) -> Score:
     """A score without the answer that was read, which tells what is right."""
     return replace(score, question_id=id, prediction="", reason="")
-
-
-def attempts_digest(store: Store, run: Run) -> str:
-    """A digest of all attempts and scores of a run: as long as it is the same, a page of them is."""
-    number, hashed = store.number(run), hashlib.sha256()
-    with store.engine.connect() as connection:
-        for table in (schema.attempts, schema.scores):
-            order = [column for column in table.primary_key.columns if column.name != "run"]
-            for row in connection.execute(sa.select(table).where(table.c.run == number).order_by(*order)):
-                hashed.update(repr(tuple(row)[1:]).encode())
-    return hashed.hexdigest()
