@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ragrounds.api.progress import TerminalListener as TerminalListener
     from ragrounds.api.publish import publish as publish
     from ragrounds.api.results import Result as Result
-    from ragrounds.api.retrieval_bench import retrieval_bench as retrieval_bench
     from ragrounds.api.retrieve import retrieve as retrieve
     from ragrounds.api.retry import RetryResult as RetryResult
     from ragrounds.api.retry import retry as retry
@@ -59,7 +58,7 @@ _PLACES = {
     "retry": "api.retry", "RetryResult": "api.retry",
     "doctor": "api.doctor",
     "grid": "api.grid", "QuestionGrid": "api.grid",
-    "retrieve": "api.retrieve", "retrieval_bench": "api.retrieval_bench",
+    "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "list_runs": "api.run_list",
     "study": "api.study", "StudyResult": "api.study", "StudyListener": "api.study_call",

@@ -330,7 +330,7 @@ STUDY_CELLS = Frame(
 )
 QUERIES = Frame(
     "queries",
-    "a query by one retriever and one measure; needs `per_query=True`",
+    "a query by one retriever and one measure",
     (
         _text("retriever", "The retriever's text, or the file's name."),
         _text("measure", "As trec_eval's."),

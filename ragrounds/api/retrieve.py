@@ -31,11 +31,14 @@ from ragrounds.api.workspace import (
     user_prices,
 )
 from ragrounds.contracts import Used
-from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.bench import QueryDifference, largest_differences
-from ragrounds.evals.retrieval.comparison import RetrievalComparison, compare
+from ragrounds.errors import UserError, nearest
+from ragrounds.evals.retrieval.comparison import (
+    QueryDifference,
+    compare,
+    largest_differences,
+    mean,
+)
 from ragrounds.evals.retrieval.measures import canonical, deepest
-from ragrounds.evals.retrieval.published import read_published, same_set
 from ragrounds.evals.retrieval.query_generation import GeneratedQueries, QueryGenerator, generate
 from ragrounds.evals.retrieval.query_sets import (
     QuerySet,
@@ -48,7 +51,9 @@ from ragrounds.evals.retrieval.query_sets import (
 )
 from ragrounds.evals.retrieval.search import Keep, Retrieved, leak_filter
 from ragrounds.evals.retrieval.search import retrieve as run_queries
-from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run, write_run
+from ragrounds.evals.retrieval.similarity import MEASURES as CORRELATIONS
+from ragrounds.evals.retrieval.similarity import score_similarity
+from ragrounds.evals.retrieval.trec import Judgements, read_judgements, read_run, read_tag, write_run
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.models.options import with_defaults
 from ragrounds.models.prices import used_price
@@ -60,98 +65,36 @@ from ragrounds.text import file_name_among
 from ragrounds.tools.retriever import open_searcher, searcher_codes
 from ragrounds.tools.retrievers.rerank import scorer_of
 from ragrounds.ui.plot import PictureMaker
-from ragrounds.ui.retrieval_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means
-from ragrounds.ui.retrieval_tables import print_retrieval
+from ragrounds.ui.retrieval_pictures import ONE_RETRIEVER, retrieval_differences, retrieval_means, set_means
+from ragrounds.ui.retrieval_tables import print_retrieval, print_sets, print_similarity
 from ragrounds.ui.text import dollars, number_of
 
 SEARCHED = "What is searched, and with what"
 """A heading in the help."""
 
 
-class SearchArguments(Struct, frozen=True, kw_only=True):
-    """What is searched for, and by which measures it is scored."""
-
-    split: Annotated[str, Arg("Which judgements of a BEIR folder: qrels/SPLIT.tsv.", group=SEARCHED)] = "test"
-    measures: Annotated[
-        str | Sequence[str],
-        Arg(
-            "Such as nDCG@10; the first is what is compared. [default: nDCG@10 and the usual others]",
-            option="--measure",
-            many=True,
-            group=SEARCHED,
-        ),
-    ] = ()
-    k: Annotated[
-        int | None, Arg("Documents a query; by default as deep as the measures look.", 1, short="-k", group=SEARCHED)
-    ] = None
-    trec_runs: Annotated[
-        str | Path | Sequence[str | Path],
-        Arg(
-            "A TREC run file to score, instead of or beside searching; of several sets SET=FILE.",
-            option="--run",
-            metavar="FILE",
-            many=True,
-            group=SEARCHED,
-        ),
-    ] = ()
-    published: Annotated[
-        str | Path | Sequence[str | Path],
-        Arg(
-            "A result file of MTEB, or a folder of them: means of others, shown beside.",
-            metavar="PATH",
-            many=True,
-            group=SEARCHED,
-        ),
-    ] = ()
-    write_runs: Annotated[
-        str | Path | None, Arg("Folder for TREC run files of the searches.", metavar="FOLDER", group=SEARCHED)
-    ] = None
-    guard: Annotated[
-        str | Path | None,
-        Arg(
-            "JSON Lines {query, documents}: what a query may not find. Shown beside the unguarded results. A set's own "
-            "guard.jsonl is applied without it; none: not even that.",
-            metavar="FILE|none",
-            group=SEARCHED,
-        ),
-    ] = None
-    guard_near: Annotated[
-        float | None,
-        Arg("Leave out passages that hold this share of the query's own wording, 0 to 1.", 0, 1, group=SEARCHED),
-    ] = None
-    differences: Annotated[int, Arg("How many of the queries that the two best differ on most are shown.", 0)] = 5
-    at_once: Annotated[
-        int | None, Arg("Searches side by side; by default as many as there are cores.", 1, option="--threads")
-    ] = None
-    resamples: arguments.Resamples = 10_000
-    seed: arguments.Seed = 0
-    progress: arguments.Progressed = None
-    message: arguments.Message = lambda text: None
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
-
-
-Retrievers = Annotated[
-    str | Sequence[str],
-    Arg(
-        "A retriever's spec, such as 'bm25[k1=0.9,b=0.4]'. Give several to compare them. [default: bm25]",
-        option="--retriever",
-        many=True,
-        group=SEARCHED,
-    ),
-]
-
-
-class _Searched(SearchArguments, frozen=True):
+class _Searched(Struct, frozen=True):
     """What may be given without its name."""
 
     benchmark: Annotated[
-        str | None,
+        str | Sequence[str] | None,
         Arg(
-            "Queries and judgements, FAMILY:PATH or a copy by its name; none: `trec_runs` against `qrels`.", option="-"
+            "Queries and judgements: beir:FOLDER or r2med:FOLDER, or a copy by its name, such as beir/scifact; "
+            "rerank:FILE for pools to rerank, sts:FILE for pairs of sentences. Give several for one table of all; "
+            "none: TREC runs against `qrels`.",
+            many=True,
+            group=SEARCHED,
         ),
     ] = None
-    retrievers: Retrievers = ()
+    retrievers: Annotated[
+        str | Sequence[str],
+        Arg(
+            "A retriever's spec, such as 'bm25[k1=0.9,b=0.4]'. Give several to compare them. [default: bm25]",
+            option="--retriever",
+            many=True,
+            group=SEARCHED,
+        ),
+    ] = ()
 
 
 class RetrievalArguments(_Searched, frozen=True, kw_only=True):
@@ -180,120 +123,266 @@ class RetrievalArguments(_Searched, frozen=True, kw_only=True):
     alias: arguments.Alias = None
     server_changed: arguments.ServerChanged = "stop"
     journal: arguments.Journal = "reuse"
-    per_query: Annotated[bool, Arg("Also give every query's values.")] = False
+    split: Annotated[str, Arg("Which judgements of a BEIR folder: qrels/SPLIT.tsv.", group=SEARCHED)] = "test"
+    measures: Annotated[
+        str | Sequence[str],
+        Arg(
+            "Such as nDCG@10; the first is what is compared. [default: nDCG@10 and the usual others]",
+            option="--measure",
+            many=True,
+            group=SEARCHED,
+        ),
+    ] = ()
+    k: Annotated[
+        int | None, Arg("Documents a query; by default as deep as the measures look.", 1, short="-k", group=SEARCHED)
+    ] = None
+    trec_runs: Annotated[
+        str | Path | Sequence[str | Path],
+        Arg(
+            "A TREC run file to score, instead of or beside searching; of several sets SET=FILE.",
+            option="--run",
+            metavar="FILE",
+            many=True,
+            group=SEARCHED,
+        ),
+    ] = ()
+    write_runs: Annotated[
+        str | Path | None, Arg("Folder for TREC run files of the searches.", metavar="FOLDER", group=SEARCHED)
+    ] = None
+    guard: Annotated[
+        str | Path | None,
+        Arg(
+            "JSON Lines {query, documents}: what a query may not find. Shown beside the unguarded results. A set's own "
+            "guard.jsonl is applied without it; none: not even that.",
+            metavar="FILE|none",
+            group=SEARCHED,
+        ),
+    ] = None
+    guard_near: Annotated[
+        float | None,
+        Arg("Leave out passages that hold this share of the query's own wording, 0 to 1.", 0, 1, group=SEARCHED),
+    ] = None
+    at_once: Annotated[
+        int | None, Arg("Searches side by side; by default as many as there are cores.", 1, option="--threads")
+    ] = None
+    resamples: arguments.Resamples = 10_000
+    seed: arguments.Seed = 0
+    progress: arguments.Progressed = None
+    message: arguments.Message = lambda text: None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
 
 
 Entry: TypeAlias = dict[str, Any]
 """A retriever's or a run's figures by their names: numbers, lists and objects as JSON has them."""
 
 
+class RetrieverMean(Struct, frozen=True, kw_only=True):
+    """A retriever over all sets, by the first measure."""
+
+    retriever: str
+    values: Mapping[str, float | None]
+    """Set → mean; ``None``: it was not searched."""
+    mean: float | None
+    """Unweighted mean over sets; ``None``: a set is missing."""
+    queries_per_second: float | None
+    """Of all sets together; ``None``: not searched here."""
+
+
 class RetrievalResult(Result, frozen=True, kw_only=True):
     """What came of :func:`retrieve`."""
 
     entries: tuple[Entry, ...]
-    """A retriever or a TREC run each: its figures, by the measures' names and what the search took."""
-    comparisons: tuple[RetrievalComparison, ...]
-    """Every pair, by the first measure."""
+    """A retriever or a TREC run on one set each: its figures, by the measures' names and what the search took."""
+    comparisons: tuple[Any, ...]
+    """Every pair of retrievers, a `RetrievalComparison` over the sets that both have by the first measure; of graded
+    pairs a `CorrelationDifference` by each."""
     measures: tuple[str, ...]
+    sets: tuple[str, ...]
+    means: tuple[RetrieverMean, ...] = ()
+    """Of several sets."""
     differences: tuple[QueryDifference, ...] = ()
     """Queries on which the two best by the first measure differ the most."""
 
     def draw(self, console: Console) -> None:
-        """Print the measures and the paired differences."""
-        print_retrieval(self.entries, self.comparisons, self.measures, console, self.differences)
+        """Print the measures, or of several sets the means, and the paired differences."""
+        if self.measures == CORRELATIONS:
+            print_similarity(self.entries, self.comparisons, console)
+        elif self.means:
+            print_sets(self.means, self.comparisons, self.measures[0], self.sets, console, self.differences)
+        else:
+            print_retrieval(self.entries, self.comparisons, self.measures, console, self.differences)
 
     def brief(self) -> str:
         """Each retriever with its first measure."""
         first = self.measures[0]
-        had = [entry for entry in self.entries if entry[first] is not None]
-        return ", ".join(f"{entry['retriever']} {entry[first]:.4f}" for entry in had) + f" {first}"
+        had = [(one.retriever, one.mean) for one in self.means] or [(e["retriever"], e[first]) for e in self.entries]
+        over = f" over {len(self.sets)} sets" if self.means else ""
+        return f"{', '.join(f'{name} {value:.4f}' for name, value in had if value is not None)} {first}{over}"
+
+    def facts(self) -> Entry:
+        """The result as JSON has it, without the values of queries."""
+        entries = [{key: value for key, value in one.items() if key != "per_query"} for one in self.entries]
+        if len(entries) == 1:
+            return entries[0]
+        means = {"means": self.means, "differences": self.differences} if self.means else {}
+        return {"runs": entries, "comparisons": self.comparisons, **means}
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The means, and the paired differences by the first measure."""
+        if self.measures == CORRELATIONS:
+            return {}
+        rows = [(row.retriever, row.values, row.mean) for row in self.means]
+        drawn = partial(retrieval_means, self.entries, self.measures)
         return {
-            "means": PictureMaker(partial(retrieval_means, self.entries, self.measures), "no measure is a share"),
+            "means": PictureMaker(
+                partial(set_means, self.measures[0], self.sets, rows) if rows else drawn, "no measure is a share"
+            ),
             "differences": PictureMaker(partial(retrieval_differences, self.comparisons), ONE_RETRIEVER),
         }
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The measures, and the values of every query where they were kept."""
+        """The measures, and the values of every query."""
         return (MEASURES, QUERIES) if "per_query" in self.entries[0] else (MEASURES,)
 
     @contextmanager
     def parts(self, frame: Frame) -> Iterator[Iterator[Part]]:
-        """A part for each retriever."""
-        read = measure_rows if frame is MEASURES else query_rows
-        yield (list(read(entry, self.measures)) for entry in self.entries)
+        """A part for each retriever and set."""
+        read = self._measures if frame is MEASURES else self._queries
+        yield (list(read(entry)) for entry in self.entries)
 
+    def _measures(self, entry: Entry) -> Iterator[Row]:
+        took = ("queries_without_results", "queries_per_second", "p95_seconds")
+        for name in self.measures:
+            count = entry.get("queries", entry.get("pairs"))
+            yield (entry["retriever"], name, entry.get(name), count, *map(entry.get, took), self._set(entry))
 
-def measure_rows(entry: Entry, measures: Sequence[str], of: str | None = None) -> Iterator[Row]:
-    """The rows of a retriever in the frame ``measures``; `of` is the set of queries."""
-    took = ("queries", "queries_without_results", "queries_per_second", "p95_seconds")
-    for name in measures:
-        yield (entry["retriever"], name, entry[name], *(entry.get(each) for each in took), of)
+    def _queries(self, entry: Entry) -> Iterator[Row]:
+        for name in self.measures:
+            for query, value in entry["per_query"][name].items():
+                yield (entry["retriever"], name, query, value, self._set(entry))
 
-
-def query_rows(entry: Entry, measures: Sequence[str], of: str | None = None) -> Iterator[Row]:
-    """The rows of a retriever in the frame ``queries``; none of published means."""
-    for name in measures if "per_query" in entry else ():
-        for query, value in entry["per_query"][name].items():
-            yield (entry["retriever"], name, query, value, of)
+    def _set(self, entry: Entry) -> str | None:
+        return entry["set"] if self.means else None
 
 
 @takes(RetrievalArguments)
 def retrieve(given: RetrievalArguments) -> RetrievalResult:
     """Search with each retriever and score the results; compare them in pairs.
 
-    Figures are trec_eval's means over every judged query; a query without results counts 0.
+    Figures are trec_eval's means over every judged query; a query without results counts 0. Several sets make one table
+    of means, in which a set counts as much as any other; a TREC run then names its set (``scifact=their.run``), and
+    runs of one tag are one retriever. Of graded pairs of sentences (``sts:FILE``) the figures are correlations.
 
         rr.retrieve("beir:scifact", ["bm25", "bm25[k1=0.9,b=0.4]"]).to_pandas()
 
     Raises:
         UserError: nothing to score; an unknown benchmark, retriever, measure or model; a file that cannot be read.
     """
+    settings, wanted = chosen_settings(given.settings, given.home), texts(given.benchmark or ())
+    if wanted and wanted[0].startswith("sts:"):
+        return _similarity(given, Path(wanted[0].removeprefix("sts:")).expanduser())
+    names = [_set_name(one) for one in wanted] or [""]
+    _check(given, wanted, names)
+    runs = _runs_by_set(given.trec_runs, names)
+    measures = tuple(canonical(name) for name in texts(given.measures) or usual_measures(wanted[0] if wanted else None))
+    entries, asked = list[Entry](), dict[str, Mapping[str, str]]()
     with counted(given.progress) as tell:
-        return retrieve_set(given, chosen_settings(given.settings, given.home), tell)
+        for name, benchmark in zip(names, wanted or [None], strict=True):
+            report: Progress = partial(_of_set, tell, name) if len(names) > 1 else tell
+            search = _SetSearch(given, benchmark, settings, measures, report)
+            asked[name] = search.queries.queries if search.queries else {}
+            if search.queries is not None and (given.retrievers or not runs):
+                search.carry_out(Path(given.write_runs, name if len(names) > 1 else "") if given.write_runs else None)
+            for path in runs.get(name, ()):
+                search.add_run(path, (read_tag(path) if len(names) > 1 else "") or path.name)
+            entries += [{"set": name, **entry} if len(names) > 1 else entry for entry in search.entries]
+    values: dict[str, dict[str, Mapping[str, float]]] = {}
+    for entry in entries:
+        values.setdefault(entry["retriever"], {})[entry.get("set", names[0])] = entry["per_query"][measures[0]]
+    means = [_mean_of(label, values[label], names, entries) for label in values]
+    ranked = sorted((one for one in means if one.mean is not None), key=lambda one: -(one.mean or 0.0))[:2]
+    best = [values[one.retriever] for one in ranked]
+    return RetrievalResult(
+        entries=tuple(entries),
+        comparisons=tuple(compare(values, measures[0], resamples=given.resamples, seed=given.seed)),
+        measures=measures,
+        sets=tuple(names),
+        means=tuple(means) if len(names) > 1 else (),
+        differences=largest_differences(best[0], best[1], asked, _DIFFERING) if len(best) > 1 else (),
+    )
 
 
-def paths(given: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
-    """One path, or several, as paths."""
-    return tuple(map(Path, [given] if isinstance(given, str | Path) else given))
+_DIFFERING = 5
+"""Queries on which the two best differ most that are shown."""
 
 
-def retrieve_set(request: RetrievalArguments, settings: Settings, progress: Progress) -> RetrievalResult:
-    """Carry a request out.
+def _of_set(tell: Progress, name: str, what: str, done: int) -> None:
+    tell(f"{name}: {what}", done)
 
-    Raises:
-        UserError: as :func:`retrieve`.
-    """
-    if request.benchmark is None and (request.retrievers or not request.trec_runs or request.qrels is None):
+
+def _set_name(benchmark: str) -> str:
+    """What a set is called in the table: its folder's name, or the last part of its own."""
+    return benchmark.rstrip("/").replace(":", "/").rpartition("/")[2]
+
+
+def _check(given: RetrievalArguments, wanted: Sequence[str], names: Sequence[str]) -> None:
+    if not wanted and (given.retrievers or not given.trec_runs or given.qrels is None):
         raise UserError("Nothing to score: give --benchmark with --retriever, or --run with --qrels.")
-    pooled = request.benchmark is not None and request.benchmark.startswith(("rerank:", "cmedteb/"))
-    if pooled and (request.guard or request.guard_near is not None or request.corpus):
+    pooled = any(one.startswith(("rerank:", "cmedteb/")) for one in wanted)
+    if pooled and (given.guard or given.guard_near is not None or given.corpus):
         raise UserError(
             "A reranking set brings its own documents: --guard, --guard-near and --corpus do not go with it."
         )
-    names = [canonical(name) for name in texts(request.measures) or usual_measures(request.benchmark)]
-    queries = _query_set(request, settings) if request.benchmark else None
-    judgements = read_judgements(Path(request.qrels)) if request.qrels else queries.judgements if queries else {}
-    table = _Entries(judgements, names)
-    if queries is not None and (request.retrievers or not request.trec_runs):
-        _search_all(request, queries, table, settings, progress)
-    for path in paths(request.trec_runs):
-        table.add_run(path)
-    table.add_published(request, queries)
-    first = {label: each[names[0]] for label, each in table.values.items()}
-    comparisons = compare(first, names[0], resamples=request.resamples, seed=request.seed)
-    ranked = sorted(first, key=lambda label: -sum(first[label].values()))[:2]
-    text = {"": dict(queries.queries) if queries is not None else {}}
-    apart: tuple[QueryDifference, ...] = ()
-    if len(ranked) == 2:
-        apart = largest_differences({"": first[ranked[0]]}, {"": first[ranked[1]]}, text, request.differences)
-    if not request.per_query:
-        for entry in table.entries:
-            entry.pop("per_query", None)
+    if len(wanted) > 1 and (given.corpus or given.qrels):
+        option = "--corpus" if given.corpus else "--qrels"
+        raise UserError(f"{option} goes with one --benchmark: of several, each is searched in its own corpus.")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"Two of the sets are called {twice[0]!r}: give folders of different names.")
+
+
+def _runs_by_set(given: str | Path | Sequence[str | Path], names: Sequence[str]) -> dict[str, list[Path]]:
+    """The TREC runs by the set that each is of."""
+    made: dict[str, list[Path]] = {}
+    for file in [given] if isinstance(given, str | Path) else given:
+        name, equals, path = str(file).partition("=") if len(names) > 1 else (names[0], "=", str(file))
+        if not equals or name not in names:
+            raise UserError(
+                f"Of several sets a run says whose it is: SET=FILE, not {str(file)!r}.{nearest(name, names)} The sets "
+                f"are {', '.join(names)}."
+            )
+        made.setdefault(name, []).append(Path(path).expanduser())
+    return made
+
+
+def _mean_of(
+    label: str, had: Mapping[str, Mapping[str, float]], names: Sequence[str], entries: Sequence[Entry]
+) -> RetrieverMean:
+    own = [one for one in entries if one["retriever"] == label and one.get("queries_per_second")]
+    seconds = sum(one["queries"] / one["queries_per_second"] for one in own)
+    means = {name: mean(had[name]) if had.get(name) else None for name in names}
+    known = [one for one in means.values() if one is not None]
+    return RetrieverMean(
+        retriever=label,
+        values=means,
+        mean=sum(known) / len(known) if len(known) == len(names) else None,
+        queries_per_second=sum(one["queries"] for one in own) / seconds if seconds else None,
+    )
+
+
+def _similarity(given: RetrievalArguments, pairs: Path) -> RetrievalResult:
+    """Embedders' cosines against graded pairs of sentences.
+
+    Raises:
+        UserError: no retriever, one that embeds nothing, or a file that cannot be read.
+    """
+    named = list(texts(given.retrievers))
+    if not named:
+        raise UserError("Sentence similarity needs a model: --retriever 'dense[model=…]', or a card.")
+    entries, differences = score_similarity(pairs, named, resamples=given.resamples, seed=given.seed)
+    given.message("Pairs with the same first sentence are drawn together; both sides are embedded as queries.")
     return RetrievalResult(
-        entries=tuple(table.entries), comparisons=tuple(comparisons), measures=tuple(names), differences=apart
+        entries=tuple(entries), comparisons=tuple(differences), measures=CORRELATIONS, sets=(pairs.name,)
     )
 
 
@@ -312,9 +401,9 @@ def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settin
     """
     if given.get("query_generation"):
         return ""
-    request = RetrievalArguments(**given)
     names = [canonical(name) for name in measures]
-    queries = _query_set(request, settings)
+    request = RetrievalArguments(**given)
+    queries = _query_set(request, given["benchmark"], settings)
     if queries.pools:
         return ""
     searcher = open_searcher(parse(given["retrievers"][0]), queries.corpus, settings.home)
@@ -325,102 +414,169 @@ def retrieval_identity(given: Mapping[str, Any], measures: Sequence[str], settin
     return hashlib.sha256(msgspec.json.encode(known, order="sorted")).hexdigest()
 
 
-class _Entries:
-    """The entries of a result, and every query's values behind them."""
+def _query_set(request: RetrievalArguments, name: str, settings: Settings) -> QuerySet:
+    if name.startswith("rerank:"):
+        return pool_set(Path(name.removeprefix("rerank:")).expanduser(), settings.home)
+    return query_set(name, split=request.split, corpus=request.corpus, home=settings.home)
 
-    def __init__(self, judgements: Judgements, names: Sequence[str]) -> None:
-        self._judgements, self.names = judgements, names
+
+class _SetSearch:
+    """One set of queries: what is searched and scored of it."""
+
+    def __init__(
+        self, request: RetrievalArguments, benchmark: str | None, settings: Settings, names: Sequence[str],
+        progress: Progress,
+    ) -> None:  # fmt: skip
+        self._request, self._settings, self._names, self._progress = request, settings, names, progress
+        self.queries = _query_set(request, benchmark, settings) if benchmark else None
+        self._judgements: Judgements = {}
+        if request.qrels or self.queries is not None:
+            own = self.queries.judgements if self.queries is not None else {}
+            self._judgements = read_judgements(Path(request.qrels)) if request.qrels else own
         self.entries: list[Entry] = []
-        self.values: dict[str, dict[str, dict[str, float]]] = {}
 
-    def _add(self, label: str, scores: Any) -> Entry:
+    def _add(self, label: str, scores: Any, facts: Entry) -> Entry:
+        """Score a search or a run; gives its entry."""
         from ragrounds.evals.retrieval.measures import means, measure
 
-        candidate, number = label, 2
-        while candidate in self.values:
+        candidate, number, known = label, 2, {entry["retriever"] for entry in self.entries}
+        while candidate in known:
             candidate, number = f"{label} ({number})", number + 1
-        values = self.values[candidate] = measure(self._judgements, scores, self.names)
-        self.entries.append({"retriever": candidate, **means(values), "queries": len(self._judgements)})
+        values = measure(self._judgements, scores, self._names)
+        entry = {"retriever": candidate, **means(values), "queries": len(self._judgements), **facts}
+        self.entries.append({**entry, "per_query": values})
         return self.entries[-1]
 
-    def add_search(self, label: str, found: Retrieved) -> Entry:
-        """Score a search; gives its entry."""
-        entry = self._add(label, found.scores)
-        entry |= {
-            "corpus": found.corpus,
-            "queries_per_second": found.queries_per_second,
-            "p95_seconds": found.p95,
-            "queries_without_results": sum(not documents for documents in found.run.values()),
-            "left_out": found.left_out,
-            "unknown_documents": found.unknown,
-        }
-        if found.size is not None:
-            entry["index_bytes"] = found.size
-        entry["per_query"] = self.values[entry["retriever"]]
-        return entry
-
-    def add_run(self, path: Path) -> None:
+    def add_run(self, path: Path, label: str) -> None:
         """Score a TREC run file."""
         scores = read_run(path)
-        entry = self._add(path.name, scores)
-        entry["per_query"] = self.values[entry["retriever"]]
-        entry["unjudged_queries"] = len(scores.keys() - self._judgements.keys())
-        entry["queries_without_results"] = len(self._judgements.keys() - scores.keys())
+        facts = {
+            "unjudged_queries": len(scores.keys() - self._judgements.keys()),
+            "queries_without_results": len(self._judgements.keys() - scores.keys()),
+        }
+        self._add(label, scores, facts)
 
-    def add_published(self, request: RetrievalArguments, queries: QuerySet | None) -> None:
-        """Add the means that others published of this set.
+    def carry_out(self, folder: Path | None) -> None:
+        """Search with each retriever, with and without written queries, with and without the guard; `folder`: where
+        the rankings are kept."""
+        request, queries, settings = self._request, self.queries, self._settings
+        assert queries is not None
+        file = Path(request.guard) if request.guard and str(request.guard) != "none" else None
+        own = queries.guard if request.guard is None and request.guard_near is None else {}
+        keep = leak_filter(queries.queries, file, request.guard_near, own)
+        guards: Sequence[Keep | None] = [keep] if own else [None, keep] if keep else [None]
+        if own:
+            request.message(
+                f"{queries.name}: its guard.jsonl withholds {sum(map(len, own.values())):,} documents from "
+                f"{len(own):,} queries; --guard none lets them be found."
+            )
+        retrievers = tuple(dict.fromkeys(texts(request.retrievers))) or ("bm25",)
+        met = met_retrievers(retrievers, settings, request.server_changed, request.journal)
+        for spec, way, kept in product(met, [None, *texts(request.query_generation)], guards):
+            generated = self._generated(way, spec, queries) if way else None
+            found = self._search(parse(spec), queries, kept, generated.queries if generated else {})
+            facts: Entry = {
+                "corpus": found.corpus,
+                "queries_per_second": found.queries_per_second,
+                "p95_seconds": found.p95,
+                "queries_without_results": sum(not documents for documents in found.run.values()),
+                "left_out": found.left_out,
+                "unknown_documents": found.unknown,
+            }
+            if found.size is not None:
+                facts["index_bytes"] = found.size
+            if generated:
+                facts |= {
+                    "generation_failed": len(generated.failed),
+                    "generation_usage": generated.usage,
+                    "generation_cost_paid": generated.cost_paid,
+                    "generation_cost_uncached": generated.cost_uncached,
+                }
+            if found.used:
+                facts |= _search_bill(found.used, settings)
+            label = found.retriever + (f" after {way}" if way else "") + (" guarded" if kept else "")
+            entry = self._add(label, found.scores, facts)
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                written = [Path(one["run"]).name for one in self.entries if "run" in one]
+                path = folder / file_name_among(entry["retriever"], ".run", written)
+                write_run(path, found.run, entry["retriever"])
+                entry["run"] = str(path)
+
+    def _search(self, chosen: Spec, queries: QuerySet, keep: Keep | None, written: Mapping[str, Any]) -> Retrieved:
+        depth = self._request.k or deepest(self._names)
+        if queries.pools and chosen.name == "rerank" and "of" not in chosen.parameters:
+            return rerank_pools(str(chosen), scorer_of(chosen), queries)
+        if queries.pools:
+            depth = max(map(len, queries.pools.values()))
+
+            def keep(query: str, passage: Passage) -> bool:
+                return passage.document in queries.pools[query]
+
+        searcher = open_searcher(chosen, queries.corpus, self._settings.home, progress=self._progress)
+        found = finish(
+            run_queries(
+                searcher,
+                queries.queries,
+                depth,
+                written=written,
+                keep=keep,
+                progress=partial(self._progress, "searching"),
+                at_once=self._request.at_once,
+            )
+        )
+        if queries.pools:
+            return replace(found, run=completed(found.run, queries.pools), left_out=0)
+        return replace(found, unknown=len(unknown_documents(queries.judgements, searcher)))
+
+    def _generated(self, way: str, retriever: str, queries: QuerySet) -> GeneratedQueries:
+        """Let a model write the queries, journaled in the user's store.
+
+        LameR and searching agents search with the retriever itself, over the benchmark's corpus, unless the way names
+        others: ``lamer[retriever=bm25]`` (as R2MED has it), ``answer[agent=search_o1,corpus=medcorp,retriever=bm25]``.
+        ``hyde[prompts=FOLDER]`` asks by the user's own prompts.
 
         Raises:
-            UserError: a file of another set.
+            UserError: no model was named, or no such way.
         """
-        name = queries.name if queries is not None else ""
-        for path in paths(request.published):
-            found = read_published(path, self.names, split=request.split)
-            fitting = [one for one in found if same_set(one.task, name)]
-            if not fitting:
-                had = ", ".join(sorted({one.task for one in found})) or f"no split {request.split!r}"
-                raise UserError(f"{str(path)!r} has {had}: expected results of {name or 'a named set'}.")
-            for one in fitting:
-                means = {measure: one.means.get(measure) for measure in self.names}
-                self.entries.append({"retriever": one.name, "published": one.path, **means})
+        named = self._request.model or self._settings.model
+        if named is None:
+            raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")
+        text = with_defaults(named, server_defaults(self._request.base_url, self._request.alias, self._settings))
+        with open_store(self._settings) as store:
+            prices = user_prices(self._settings)
+            opened = met_servers(store, [text], self._request.server_changed, self._request.journal).texts.get(
+                text, text
+            )
+            model, journal = open_model(opened, prices), StoreJournal(store, self._request.journal)
+            given = dict(parse(way).parameters)
+            read_with, read = str(given.pop("retriever", retriever)), str(given.pop("corpus", queries.corpus))
+            searcher = open_searcher(read_with, read, self._settings.home, progress=self._progress)
+            folder = given.pop("prompts", None)
+            generator = QueryGenerator(
+                Spec(parse(way).name, given),
+                {"model": model},
+                searcher,
+                journal,
+                prompts=None if folder is None else str(folder),
+                prices=prices,
+            )
 
+            async def carry_out() -> GeneratedQueries:
+                async with closing([model], journal):
+                    return await generate(
+                        generator,
+                        queries.queries,
+                        concurrency=self._settings.concurrency,
+                        progress=partial(self._progress, f"writing, {way}"),
+                    )
 
-def _search_all(
-    request: RetrievalArguments, queries: QuerySet, table: _Entries, settings: Settings, progress: Progress
-) -> None:
-    """Search with each retriever, with and without written queries, with and without the guard."""
-    depth = request.k or deepest(table.names)
-    file = Path(request.guard) if request.guard and str(request.guard) != "none" else None
-    own = queries.guard if request.guard is None and request.guard_near is None else {}
-    keep = leak_filter(queries.queries, file, request.guard_near, own)
-    ways = [None, *texts(request.query_generation)]
-    guards: Sequence[Keep | None] = [keep] if own else [None, keep] if keep else [None]
-    if own:
-        request.message(
-            f"{queries.name}: its guard.jsonl withholds {sum(map(len, own.values())):,} documents from {len(own):,} "
-            "queries; --guard none lets them be found."
+            made = finish(carry_out())
+        self._request.message(
+            f"{way}: {number_of(journal.made, 'call')} made, {journal.reused:,} from the journal, {len(made.failed):,} "
+            f"queries failed; {dollars(made.cost_paid)} paid, {dollars(made.cost_uncached)} uncached."
         )
-    written: list[str] = []
-    retrievers = met_retrievers(
-        texts(request.retrievers) or ("bm25",), settings, request.server_changed, request.journal
-    )
-    for spec, way, kept in product(retrievers, ways, guards):
-        generated = _generated(way, spec, queries, request, settings, progress) if way else None
-        texts_of = generated.queries if generated else {}
-        found = _search(spec, queries, depth, kept, texts_of, settings, progress, request.at_once)
-        label = found.retriever + (f" after {way}" if way else "") + (" guarded" if kept else "")
-        entry = table.add_search(label, found)
-        if generated:
-            entry |= {
-                "generation_failed": len(generated.failed),
-                "generation_usage": generated.usage,
-                "generation_cost_paid": generated.cost_paid,
-                "generation_cost_uncached": generated.cost_uncached,
-            }
-        if found.used:
-            entry |= _search_bill(found.used, settings)
-        if request.write_runs:
-            _write_run(Path(request.write_runs), found, entry, written)
+        return made
 
 
 def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
@@ -433,109 +589,3 @@ def _search_bill(used: Sequence[Used], settings: Settings) -> Entry:
         "search_tokens": None if None in tokens else sum(one for one in tokens if one is not None),
         "search_cost_paid": None if None in costs else sum(one for one in costs if one is not None),
     }
-
-
-def _query_set(request: RetrievalArguments, settings: Settings) -> QuerySet:
-    name = request.benchmark or ""
-    if name.startswith("rerank:"):
-        return pool_set(Path(name.removeprefix("rerank:")).expanduser(), settings.home)
-    return query_set(name, split=request.split, corpus=request.corpus, home=settings.home)
-
-
-def _search(
-    spec: str,
-    queries: QuerySet,
-    depth: int,
-    keep: Keep | None,
-    written: Mapping[str, Any],
-    settings: Settings,
-    progress: Progress,
-    at_once: int | None,
-) -> Retrieved:
-    chosen = parse(spec)
-    if queries.pools and chosen.name == "rerank" and "of" not in chosen.parameters:
-        return rerank_pools(str(chosen), scorer_of(chosen), queries)
-    if queries.pools:
-        depth = max(map(len, queries.pools.values()))
-
-        def keep(query: str, passage: Passage) -> bool:
-            return passage.document in queries.pools[query]
-
-    searcher = open_searcher(chosen, queries.corpus, settings.home, progress=progress)
-    searching = run_queries(
-        searcher,
-        queries.queries,
-        depth,
-        written=written,
-        keep=keep,
-        progress=partial(progress, "searching"),
-        at_once=at_once,
-    )
-    found = finish(searching)
-    if queries.pools:
-        return replace(found, run=completed(found.run, queries.pools), left_out=0)
-    return replace(found, unknown=len(unknown_documents(queries.judgements, searcher)))
-
-
-def _generated(
-    way: str,
-    retriever: str,
-    queries: QuerySet,
-    request: RetrievalArguments,
-    settings: Settings,
-    progress: Progress,
-) -> GeneratedQueries:
-    """Let a model write the queries, journaled in the user's store.
-
-    LameR and searching agents search with the retriever itself, over the benchmark's corpus, unless the way names
-    others: ``lamer[retriever=bm25]`` (as R2MED has it), ``answer[agent=search_o1,corpus=medcorp,retriever=bm25]``.
-    ``hyde[prompts=FOLDER]`` asks by the user's own prompts.
-
-    Raises:
-        UserError: no model was named, or no such way.
-    """
-    named = request.model or settings.model
-    if named is None:
-        raise UserError("--query-generation needs a model. Name one with --model, such as openai:gpt-4o-mini.")
-    text = with_defaults(named, server_defaults(request.base_url, request.alias, settings))
-    with open_store(settings) as store:
-        prices = user_prices(settings)
-        opened = met_servers(store, [text], request.server_changed, request.journal).texts.get(text, text)
-        model, journal = open_model(opened, prices), StoreJournal(store, request.journal)
-        given = dict(parse(way).parameters)
-        read_with, read = str(given.pop("retriever", retriever)), str(given.pop("corpus", queries.corpus))
-        searcher = open_searcher(read_with, read, settings.home, progress=progress)
-        folder = given.pop("prompts", None)
-        generator = QueryGenerator(
-            Spec(parse(way).name, given),
-            {"model": model},
-            searcher,
-            journal,
-            prompts=None if folder is None else str(folder),
-            prices=prices,
-        )
-
-        async def carry_out() -> GeneratedQueries:
-            async with closing([model], journal):
-                return await generate(
-                    generator,
-                    queries.queries,
-                    concurrency=settings.concurrency,
-                    progress=partial(progress, f"writing, {way}"),
-                )
-
-        made = finish(carry_out())
-    request.message(
-        f"{way}: {number_of(journal.made, 'call')} made, {journal.reused:,} from the journal, "
-        f"{len(made.failed):,} queries failed; {dollars(made.cost_paid)} paid, {dollars(made.cost_uncached)} uncached."
-    )
-    return made
-
-
-def _write_run(folder: Path, found: Retrieved, entry: Entry, written: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    label = entry["retriever"]
-    path = folder / file_name_among(label, ".run", written)
-    write_run(path, found.run, label)
-    entry["run"] = str(path)
-    written.append(path.name)

@@ -13,7 +13,6 @@ from ragrounds.api.arena import arena
 from ragrounds.api.build import BuildExecution, build
 from ragrounds.api.pipelines import FalseNegatives
 from ragrounds.api.retrieve import retrieval_identity, retrieve
-from ragrounds.api.similarity import similarity
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
 from ragrounds.errors import Interrupted, StopRun, UserError
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
@@ -101,7 +100,6 @@ class Searches(FigureKind):
         entry = retrieve(
             **_search(settings),
             measures=measures,
-            per_query=True,
             journal=call.how["journal"],
             progress=lambda what, done: call.listener.attempts(done, done),
             message=call.listener.message,
@@ -133,7 +131,7 @@ class Similarity(FigureKind):
     def figures(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> dict[str, CellFigure]:
         """Both correlations, with their intervals."""
         pairs = located(_reference(settings), call.settings.home)
-        (entry,) = similarity(pairs, str(settings["retriever"])).entries
+        (entry,) = retrieve(f"sts:{pairs}", str(settings["retriever"]), progress=False).entries
         made = {}
         for name in CORRELATIONS:
             low, high = entry[f"{name}_interval"]

@@ -25,7 +25,7 @@ _NAMES = {
     "MEASURE": "--cost --measure",
     "MODEL": "--embed",
     "MODEL=BILLIONS": "--size",
-    "N": "--bands --batch-size --candidates --concurrency --differences --epoch --epochs --experts --generation --k "
+    "N": "--bands --batch-size --candidates --concurrency --epoch --epochs --experts --generation --k "
     "--limit --max-answer-tokens "
     "--max-citations --max-other-citations --max-questions --max-right --max-total-tokens --min-matches --min-rating "
     "--min-words --negative --per-dataset --port --positive --reranked --resamples --rounds --rpm --sample --seed "
@@ -34,7 +34,7 @@ _NAMES = {
     "--query-generation --recipe --row --scorer --split --study --voter",
     "NAME[KEY=VALUE]": "--agent --chunker --embedder --retriever",
     "NAME|FAMILY:PATH": "--benchmark --corpus --from",
-    "PATH": "--ids --out --published --vectors --write-runs",
+    "PATH": "--ids --out --vectors --write-runs",
     "PROPERTY": "--group-by",
     "PROVIDER:NAME": "--checker --grader --judge --labeller --model --panel --reasoner --rewriter",
     "PROVIDER:NAME[price_input=…]": "--price",

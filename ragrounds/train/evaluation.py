@@ -198,7 +198,7 @@ def _quality(
         transductive=_documents_trained(trained, asked.corpus),
         queries_trained=sum(" ".join(query.split()) in trained for query in asked.queries.values()),
         values={name: means({MEASURE: values})[MEASURE] for name, values in each.items()},
-        comparisons=compare(each, MEASURE),
+        comparisons=compare({label: {"": values} for label, values in each.items()}, MEASURE),
     )
 
 

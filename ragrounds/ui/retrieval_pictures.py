@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragrounds.evals.analyses.pictures import Mark, Picture
-from ragrounds.evals.retrieval.bench import BenchDifference
 from ragrounds.evals.retrieval.comparison import RetrievalComparison
 from ragrounds.ui.comparison_pictures import pair_picture
 
@@ -18,11 +17,11 @@ ONE_RETRIEVER = "one retriever differs from none"
 def retrieval_means(entries: Sequence[Mapping[str, Any]], measures: Sequence[str]) -> Picture | None:
     """The mean of every measure that is a share, the retrievers below each other; ``None``: there is none."""
     shares = [name for name in measures if all(one[name] is None or 0 <= one[name] <= 1 for one in entries)]
-    marks = [Mark(name=_called(one), value=one[name], group=name) for name in shares for one in entries]
+    marks = [Mark(name=one["retriever"], value=one[name], group=name) for name in shares for one in entries]
     return _bars("Means over every judged query", "mean, times 100", marks)
 
 
-def bench_means(
+def set_means(
     measure: str, sets: Sequence[str], rows: Sequence[tuple[str, Mapping[str, float | None], float | None]]
 ) -> Picture | None:
     """The mean of one measure on every set and over all of them; ``None``: nothing was measured, or it is no share.
@@ -44,7 +43,7 @@ def _bars(title: str, words: str, marks: Sequence[Mark]) -> Picture | None:
     return Picture(title=title, words=words, marks=tuple(marks), bars=True) if known else None
 
 
-def retrieval_differences(pairs: Sequence[RetrievalComparison | BenchDifference]) -> Picture | None:
+def retrieval_differences(pairs: Sequence[RetrievalComparison]) -> Picture | None:
     """The difference of every pair of retrievers; full marks are those that the corrected test carries. ``None``: there
     is one retriever alone."""
     if not pairs:
@@ -70,7 +69,3 @@ def retrieval_differences(pairs: Sequence[RetrievalComparison | BenchDifference]
         full="the corrected test tells the two apart",
         hollow="the corrected test does not",
     )
-
-
-def _called(entry: Mapping[str, Any]) -> str:
-    return f"{entry['retriever']} (published)" if "published" in entry else str(entry["retriever"])

@@ -6,20 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.evals.retrieval.bench import BenchDifference, QueryDifference
-from ragrounds.evals.retrieval.comparison import RetrievalComparison
+from ragrounds.evals.retrieval.comparison import QueryDifference, RetrievalComparison
 from ragrounds.evals.retrieval.similarity import MEASURES, CorrelationDifference
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.tables import print_table, results_console
-from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, figure_text, number_of, one_line, safe, size
+from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, figure_text, number_of, one_line, size
 
 RetrieverEntries = Sequence[dict[str, Any]]
 """What was measured of each retriever, by name."""
-Pairs = Sequence[RetrievalComparison] | Sequence[BenchDifference]
 _LEVEL = 0.05
 """Of all pairs together, after Holm's correction."""
 _ABOUT_PAIRS = "p: randomisation test, two-sided; Holm p: over the pairs of this table"
@@ -32,18 +29,18 @@ def print_retrieval(
     console: Console | None = None,
     differences: Sequence[QueryDifference] = (),
 ) -> None:
-    """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, the queries that the
-    two best differ on most, and each query's values where they are in."""
+    """Print which retriever is ahead, the means by the measures `names`, the differences of pairs, and the queries that
+    the two best differ on most."""
     console, first = console or results_console(), names[0]
     numbers = {entry["retriever"]: f"{number}" for number, entry in enumerate(entries, 1)}
-    ranked = sorted((one for one in entries if "published" not in one), key=lambda one: -one[first])
+    ranked = sorted(entries, key=lambda one: -one[first])
     best = ranked[0]["retriever"]
     if len(ranked) == 1:
         console.print(Text(f"{one_line(best)}: {first} {ranked[0][first]:.4f}."))
     else:
-        has = f"has the best {first}{_among(len(ranked) < len(entries))}, {ranked[0][first]:.4f}"
+        has = f"has the best {first}, {ranked[0][first]:.4f}"
         console.print(Text(f"#{numbers[best]} {one_line(best)} {has}{_told_apart(best, comparisons, numbers)}."))
-    who = _who(numbers, lambda entry: entry["retriever"], lambda entry: "published" in entry)
+    who = _who(numbers, lambda entry: entry["retriever"])
     told: set[str] = set()
     means = (Column(name, text=_figure) for name in names)
     about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
@@ -58,66 +55,63 @@ def print_retrieval(
     if differences:
         two = (f"#{numbers[one['retriever']]}" for one in ranked[:2])
         print_table(_differing_queries(differences, first, *two), console)
-    if "per_query" in entries[0]:
-        searched = [one for one in entries if "per_query" in one]
-        columns = [
-            Column(f"#{number}", lambda query, one=one: f"{one['per_query'][first][query]:.4f}")  # type: ignore[misc]
-            for number, one in enumerate(searched, 1)
-        ]
-        queries = entries[0]["per_query"][first]
-        table = table_of("queries", queries, (words("query", safe), *columns), title=f"{first} of each query")
-        print_table(replace(table, turns=False), console)
 
 
-def print_bench(bench: Any, console: Console) -> None:
+def print_sets(
+    rows: Sequence[Any],
+    comparisons: Sequence[RetrievalComparison],
+    measure: str,
+    sets: Sequence[str],
+    console: Console,
+    differences: Sequence[QueryDifference] = (),
+) -> None:
     """Print which retriever is ahead over all sets, the means, the differences, and the queries that differ most.
 
     Args:
-        bench: a :class:`ragrounds.api.retrieval_bench.RetrievalBench`.
+        rows: a :class:`ragrounds.api.retrieve.RetrieverMean` each.
+        comparisons, measure, sets, differences: of the same result.
         console: where.
     """
-    numbers = {row.retriever: f"{number}" for number, row in enumerate(bench.rows, 1)}
-    published = any(row.published for row in bench.rows)
-    own = sorted(
-        (row for row in bench.rows if not row.published and row.mean is not None), key=lambda row: -(row.mean or 0)
-    )
-    over = number_of(len(bench.sets), "set")
+    numbers = {row.retriever: f"{number}" for number, row in enumerate(rows, 1)}
+    own = sorted((row for row in rows if row.mean is not None), key=lambda row: -row.mean)
+    over = number_of(len(sets), "set")
     if own:
         best = own[0].retriever
-        has = f"has the best mean {bench.measure} over {over}{_among(published)}, {own[0].mean:.4f}"
-        told = _told_apart(best, bench.comparisons, numbers)
-        console.print(Text(f"#{numbers[best]} {one_line(best)} {has}{told}."))
+        told = _told_apart(best, comparisons, numbers)
+        console.print(
+            Text(f"#{numbers[best]} {one_line(best)} has the best mean {measure} over {over}, {own[0].mean:.4f}{told}.")
+        )
     else:
-        console.print(Text(f"{bench.measure} over {over}: no retriever has them all."))
+        console.print(Text(f"{measure} over {over}: no retriever has them all."))
 
     def of_set(name: str) -> Column:
         """The column of a set's means."""
         return Column(one_line(name, 40), lambda row: row.values.get(name), _figure)
 
     means = table_of(
-        "bench",
-        bench.rows,
+        "sets",
+        rows,
         (
-            *_who(numbers, lambda row: row.retriever, lambda row: row.published),
-            *map(of_set, bench.sets),
+            *_who(numbers, lambda row: row.retriever),
+            *map(of_set, sets),
             Column("mean", text=_figure),
             Column("queries_per_second", text=_speed, heading="queries a second"),
         ),
-        title=f"{bench.measure} by set",
-        about="as trec_eval -c gives it; mean: of the sets" + ("; published: by others, no tests" if published else ""),
+        title=f"{measure} by set",
+        about="as trec_eval -c gives it; mean: of the sets",
     )
     print_table(means, console)
-    if bench.comparisons:
-        counts = Column("won", heading="sets won"), Column("lost"), Column("queries")
+    if comparisons:
+        counts = Column("wins", heading="sets won"), Column("losses", heading="lost"), Column("queries")
         about = {
-            "title": f"{bench.measure}, 1st minus 2nd, mean over sets",
+            "title": f"{measure}, 1st minus 2nd, mean over sets",
             "about": f"queries drawn within sets; {_ABOUT_PAIRS}",
         }
-        columns = (*_pair(bench.comparisons, numbers), *counts)
-        print_table(table_of("pairs", bench.comparisons, columns, **about), console)
-    if bench.differences:
+        columns = (*_pair(comparisons, numbers), *counts)
+        print_table(table_of("pairs", comparisons, columns, **about), console)
+    if differences:
         two = (f"#{numbers[row.retriever]}" for row in own[:2])
-        print_table(_differing_queries(bench.differences, bench.measure, *two), console)
+        print_table(_differing_queries(differences, measure, *two), console)
 
 
 def print_similarity(
@@ -167,21 +161,15 @@ _FACTS = (
 )
 
 
-def _who(
-    numbers: Mapping[str, str], named: Callable[[Any], str], published: Callable[[Any], bool]
-) -> tuple[Column, Column]:
+def _who(numbers: Mapping[str, str], named: Callable[[Any], str]) -> tuple[Column, Column]:
     """The columns that name a row's retriever."""
     return (
         Column("#", lambda row: numbers[named(row)]),
-        words("retriever", lambda row: one_line(named(row), 200) + (" (published)" if published(row) else "")),
+        words("retriever", lambda row: one_line(named(row), 200)),
     )
 
 
-def _among(published: bool) -> str:
-    return ", of those searched here" if published else ""
-
-
-def _told_apart(best: str, pairs: Pairs, numbers: Mapping[str, str]) -> str:
+def _told_apart(best: str, pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str]) -> str:
     """Whether the tests tell the best from the others; empty: there are none."""
     own = [pair for pair in pairs if best in (pair.first, pair.second)]
     near = [pair.second if pair.first == best else pair.first for pair in own if pair.holm >= _LEVEL]
@@ -190,10 +178,10 @@ def _told_apart(best: str, pairs: Pairs, numbers: Mapping[str, str]) -> str:
     return "; the tests tell it from every other" if own else ""
 
 
-def _pair(pairs: Pairs, numbers: Mapping[str, str]) -> tuple[Column, ...]:
+def _pair(pairs: Sequence[RetrievalComparison], numbers: Mapping[str, str]) -> tuple[Column, ...]:
     """The columns of a paired difference: whose, its interval, p, and p after Holm's correction."""
 
-    def ends(pair: RetrievalComparison | BenchDifference) -> str:
+    def ends(pair: RetrievalComparison) -> str:
         """The interval."""
         if pair.low is None or pair.high is None:
             return TOO_FEW

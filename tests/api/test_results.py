@@ -109,7 +109,7 @@ def test_retrieval_and_arenas_are_results_too(home: Path, tmp_path: Path, judges
     (folder / "corpus.jsonl").write_text("".join(lines))
     (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "methylene blue"}\n')
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    found = rr.retrieve(f"beir:{folder}", ["bm25", "bm25[b=0.4]"], per_query=True)
+    found = rr.retrieve(f"beir:{folder}", ["bm25", "bm25[b=0.4]"])
     assert found.to_pandas().query("measure == 'nDCG@10'")["value"].tolist() == [1.0, 1.0]
     assert found.to_polars("queries")["query"].unique().to_list() == ["q1"]
     assert "nDCG@10" in str(found)

@@ -7,8 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
-from ragrounds.evals.retrieval.comparison import compare, randomisation
+from ragrounds.evals.retrieval import comparison
+from ragrounds.evals.retrieval.comparison import randomisation
 from ragrounds.evals.stats import paired_difference
+
+
+def compare(values, measure, **given):
+    """Runs of one set."""
+    return comparison.compare({run: {"": each} for run, each in values.items()}, measure, **given)
+
 
 _differences = st.lists(st.sampled_from([-1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=9)
 

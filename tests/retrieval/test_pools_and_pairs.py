@@ -7,6 +7,7 @@ import typer
 from scipy import stats
 from typer.testing import CliRunner
 
+import ragrounds as rr
 from ragrounds.cli.retrieve import retrieve
 from ragrounds.errors import UserError
 from ragrounds.evals.retrieval.query_sets import completed, pool_set, rerank_pools
@@ -35,7 +36,7 @@ def _run(*arguments):
 
 
 def test_only_a_querys_own_pool_is_ranked(pools):
-    found = _run("--benchmark", f"rerank:{pools}", "--retriever", "bm25", "--per-query", "--json")
+    (found,) = rr.retrieve(f"rerank:{pools}", "bm25", progress=False).entries
     assert found["per_query"]["MAP@10"]["q1"] == 1.0
     assert found["per_query"]["MAP@10"]["q2"] in (0.5, pytest.approx(1 / 3))  # what is not found stands last
     assert found["queries"] == 2

@@ -92,14 +92,6 @@ def trec_run(path: Path) -> None:
     path.write_text("".join(rows), encoding="utf-8")
 
 
-def mteb_results(folder: Path) -> None:
-    """Result files of MTEB."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("SciFact", "NFCorpus"):
-        made = {"mteb_dataset_name": name, "test": {"ndcg_at_10": 0.3, "map_at_10": 0.1}}
-        (folder / f"{name}.json").write_text(json.dumps(made), encoding="utf-8")
-
-
 def mcp_server(path: Path) -> None:
     """An MCP server with one tool."""
     path.write_text(
@@ -127,7 +119,6 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "textbooks": medrag,
     "chunks/pubmed": medrag,
     "theirs.run": trec_run,
-    "results": mteb_results,
     "doses.py": mcp_server,
     "queries.jsonl": queries,
     "questions.jsonl": questions,
