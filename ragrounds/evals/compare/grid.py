@@ -21,7 +21,7 @@ from ragrounds.evals.compare.figures import MOST_PAIRS
 from ragrounds.evals.stats.paired import holm, mcnemar_of_counts
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
-from ragrounds.evals.store.row_names import subject
+from ragrounds.evals.store.run_rows import subject
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
 

@@ -14,19 +14,24 @@ expected and what is meant perhaps. Nothing of what is typed becomes SQL or a pa
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
-import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.store.filter_fields import ALIASES, BY_NAME, TEXTS, FilterField, how_written, read_figure
+from ragrounds.evals.store.filter_fields import (
+    ALIASES,
+    BY_NAME,
+    GOLD_PHRASES,
+    TEXTS,
+    FilterField,
+    how_written,
+    read_figure,
+)
 
 Comparison = Literal["<", "<=", ">", ">=", "=", "!="]
-Where = sa.ColumnElement[bool]
 
 LONGEST = 4000
 """Characters of an expression."""
@@ -40,26 +45,6 @@ class FilterError(UserError):
     def __init__(self, message: str, at: int = 0, length: int = 0) -> None:
         super().__init__(message)
         self.at, self.length = at, length
-
-
-class ConditionColumns(Protocol):
-    """What the conditions are compared with: the columns of one run's rows."""
-
-    def flag(self, name: str) -> Where:
-        """Whether a flag is set; never unknown."""
-        ...
-
-    def number(self, name: str) -> sa.ColumnElement[float]:
-        """A figure; NULL: not known."""
-        ...
-
-    def named(self, test: ValueTest) -> Where:
-        """Whether a name fits."""
-        ...
-
-    def text(self, test: TextTest) -> Where:
-        """Whether the attempt's texts hold some words."""
-        ...
 
 
 class AllOf(Struct, frozen=True, tag=True):
@@ -114,9 +99,6 @@ class TextTest(Struct, frozen=True, tag=True):
 Test = FlagTest | NumberTest | ValueTest | TextTest
 Wanted = AllOf | AnyOf | Unless | Test
 """An expression as plain records: it can be written as JSON, and read again."""
-_COMPARED: dict[Comparison, Callable[[Any, Any], Any]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
-}  # fmt: skip
 
 
 def single_conditions(wanted: Wanted | None) -> Iterator[Test]:
@@ -129,31 +111,6 @@ def single_conditions(wanted: Wanted | None) -> Iterator[Test]:
             yield from single_conditions(part)
         case FlagTest() | NumberTest() | ValueTest() | TextTest():
             yield wanted
-
-
-def condition(wanted: Wanted | None, columns: ConditionColumns) -> Where:
-    """The condition over a run's columns; of no expression: all fit."""
-    match wanted:
-        case None:
-            return sa.true()
-        case AllOf(parts):
-            return sa.and_(*(condition(part, columns) for part in parts))
-        case AnyOf(parts):
-            return sa.or_(*(condition(part, columns) for part in parts))
-        case Unless(part):
-            return sa.not_(condition(part, columns))
-        case FlagTest(field):
-            return columns.flag(field)
-        case NumberTest(field, comparison, None):
-            column = columns.number(field)
-            return column.is_(None) if comparison == "=" else column.is_not(None)
-        case NumberTest(field, comparison, value):
-            compared: Where = _COMPARED[comparison](columns.number(field), value)
-            return compared
-        case ValueTest():
-            return columns.named(wanted)
-        case TextTest():
-            return columns.text(wanted)
 
 
 def parse(text: str) -> Wanted | None:
@@ -208,17 +165,9 @@ _TOKEN = re.compile(
 _VALUE = re.compile(rf"\s*(?:{_QUOTED}|(?P<word>(?:\[[^\]\s]*\]|[^\s()\"“”„«»])+))", re.DOTALL)
 """What stands behind a sign: a name may have brackets with signs in them, ``vanilla_rag[top_k=8]``."""
 _KINDS: dict[str, Literal["bracket", "sign", "word"]] = {"bracket": "bracket", "sign": "sign", "word": "word"}
-_GOLD_WORDS = {
-    "found": "gold_found",
-    "seen": "gold_seen",
-    "cut": "gold_cut",
-    "known": "gold_known",
-    "rank": "gold_rank",
-    "hop": "gold_hop",
-}
+_GOLD = {words: meant for words, meant, _ in GOLD_PHRASES if meant}
 _ALONE = {"noted": "noted", "error": "troubled"}
 """Words that are flags where nothing is behind them."""
-_LACKING = {"gold_found": "gold_missed", "gold_seen": "gold_unseen"}
 _COMPARISONS: dict[str, Comparison] = {
     "<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "==": "=", ":": "=", "!=": "!=",
 }  # fmt: skip
@@ -269,14 +218,14 @@ class _Parser:
         return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def _both(self) -> Wanted:
-        parts = [self._single()]
+        parts = [self.single()]
         while True:
             ahead = self._peek()
             if ahead.plain == "and":
                 self._take()
             elif ahead.kind == "end" or ahead.text == ")" or ahead.plain == "or":
                 break
-            part, last = self._single(), parts[-1]
+            part, last = self.single(), parts[-1]
             if isinstance(part, TextTest) and isinstance(last, TextTest) and part.fields == last.fields == ():
                 # Bare words side by side are one search.
                 parts[-1] = TextTest(f"{last.text} {part.text}", (), last.at)
@@ -284,7 +233,8 @@ class _Parser:
                 parts.append(part)
         return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
-    def _single(self) -> Wanted:
+    def single(self) -> Wanted:
+        """One condition, perhaps with `not` before it."""
         token, opposite = self._take(), False
         while token.plain == "not":
             if self._peek().plain == "run":
@@ -384,34 +334,28 @@ class _Parser:
 
     def _gold(self, token: _Token) -> Wanted:
         """``gold found``, ``gold not seen``, ``gold all found``, ``gold rank<=5``."""
-        opposite = self._peek().plain == "not"
-        if opposite:
-            self._take()
-        all_of_them = self._peek().plain == "all"
-        if all_of_them:
-            self._take()
-        ahead = self._peek()
-        name = _GOLD_WORDS.get(ahead.plain, "")
-        compares = name in ("gold_rank", "gold_hop")
-        if not name or (all_of_them and name not in ("gold_found", "gold_seen")):
+        opposite, whole = self._skips("not"), self._skips("all")
+        ahead = self._take()
+        field, words = BY_NAME.get(f"gold_{ahead.plain}"), f"{'all ' if whole else ''}{ahead.plain}"
+        if field is not None and not whole and self._peek().kind == "sign":
+            found = self._compared(field, ahead, self._take())
+        elif opposite and (exactly := _GOLD.get(f"gold not {words}")):
+            return _Parser(exactly).single()
+        elif meant := _GOLD.get(f"gold {words}"):
+            found = _Parser(meant).single()
+        elif field is not None and not whole:
+            raise FilterError(f"gold {ahead.text} needs a number: {field.example}.", ahead.at, len(ahead.text))
+        else:
             raise FilterError(
                 "gold needs found, seen, cut, known, rank or hop: gold found, gold not seen, gold rank<=5. "
                 'As text: "gold".',
                 token.at,
                 len(token.text),
             )
-        self._take()
-        sign = self._peek()
-        if sign.kind == "sign":
-            field = BY_NAME[name]
-            found: Wanted = self._number(field, self._take(), self._value(field, sign)[1])
-        elif compares:
-            raise FilterError(f"gold {ahead.text} needs a number: {BY_NAME[name].example}.", ahead.at, len(ahead.text))
-        elif name == "gold_known":
-            return NumberTest(name, "=" if opposite else "!=", None)
-        else:
-            found = NumberTest(_LACKING[name], "=", 0) if all_of_them else NumberTest(name, ">", 0)
         return Unless(found) if opposite else found
+
+    def _skips(self, word: str) -> bool:
+        return self._peek().plain == word and bool(self._take())
 
     def _value(self, field: FilterField, sign: _Token) -> tuple[int, _Token]:
         found = _VALUE.match(self.text, self.place)

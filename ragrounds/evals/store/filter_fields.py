@@ -121,20 +121,20 @@ GOLD = frozenset(one.name for one in FIELDS if one.name.startswith("gold_"))
 FACTS = GOLD | frozenset("steps searches hops repeated model_calls failed_calls failed_searches faults note".split())
 """Fields that are answered from an attempt's facts."""
 
-GOLD_PHRASES: tuple[tuple[str, str], ...] = (
-    ("gold found", "a search found a gold document"),
-    ("gold not found", "no search found one"),
-    ("gold all found", "every gold document was found"),
-    ("gold seen", "one stood in a prompt, whole or its beginning"),
-    ("gold not seen", "none stood in a prompt"),
-    ("gold all seen", "every one stood in a prompt"),
-    ("gold cut", "of one no more than the beginning stood in any prompt"),
-    ("gold known", "the question names gold documents"),
-    ("gold not known", "the question names none"),
-    ("gold rank<=", "the best rank of one: gold rank<=5"),
-    ("gold hop=", "the search that found one first: gold hop=1"),
+GOLD_PHRASES: tuple[tuple[str, str, str], ...] = (
+    ("gold found", "gold_found>0", "a search found a gold document"),
+    ("gold not found", "not gold_found>0", "no search found one"),
+    ("gold all found", "gold_missed=0", "every gold document was found"),
+    ("gold seen", "gold_seen>0", "one stood in a prompt, whole or its beginning"),
+    ("gold not seen", "not gold_seen>0", "none stood in a prompt"),
+    ("gold all seen", "gold_unseen=0", "every one stood in a prompt"),
+    ("gold cut", "gold_cut>0", "of one no more than the beginning stood in any prompt"),
+    ("gold known", "gold_known!=unknown", "the question names gold documents"),
+    ("gold not known", "gold_known=unknown", "the question names none"),
+    ("gold rank<=", "", "the best rank of one: gold rank<=5"),
+    ("gold hop=", "", "the search that found one first: gold hop=1"),
 )
-"""What can be said of gold in words."""
+"""What can be said of gold in words, the same by its fields, and what it means."""
 EXAMPLES: tuple[tuple[str, str], ...] = (
     ("wrong and hops>3 and gold not seen", "wrong, more than 3 searches, no gold document in a prompt"),
     ("wrong and gold found and gold not seen", "wrong: gold was found and never shown to the model"),

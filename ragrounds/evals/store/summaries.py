@@ -21,15 +21,14 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_filter import TextTest, Wanted, condition, parse, single_conditions
+from ragrounds.evals.store.attempt_filter import TextTest, parse, single_conditions
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
 from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.filter_fields import FACTS, GOLD
 from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.index_backlog import index_missing, missing
-from ragrounds.evals.store.row_names import RowNames, TextHits
-from ragrounds.evals.store.run_rows import TROUBLED, Column, RunRows, scorers_of
+from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, TextHits, scorers_of
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Gold, Question, Run, Score
 
@@ -214,7 +213,7 @@ class Pages:
         with self.connect() as connection:
             for number in range(len(self.runs)):
                 rows = self._rows(connection, number, hits)
-                fits = condition(wanted, rows)
+                fits = rows.fits(wanted)
                 if isinstance(fits, sa.False_):
                     continue
                 key = self._sort_key(rows, number, sort)
@@ -242,23 +241,11 @@ class Pages:
         Raises:
             FilterError: as :meth:`order`.
         """
-        wanted = parse(where)
-        if wanted is None:
+        if parse(where) is None:
             return None
-        hits = self._hits()
-        if order is None:
-            return self._seek_asked(wanted, row, step, hits)
-        total, size, ahead = len(order), _FIRST_LOOK, 1
-        while ahead <= total:
-            # Few rows at first: the next one is near where there are many. Else one pass over all is quicker.
-            rows = [(row + step * each) % total for each in range(ahead, min(ahead + size, total + 1))]
-            few = size <= _LAST_LOOK
-            fitting = self._fitting(wanted, {order[each] for each in rows}, hits) if few else set(self.order(where))
-            found = next((each for each in rows if order[each] in fitting), None)
-            if found is not None:
-                return found
-            ahead, size = ahead + size, size * 8 if size * 8 <= _LAST_LOOK else total
-        return None
+        fitting, total = set(self.order(where)), len(self) if order is None else len(order)
+        ahead = ((row + step * each) % total for each in range(1, total + 1))
+        return next((each for each in ahead if (each if order is None else order[each]) in fitting), None)
 
     def values(self, field: str) -> list[tuple[str, int]]:
         """The values that a field of the filter language has here, and how many rows have each, the most frequent
@@ -426,59 +413,6 @@ class Pages:
         known = self.names.subjects_of(self.runs[number].questions)
         return known.names[known.by_position[int(position or 0)]]
 
-    def _seek_asked(self, wanted: Wanted, row: int, step: int, hits: TextHits) -> int | None:
-        """As :meth:`seek`, in the order asked: each run's part is read as far as the first that fits."""
-        total = len(self)
-        if not total:
-            return None
-        # Behind the row to the end, then from the other end up to the row itself.
-        parts = [(row + 1, total), (0, row + 1)] if step > 0 else [(0, row), (row, total)]
-        numbers = range(len(self.runs)) if step > 0 else range(len(self.runs) - 1, -1, -1)
-        with self.connect() as connection:
-            for low, high in parts:
-                for number in numbers:
-                    start, end = self._starts[number], self._starts[number + 1]
-                    found = self._first(connection, wanted, number, max(low, start), min(high, end), step, hits)
-                    if found is not None:
-                        return found
-        return None
-
-    def _first(
-        self, connection: sa.Connection, wanted: Wanted, number: int, low: int, high: int, step: int, hits: TextHits
-    ) -> int | None:
-        """The first place (for `step` -1 the last) from `low` to before `high` in one run that fits."""
-        if low >= high:
-            return None
-        start, epochs = self._starts[number], self.runs[number].epochs
-        rows = self._rows(connection, number, hits)
-        fits = condition(wanted, rows)
-        if isinstance(fits, sa.False_):
-            return None
-        low, high = low - start, high - start
-        within = sa.and_(_Q.c.position.between(low // epochs, (high - 1) // epochs), rows.place.between(low, high - 1))
-        ordered = [each if step > 0 else each.desc() for each in rows.in_order()]
-        statement = rows.select(rows.place).where(within, fits).order_by(*ordered).limit(1)
-        found = connection.execute(statement).scalar()
-        return None if found is None else start + int(found)
-
-    def _fitting(self, wanted: Wanted, places: set[int], hits: TextHits) -> set[int]:
-        """Those of some places that fit."""
-        by_run: dict[int, list[int]] = {}
-        for place in sorted(places):
-            by_run.setdefault(bisect.bisect_right(self._starts, place) - 1, []).append(place)
-        found: set[int] = set()
-        with self.connect() as connection:
-            for number, mine in by_run.items():
-                start, epochs = self._starts[number], self.runs[number].epochs
-                rows = self._rows(connection, number, hits)
-                fits = condition(wanted, rows)
-                if isinstance(fits, sa.False_):
-                    continue
-                positions = rows.among(_Q.c.position, sorted({(place - start) // epochs for place in mine}))
-                statement = rows.select(rows.place).where(positions, fits)
-                found |= {start + int(place) for place in connection.execute(statement).scalars()} & places
-        return found
-
     def _summary(self, number: int, row: Any, notes: tuple[AttemptNote, ...]) -> AttemptSummary:
         run = self.runs[number]
         item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
@@ -514,10 +448,6 @@ def _asked_of(where: str) -> tuple[bool, bool]:
 _OF_SCORES = ("scorer", "value", "answer_status", "prediction", "reason", "checksum")
 _DAMAGED = "the score is damaged: ragrounds doctor --store"
 _FACTS = AttemptFacts.__struct_fields__
-_FIRST_LOOK = 64
-"""Rows that are looked at first for the next that fits."""
-_LAST_LOOK = 512
-"""Rows up to which these are looked at alone."""
 
 
 def _shown(rows: RunRows) -> list[Column]:

@@ -18,7 +18,7 @@ from ragrounds.evals.scorers import described, headline_of
 from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.causes import cause_of
 from ragrounds.evals.store.hops import Hop, hops_of
-from ragrounds.evals.store.row_names import subject
+from ragrounds.evals.store.run_rows import subject
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.records import OUTCOMES, Question, Score, Usage, outcome

@@ -52,10 +52,10 @@ def suggestions(text: str, cursor: int, used: Sequence[str], values: Values) -> 
     gold = _GOLD.search(text[:cursor])
     if gold is not None:
         begun = " ".join(gold[0].casefold().split())
-        phrases = [(words, about) for words, about in GOLD_PHRASES if words.startswith(begun) and words != begun]
+        phrases = [(words, about) for words, _, about in GOLD_PHRASES if words.startswith(begun) and words != begun]
         if phrases:
             return [_taken(text, gold.start(), cursor, words, about) for words, about in phrases]
-        if begun in dict(GOLD_PHRASES) and not text[:cursor].endswith(" "):
+        if any(begun == words for words, _, _ in GOLD_PHRASES) and not text[:cursor].endswith(" "):
             return [_taken(text, cursor, cursor, f" {joining}", about) for joining, about in _JOINING[:2]]
     found = _WORD.search(text[:cursor])
     begin, word = (found.start(), found.group()) if found else (cursor, "")
