@@ -14,15 +14,19 @@ from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
-from ragrounds.evals.store.run_attempts import QuestionAttempt, run_attempts
+from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls, searches_by
-from ragrounds.records import Call, Run
+from ragrounds.records import Attempt, Call, Gold, Question, Run
 
 Rows = Callable[[Store, Run], Iterator[Part]]
+QuestionAttempt = tuple[Question, Gold, int, Attempt | None]
+"""A question of a run with its epoch and the attempt at it; ``None``: not made yet."""
 _PART = 2000
+_QUESTIONS = 400
+"""Questions whose attempts are in memory together."""
 
 
 def rows_of(frame: frames.Frame, store: Store, runs: Sequence[Run]) -> Iterator[Part]:
@@ -37,6 +41,19 @@ def rows_of(frame: frames.Frame, store: Store, runs: Sequence[Run]) -> Iterator[
     }
     for run in runs:
         yield from read[frame.name](store, run)
+
+
+def run_attempts(store: Store, run: Run) -> Iterator[list[QuestionAttempt]]:
+    """Everything that a run was asked, in the order of its questions, in parts, with texts and events."""
+    questions, golds = store.questions(run)
+    for part in chunks(questions, _QUESTIONS):
+        found = store.attempts(run, among=[question.id for question in part])
+        made = {(attempt.question_id, attempt.epoch): attempt for attempt in found}
+        yield [
+            (question, golds[question.id], epoch, made.get((question.id, epoch)))
+            for question in part
+            for epoch in range(run.epochs)
+        ]
 
 
 def _run_rows(store: Store, run: Run) -> Iterator[Part]:
@@ -66,14 +83,14 @@ def _run_rows(store: Store, run: Run) -> Iterator[Part]:
 def _attempt_rows(store: Store, run: Run) -> Iterator[Part]:
     noted = notes_of(store, [run])
     for part in run_attempts(store, run):
-        yield [_attempt_row(run, one, noted.get((run.id, one.question.id, one.epoch), ())) for one in part]
+        yield [_attempt_row(run, one, noted.get((run.id, one[0].id, one[2]), ())) for one in part]
 
 
 def _attempt_row(run: Run, one: QuestionAttempt, notes: Sequence[AttemptNote]) -> Row:
-    question, attempt = one.question, one.attempt
+    question, gold, epoch, attempt = one
     own: dict[str, object] = {
-        **_place(run, question.id, one.epoch),
-        "gold": one.gold.answer,
+        **_place(run, question.id, epoch),
+        "gold": gold.answer,
         "metadata": question_metadata(question),
         "marks": " ".join(note.mark for note in notes if note.mark) or None,
         "notes": "\n".join(f"{note.author}: {note.text}" for note in notes if note.text) or None,
@@ -93,10 +110,10 @@ def _place(run: Run, question_id: str, epoch: int) -> dict[str, object]:
 def _call_rows(store: Store, run: Run) -> Iterator[Part]:
     for part in run_attempts(store, run):
         yield [
-            _call_row(call, call=number, **_place(run, one.question.id, one.epoch))
-            for one in part
-            if one.attempt is not None
-            for number, call in enumerate(calls(one.attempt.events))
+            _call_row(call, call=number, **_place(run, question.id, epoch))
+            for question, _, epoch, attempt in part
+            if attempt is not None
+            for number, call in enumerate(calls(attempt.events))
         ]
 
 
@@ -123,16 +140,14 @@ def _passage_rows(store: Store, run: Run) -> Iterator[Part]:
 
     for part in run_attempts(store, run):
         rows: Part = []
-        for one in part:
-            if one.attempt is None:
-                continue
-            gold = frozenset(one.gold.documents)
-            for number, search in enumerate(searches_by(store, one.attempt), 1):
+        for question, known, epoch, attempt in part:
+            gold = frozenset(known.documents)
+            for number, search in enumerate(searches_by(store, attempt) if attempt else (), 1):
                 for place, passage in enumerate(search.passages, 1):
                     rows.append(
                         frames.PASSAGES.cells(
                             passage,
-                            **_place(run, one.question.id, one.epoch),
+                            **_place(run, question.id, epoch),
                             search=number,
                             query=search.query,
                             rank=passage.rank or place,

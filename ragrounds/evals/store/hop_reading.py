@@ -17,12 +17,10 @@ from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, decompres
 from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.recorded_calls import AttemptReader
-from ragrounds.evals.store.run_rows import scorers_of
+from ragrounds.evals.store.run_rows import score_rows_of
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Run, Score
-
-_CHUNK = 500
 
 
 class HopsOfAttempt(Struct, frozen=True, kw_only=True):
@@ -42,7 +40,6 @@ class HopReader:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._numbers: dict[str, int] = {}
         self._reader = AttemptReader()
 
     def read(self, summaries: Sequence[AttemptSummary], only_gold: bool = True) -> list[HopsOfAttempt]:
@@ -54,30 +51,18 @@ class HopReader:
         """
         read: dict[int, HopsOfAttempt] = {}
         with self._pages.connect() as connection:
-            self._numbers = self._numbers or run_numbers(connection, self._pages.runs)
             for run in {one.run.id: one.run for one in summaries}.values():
                 mine = [one for one in summaries if one.run.id == run.id]
                 places = [(one.question.id, one.epoch) for one in mine]
-                made = self._reader.read(connection, run, self._numbers[run.id], places)
-                scores = self._scores(connection, run, sorted({question for question, _ in places}))
+                number, scores = self._pages.number(run), dict[tuple[str, int], list[Score]]()
+                made = self._reader.read(connection, run, number, places)
+                for row in score_rows_of(connection, number, sorted({question for question, _ in places})):
+                    with suppress(DamagedRecord):
+                        scores.setdefault((row.question_id, row.epoch), []).append(score_of(run, row))
                 for one, place in zip(mine, places, strict=True):
                     attempt, traced = made.get(place, (None, ()))
                     read[one.index] = _with_hops(one, attempt, traced, tuple(scores.get(place, ())), only_gold)
         return [read[one.index] for one in summaries]
-
-    def _scores(
-        self, connection: sa.Connection, run: Run, questions: Sequence[str]
-    ) -> dict[tuple[str, int], list[Score]]:
-        table, number = schema.scores, self._numbers[run.id]
-        found: dict[tuple[str, int], list[Score]] = {}
-        for scorer in scorers_of(connection, number):
-            for chunk in chunks(questions):
-                wanted = sa.select(table).where(table.c.run == number, table.c.scorer == scorer)
-                chunk = chunk
-                for row in connection.execute(wanted.where(table.c.question_id.in_(chunk))):
-                    with suppress(DamagedRecord):
-                        found.setdefault((row.question_id, row.epoch), []).append(score_of(run, row))
-        return found
 
 
 def _with_hops(
@@ -114,10 +99,9 @@ def attempt_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
 
     It is read from the facts that are kept with each attempt; where there are none, from its calls.
     """
-    table, attempts, place = schema.facts, schema.attempts, pages.runs.index(run)
+    table, attempts, place, number = schema.facts, schema.attempts, pages.runs.index(run), pages.number(run)
     found: dict[tuple[str, int], GoldHop] = {}
     with pages.connect() as connection:
-        number = run_numbers(connection, [run])[run.id]
         made = sa.select(attempts.c.question_id, attempts.c.epoch).where(attempts.c.run == number)
         missing = {(row.question_id, row.epoch) for row in connection.execute(made)}
         for row in connection.execute(sa.select(table).where(table.c.run == number)):
@@ -128,7 +112,6 @@ def attempt_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
     reader = HopReader(pages)
     left = sorted(missing)
     for chunk in chunks(left):
-        chunk = chunk
         rows = [pages.row_of(place, question_id, epoch) for question_id, epoch in chunk]
         for read in reader.read(pages.read(row for row in rows if row is not None)):
             if read.attempt is not None:
@@ -142,8 +125,9 @@ def may_have_searched(pages: Pages, run: Run) -> bool:
     """Whether any attempt of a run made calls enough for a search; of answers that others recorded, each was one."""
     attempts, least = schema.attempts, 2 if run.origin == "imported" else 1
     with pages.connect() as connection:
-        number = run_numbers(connection, [run])[run.id]
-        wanted = sa.select(attempts.c.calls).where(attempts.c.run == number, attempts.c.calls >= least).limit(1)
+        wanted = (
+            sa.select(attempts.c.calls).where(attempts.c.run == pages.number(run), attempts.c.calls >= least).limit(1)
+        )
         return connection.execute(wanted).first() is not None
 
 
@@ -164,7 +148,7 @@ def usual_searches(pages: Pages, share: float = 0.95) -> int:
     table = schema.facts
     made = table.c.searches + table.c.failed_searches
     with pages.connect() as connection:
-        numbers = run_numbers(connection, pages.runs).values()
+        numbers = [pages.number(run) for run in pages.runs]
         wanted = sa.select(made, sa.func.count()).where(table.c.run.in_(numbers)).group_by(made)
         counted = sorted((int(searches), int(count)) for searches, count in connection.execute(wanted))
     left = share * sum(count for _, count in counted)
@@ -173,10 +157,3 @@ def usual_searches(pages: Pages, share: float = 0.95) -> int:
         if left <= 0:
             return searches
     return 0
-
-
-def run_numbers(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, int]:
-    """The numbers of runs in the store, by their ids."""
-    table = schema.runs
-    rows = connection.execute(sa.select(table.c.id, table.c.number).where(table.c.id.in_([run.id for run in runs])))
-    return {row.id: int(row.number) for row in rows}

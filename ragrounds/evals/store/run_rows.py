@@ -31,7 +31,7 @@ from ragrounds.evals.store.attempt_filter import (
     no_such,
 )
 from ragrounds.evals.store.codec import StoredQuestion, decompress
-from ragrounds.evals.store.database import autocommit, dialect_of
+from ragrounds.evals.store.database import autocommit, chunks, dialect_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_folding import TextQueryError
 from ragrounds.evals.store.text_index import find_attempts
@@ -490,3 +490,11 @@ def scorers_of(connection: sa.Connection, number: int) -> tuple[str, ...]:
         if not last:
             return tuple(names)
         names.append(last)
+
+
+def score_rows_of(connection: sa.Connection, number: int, questions: Sequence[str]) -> Iterator[Any]:
+    """The rows of all scores of a run at some questions, by the name of the scorer."""
+    for scorer in scorers_of(connection, number):
+        for chunk in chunks(questions):
+            wanted = sa.select(_S).where(_S.c.run == number, _S.c.scorer == scorer, _S.c.question_id.in_(chunk))
+            yield from connection.execute(wanted)

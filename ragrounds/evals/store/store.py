@@ -233,19 +233,21 @@ class Store:
         rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self.number(run)))
         return [attempt_of(run, row, None) for row in rows]
 
-    def attempts(self, run: Run, skip_damaged: bool = False) -> Iterator[Attempt]:
-        """All attempts of a run with text and events, by question id and epoch; hundreds at a time are in memory.
+    def attempts(self, run: Run, skip_damaged: bool = False, among: Sequence[str] | None = None) -> Iterator[Attempt]:
+        """All attempts of a run, or those `among` some hundred questions, with text and events, by question id and
+        epoch; hundreds at a time are in memory.
 
         Raises:
             DamagedRecord: one is not what was written; with `skip_damaged` it is left out.
         """
         table = schema.attempts
-        number = self.number(run)
+        few = sa.true() if among is None else table.c.question_id.in_(among)
+        mine = sa.and_(table.c.run == self.number(run), few)
         after: tuple[str, int] = ("", -1)
         while True:
             statement = (
                 sa.select(table)
-                .where(table.c.run == number, sa.tuple_(table.c.question_id, table.c.epoch) > after)
+                .where(mine, sa.tuple_(table.c.question_id, table.c.epoch) > after)
                 .order_by(table.c.question_id, table.c.epoch)
                 .limit(_CHUNK)
             )
@@ -264,12 +266,7 @@ class Store:
 
     def attempt(self, run: Run, question_id: str, epoch: int = 0) -> Attempt | None:
         """One attempt, complete."""
-        table = schema.attempts
-        statement = sa.select(table).where(
-            table.c.run == self.number(run), table.c.question_id == question_id, table.c.epoch == epoch
-        )
-        row = self._read(statement).first()
-        return attempt_of(run, row, self.texts) if row else None
+        return next((one for one in self.attempts(run, among=[question_id]) if one.epoch == epoch), None)
 
     def add_scores(self, run: Run, scores: Iterable[Score], calls: Iterable[Call] = (), payer: bytes = b"") -> None:
         """Write scores; one of the same scorer, question and epoch is replaced.

@@ -28,7 +28,7 @@ from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.filter_fields import FACTS, GOLD
 from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.index_backlog import index_missing, missing
-from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, TextHits, scorers_of
+from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, TextHits, score_rows_of, scorers_of
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Gold, Question, Run, Score
 
@@ -154,7 +154,7 @@ PREFERRED = ("strict", "facts", "mirage", "robust")
 """Scorers whose score the list shows: the first that an attempt has; where it has none of them, the first of any other
 that it has, by name."""
 _CHUNK = 400
-_Q, _S = schema.questions, schema.scores
+_Q = schema.questions
 
 
 class Pages:
@@ -348,18 +348,13 @@ class Pages:
 
     def scores(self, summary: AttemptSummary) -> tuple[Score, ...]:
         """All scores of an attempt, by the name of the scorer."""
-        number = self._numbers[self.runs.index(summary.run)]
-        found: list[Score] = []
         with self.connect() as connection:
-            for scorer in scorers_of(connection, number):
-                statement = sa.select(_S).where(
-                    _S.c.run == number,
-                    _S.c.scorer == scorer,
-                    _S.c.question_id == summary.question.id,
-                    _S.c.epoch == summary.epoch,
-                )
-                found += [score_of(summary.run, row) for row in connection.execute(statement)]
-        return tuple(found)
+            rows = score_rows_of(connection, self.number(summary.run), [summary.question.id])
+            return tuple(score_of(summary.run, row) for row in rows if row.epoch == summary.epoch)
+
+    def number(self, run: Run) -> int:
+        """The number of a run of these in the store."""
+        return self._numbers[self.runs.index(run)]
 
     def other_scorers(self) -> tuple[str, ...]:
         """The scorers, by name, that are not preferred and have scored something: they count where no preferred one has
