@@ -33,7 +33,7 @@ from ragrounds.api.workspace import (
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
-from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionAgainst, check_claims, questions_against
+from ragrounds.evals.compare.assertions import ClaimVerdict, check_claims
 from ragrounds.evals.compare.claims import Decision, all_hold
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.comparison import compare as compare_runs
@@ -65,8 +65,6 @@ class CompareResult(ComparisonResult, frozen=True, kw_only=True):
     """A comparison, and the claims that were checked on it."""
 
     claims: tuple[ClaimVerdict, ...]
-    against: tuple[ConditionAgainst, ...] = ()
-    """Where claims do not hold: the questions that speak against them."""
     scorers: tuple[str, ...] = ()
     """The scorers that were asked for; none: the headline's and those beside it."""
 
@@ -243,8 +241,7 @@ def compare(given: CompareArguments) -> CompareResult:
         asked = texts(given.claims)
         first = wanted[0] if wanted else None
         checked = check_claims(store, found, asked, scorer=first, common=given.common, seed=given.seed) if asked else []
-        against = questions_against(store, found, checked)
-    return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), against=against, scorers=wanted)
+    return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted)
 
 
 def _compared(store: Store, runs: Sequence[Run], given: _Compared) -> tuple[list[Run], Comparison]:

@@ -288,7 +288,7 @@ def failure_text(found: CompareResult) -> str:
         said.append(f"{untold:,} cannot be told" if said else f"{untold:,} of {of} cannot be told")
     parts = [f"{', '.join(said)}: {named}"]
     parts += ["\n".join(claim_lines([claim])) for claim in bad]
-    parts += ["\n".join(against_lines([one])) for one in found.against]
+    parts += ["\n".join(against_lines([claim])) for claim in bad]
     parts += ["\n".join(claim_lines([claim])) for claim in found.claims if claim.decision == "holds"]
     parts.append(text_of(lambda console: print_comparison(found.comparison, found.scorers, console)))
     return "\n\n".join(parts)

@@ -283,9 +283,6 @@ CLASSES = Frame(
         _real("f1", "The micro-F1 of the class, the mean over epochs."),
         _real("low", "Lower end of its 95 % interval; null: too few questions for one."),
         _real("high", "Upper end of its 95 % interval; null likewise."),
-        _real("difference", "F1 less the first run's; null for the first run."),
-        _real("difference_low", "Lower end of its 95 % interval; null likewise."),
-        _real("difference_high", "Upper end of its 95 % interval; null likewise."),
     ),
 )
 MEASURES = Frame(

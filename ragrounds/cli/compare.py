@@ -126,7 +126,7 @@ def _say_claims(found: CompareResult, quiet: bool) -> None:
     """Say how the claims stand and which questions speak against them, and exit by it."""
     if not found.claims:
         return
-    for line in () if quiet else (*claim_lines(found.claims), *against_lines(found.against)):
+    for line in () if quiet else (*claim_lines(found.claims), *against_lines(found.claims)):
         say(line if line.startswith(" ") else f"\n{line}")
     exit_by(found.decision)
 

@@ -24,9 +24,6 @@ def audit_lines(audited: Audit) -> Iterator[str]:
         total = sum(found.letters.values()) or 1
         shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in found.letters.items())
         yield f"{found.dataset}: right letters {shares}; the longest is right in {100 * found.longest:.0f} %"
-    for lengths in audited.lengths:
-        other = f"; {len(lengths.other_language):,} in another script" if lengths.other_language else ""
-        yield f"{lengths.dataset}: {lengths.shortest:,} to {lengths.longest:,} characters{other}"
     if audited.corpus is not None:
         held = audited.corpus
         yield (

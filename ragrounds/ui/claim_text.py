@@ -1,15 +1,18 @@
-"""How claims stand, in words and as a table; and which answers speak against them."""
+"""How claims stand, in words and as a table; and which questions speak against them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.compare.assertions import WIDE, ClaimVerdict, ConditionAgainst, ConditionVerdict, GivenAnswer
+from ragrounds.evals.compare.assertions import WIDE, ClaimVerdict, ConditionVerdict
 from ragrounds.evals.compare.claims import ClaimState, ConditionState
 from ragrounds.evals.compare.sequential_stop import StopRecord
 from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import UNKNOWN, number_of, one_line, p_value, safe
+
+_SHOWN = 8
+"""Questions that are named of a condition."""
 
 
 def claim_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
@@ -52,32 +55,20 @@ def _interval(one: ConditionVerdict) -> str:
     return f"{one.low:.4g} to {one.high:.4g}, {100 * one.level:g} %"
 
 
-def against_lines(conditions: Sequence[ConditionAgainst]) -> Iterator[str]:
-    """The questions that speak against claims: what was answered, and what is right."""
-    for each in conditions:
-        claimed = f"{one_line(each.measured)} {each.claimed}"
-        if not each.count:
-            yield f"No question speaks against {claimed}; {each.alike:,} without a difference"
+def against_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
+    """The questions that speak against claims which do not hold."""
+    for one in (one for claim in claims for one in claim.conditions if one.against_count or one.alike):
+        claimed = f"{one_line(one.measured)} {one.claimed}"
+        if not one.against_count:
+            yield f"No question speaks against {claimed}; {one.alike:,} without a difference"
             continue
-        speaks = "speaks" if each.count == 1 else "speak"
-        yield f"{number_of(each.count, 'question')} {speaks} against {claimed}:"
-        for one in each.questions:
-            right = f"right is {one_line(one.gold, 60)}; " if one.gold else ""
-            yield f"  {one_line(one.question_id)}: {right}{', '.join(map(_answer, one.answers)) or 'not asked yet'}"
-        if each.count > len(each.questions):
-            yield f"  … and {each.count - len(each.questions):,} more"
-        if each.alike:
-            yield f"  {each.alike:,} without a difference"
-
-
-def _answer(given: GivenAnswer) -> str:
-    agent = one_line(given.agent, 60)
-    if given.reason:
-        return f"{agent} {given.outcome.replace('_', ' ')}: {one_line(given.reason, 120)}"
-    read = one_line(given.prediction, 60) if given.prediction else "a text without an answer"
-    if given.outcome != "answered":
-        return f"{agent} {given.outcome.replace('_', ' ')}"
-    return f"{agent} answered {read}{' (right)' if given.right else ''}"
+        speaks = "speaks" if one.against_count == 1 else "speak"
+        yield f"{number_of(one.against_count, 'question')} {speaks} against {claimed}:"
+        yield f"  {', '.join(map(one_line, one.against[:_SHOWN]))}"
+        if one.against_count > _SHOWN:
+            yield f"  … and {one.against_count - _SHOWN:,} more"
+        if one.alike:
+            yield f"  {one.alike:,} without a difference"
 
 
 def live_claim_text(state: ClaimState) -> str:

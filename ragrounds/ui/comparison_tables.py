@@ -178,18 +178,11 @@ def score_table(
 
 
 def class_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
-    """Precision, recall and F1 by class, of several runs also against the first."""
-    against = len(table.lines) > 1
-    first = labels[table.lines[0].run]
+    """Precision, recall and F1 by class."""
 
     def ends(one: ClassFigure) -> str:
         """The interval of an F1."""
         return interval(Figure(value=one.f1, n=0, missing=0, low=one.low, high=one.high))
-
-    def apart(one: ClassFigure) -> str:
-        """The interval of the difference from the first run, which stands against nothing."""
-        tests = PairedFigure(difference=one.difference, low=one.difference_low, high=one.difference_high, n=0)
-        return difference_interval(tests) if one.difference is not None else ""
 
     return table_of(
         "classes",
@@ -207,10 +200,6 @@ def class_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
             Column("recall", text=percent),
             Column("f1", text=percent, heading="F1"),
             Column("95 %", ends),
-            Column(f"F1 - {first}", lambda one: "" if one.difference is None else points(one.difference))
-            if against
-            else None,
-            Column("95 %", apart) if against else None,
         ),
         scorer=table.scorer,
         title=f"{table.scorer} by type, percent",

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.audit import SIMILAR, _words, audit, exact, in_corpus, near, options
@@ -44,7 +43,6 @@ def test_options():
     golds = [Gold(question_id=q.id, answer="C" if index % 2 else "A") for index, q in enumerate(questions)]
     made = options("x", questions, golds)
     assert made.letters == {"A": 21, "B": 0, "C": 20, "D": 0}
-    assert made.letters_p == pytest.approx(chisquare([21, 0, 20, 0]).pvalue)
     assert made.longest == pytest.approx(20 / 41)
     assert made.longest_expected == pytest.approx(40 / 41 / 4)
     assert made.repeated == made.repeated_gold == ("twice",)
@@ -92,9 +90,7 @@ def test_the_audit_of_mirage(mirage):
     assert not any(found.golds_differ for found in made.duplicates)
     medmcqa = next(found for found in made.options if found.dataset == "mirage/medmcqa")
     assert round(100 * medmcqa.letters["A"] / medmcqa.questions) == 32
-    assert medmcqa.letters_p < 1e-20
     assert len(medmcqa.repeated) == 21
-    assert {found.dataset: found.questions for found in made.lengths} == mirage.counts
     assert msgspec.json.decode(msgspec.json.encode(made))["questions"] == 7_663
 
 

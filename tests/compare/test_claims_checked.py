@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims, questions_against
+from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
 from ragrounds.records import Score, Usage
@@ -71,14 +71,11 @@ def test_questions_alike_are_counted_and_not_named(store):
     runs = [add_run(store, "one", asked, [1, 0, 0, 1]), add_run(store, "two", asked, [1, 1, 0, 0])]
     for claim, said in (
         ("accuracy(one) - accuracy(two) > 0.1", ["1 question speaks against accuracy(one) - accuracy(two) > 0.1:",
-                                                 f"  {asked[1].id}: ", "  2 without a difference"]),
+                                                 f"  {asked[1].id}", "  2 without a difference"]),
         ("accuracy(one) > accuracy(one) + 0.2",
          ["No question speaks against accuracy(one) - accuracy(one) > 0.2; 4 without a difference"]),
     ):  # fmt: skip
-        found = questions_against(store, runs, check_claims(store, runs, [claim]))
-        lines = list(against_lines(found))
-        assert len(lines) == len(said), lines
-        assert all(line.startswith(begin) for line, begin in zip(lines, said, strict=True)), lines
+        assert list(against_lines(check_claims(store, runs, [claim]))) == said
 
 
 def test_an_interval_that_nobody_asked_for_is_not_printed(store):

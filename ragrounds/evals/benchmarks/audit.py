@@ -9,11 +9,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from statistics import median
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -244,9 +242,6 @@ class OptionAudit(Struct, frozen=True, kw_only=True):
     questions: int
     letters: dict[str, int]
     """How often each label is right."""
-    letters_p: float | None
-    """Chi-squared p of equally frequent labels, given how many options each question has; ``None`` where a label has
-    an expected count below 5."""
     best_constant: float
     """Accuracy of always answering the most frequent label."""
     longest: float
@@ -270,12 +265,9 @@ def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) 
         return None
     letters = Counter(gold.answer for _, gold in chosen)
     labels = dict.fromkeys(label for question, _ in chosen for label in question.options)
-    expected = dict.fromkeys(labels, 0.0)
     longest, chance = 0, 0.0
     repeated, repeated_gold = [], []
     for question, gold in chosen:
-        for label in question.options:
-            expected[label] += 1 / len(question.options)
         lengths = {label: len(text) for label, text in question.options.items()}
         top = [label for label, length in lengths.items() if length == max(lengths.values())]
         if len(top) == 1:
@@ -291,7 +283,6 @@ def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) 
         dataset=dataset,
         questions=len(chosen),
         letters={label: letters[label] for label in labels},
-        letters_p=_chi_squared([letters[label] for label in labels], list(expected.values())),
         best_constant=max(letters.values()) / len(chosen),
         longest=longest / len(chosen),
         longest_low=share.low or 0.0,
@@ -300,31 +291,6 @@ def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) 
         repeated=tuple(repeated),
         repeated_gold=tuple(repeated_gold),
     )
-
-
-def _chi_squared(seen: Sequence[int], expected: Sequence[float]) -> float | None:
-    if len(seen) < 2 or min(expected) < 5:
-        return None
-    from scipy.special import chdtrc
-
-    statistic = sum((one - other) ** 2 / other for one, other in zip(seen, expected, strict=True))
-    return float(chdtrc(len(seen) - 1, statistic))
-
-
-_CHINESE = re.compile(r"[\u3400-\u9fff]")
-_LATIN = re.compile(r"[A-Za-z]")
-
-
-class QuestionLengths(Struct, frozen=True, kw_only=True):
-    """How long one dataset's questions are, in characters, options left out."""
-
-    dataset: str
-    questions: int
-    shortest: int
-    middle: float
-    longest: int
-    other_language: tuple[str, ...]
-    """Ids of questions whose letters are mostly of another script than their language says."""
 
 
 class Audit(Struct, frozen=True, kw_only=True):
@@ -336,7 +302,6 @@ class Audit(Struct, frozen=True, kw_only=True):
     duplicates: tuple[ExactDuplicates, ...]
     near: tuple[NearDuplicate, ...]
     options: tuple[OptionAudit, ...]
-    lengths: tuple[QuestionLengths, ...]
     corpus: CorpusAudit | None = None
     """``None`` where no corpus was given."""
     one_form: tuple[str, ...] = ()
@@ -362,24 +327,5 @@ def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = No
         near=near([one for one in benchmark.questions if one.benchmark not in linked]),
         one_form=tuple(sorted(linked)),
         options=tuple(found for found in audited if found is not None),
-        lengths=tuple(_lengths(name, found) for name, found in datasets.items()),
         corpus=None if documents is None else in_corpus(benchmark.questions, golds, documents),
     )
-
-
-def _lengths(dataset: str, questions: list[Question]) -> QuestionLengths:
-    sizes = [len(question.text) for question in questions]
-    return QuestionLengths(
-        dataset=dataset,
-        questions=len(questions),
-        shortest=min(sizes),
-        middle=median(sizes),
-        longest=max(sizes),
-        other_language=tuple(question.id for question in questions if _other_script(question)),
-    )
-
-
-def _other_script(question: Question) -> bool:
-    chinese, latin = len(_CHINESE.findall(question.text)), len(_LATIN.findall(question.text))
-    # A Chinese character says about as much as several Latin letters.
-    return (4 * chinese < latin) if question.language == "zh" else (chinese > latin)

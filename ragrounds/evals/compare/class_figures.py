@@ -1,4 +1,4 @@
-"""Precision, recall and F1 by class (a type of relation), for scorers that count: run by run, and against the first.
+"""Precision, recall and F1 by class (a type of relation), for scorers that count, run by run.
 
 With several epochs every figure is the mean over epochs, as the whole figure is, so the line of all classes together
 shows the same F1 as the table of scores.
@@ -7,12 +7,12 @@ shows the same F1 as the table of scores.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
 
-from ragrounds.evals.compare.figures import Figure, PairedFigure, paired, ratio_estimate
+from ragrounds.evals.compare.figures import Figure, ratio_estimate
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, whole_scores
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats.bootstrap import JOINT_RESAMPLES
@@ -47,10 +47,6 @@ class ClassFigure(Struct, frozen=True, kw_only=True):
     low: float | None = None
     """95 % interval of F1, by a bootstrap of questions; ``None`` beside a value: too few."""
     high: float | None = None
-    difference: float | None = None
-    """F1 less that of the first run, on the questions where both have a score; ``None`` for the first run."""
-    difference_low: float | None = None
-    difference_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,6 @@ class ClassCounts:
     scorer: ScorerRecord
     epochs: int
     seed: int
-    stopped: Callable[[str, str], bool]
-    """Of two runs, whether one ended by its own results: then no interval of their difference holds."""
 
     def figures(self) -> tuple[ClassFigure, ...]:
         """The figures of every dataset, class and run, all classes first and then the commonest; none where the scorer
@@ -122,12 +116,10 @@ class ClassCounts:
             _added(classes for found in mine.values() for key, classes in found[epoch].items() if name in (EVERY, key))
             for epoch in range(self.epochs)
         ]
-        first = next(iter(self.values))
         if name == ELSE:  # there is nothing to find of them, so they have a precision of 0 and no F1
-            whole, against = Figure(n=len(mine), missing=0), None
+            whole = Figure(n=len(mine), missing=0)
         else:
             whole = self.overall[run][dataset] if name == EVERY else self._f1(name, inside, mine)
-            against = None if run == first else self._against(first, run, name, inside, merged)
         return ClassFigure(
             run=run,
             dataset=dataset,
@@ -140,9 +132,6 @@ class ClassCounts:
             f1=whole.value,
             low=whole.low,
             high=whole.high,
-            difference=against.difference if against else None,
-            difference_low=against.low if against else None,
-            difference_high=against.high if against else None,
         )
 
     def _f1(self, name: str, inside: Sequence[Question], mine: Mapping[str, EpochCounts]) -> Figure:
@@ -154,29 +143,6 @@ class ClassCounts:
         if made is None:
             return Figure(n=len(asked), missing=0)
         return Figure(value=made.value, n=made.n, missing=0, low=made.low, high=made.high)
-
-    def _against(
-        self,
-        first: str,
-        run: str,
-        name: str,
-        inside: Sequence[Question],
-        merged: Mapping[str, Mapping[str, EpochCounts]],
-    ) -> PairedFigure:
-        both = [question for question in inside if question.id in merged[first] and question.id in merged[run]]
-        if name == EVERY:
-            made = paired(both, self.values[first], self.values[run], self.seed, self.scorer, self.epochs)
-            low, high = made.low, made.high
-            value = made.difference
-        else:
-            columns = [[_parts(merged[side][question.id], name) for question in both] for side in (first, run)]
-            found = ratio_estimate(
-                columns, [-1.0, 1.0], both, self.scorer, self.seed, resamples=JOINT_RESAMPLES
-            ) if both else None  # fmt: skip
-            value, low, high = (found.value, found.low, found.high) if found else (None, None, None)
-        if self.stopped(first, run):
-            low, high = None, None
-        return PairedFigure(difference=value, low=low, high=high, n=len(both))
 
 
 def _merged(found: Mapping[str, EpochCounts], names: set[str]) -> dict[str, EpochCounts]:

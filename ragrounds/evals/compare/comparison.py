@@ -467,7 +467,6 @@ class _Tables:
             scorer=scorer,
             epochs=self.basis.epochs,
             seed=self.seed,
-            stopped=self.stopped.concerns,
         ).figures()
 
     def _among(self, groups: int = 1) -> int | None:
