@@ -3,11 +3,17 @@ datasets misleads, and what the comparison cannot show. Each follows from its da
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragrounds.evals.compare.abstract import FEW, Limitation, small_datasets, smallest
+from ragrounds.evals.compare.abstract import FEW, small_datasets, smallest
+from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison, NoModel, RunTotals, ScorerTable, kinds_of
 from ragrounds.evals.compare.findings import is_average, reversals
+from ragrounds.evals.scorers import described
+from ragrounds.evals.scorers.choice import ChoiceScorer
+from ragrounds.evals.store.store import Store
+from ragrounds.records import Question, Run
 from ragrounds.ui.comparison_words import listed
 from ragrounds.ui.text import in_scale, number_of, one_line, percent, safe
 
@@ -95,17 +101,8 @@ def no_model_sentences(rows: Sequence[RunTotals], names: Mapping[str, str]) -> I
         names: run id → what a run is called, safe to show.
     """
     for kind, runs in kinds_of([(row.run, row.no_model) for row in rows]).items():
-        yield no_model_sentence(kind, [] if len(runs) == len(rows) else [names[run] for run in runs])
-
-
-def no_model_sentence(kind: NoModel, whose: Sequence[str]) -> str:
-    """What figures of such answers say.
-
-    Args:
-        kind: what answered.
-        whose: names of the systems whose answers these are; none: all.
-    """
-    return f"The answers{f' of {listed(whose)}' if whose else ''} {_WORDS[kind]}"
+        whose = "" if len(runs) == len(rows) else f" of {listed([names[run] for run in runs])}"
+        yield f"The answers{whose} {_WORDS[kind]}"
 
 
 def warning_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
@@ -120,120 +117,75 @@ def warning_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping
     yield from average_lines(comparison, scorers, names)
 
 
-def limitation_sentences(found: Sequence[Limitation], names: Mapping[str, str]) -> Iterator[str]:
-    """A sentence or two for each.
+def limitation_sentences(
+    store: Store, runs: Sequence[Run], comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]
+) -> Iterator[str]:
+    """What a comparison cannot show, as far as its data tell and its tables do not.
 
     Args:
-        found: of a comparison.
+        store: where the runs are.
+        runs: those of the comparison.
+        comparison: their figures.
+        scorers: those that are shown; none: the headlines.
         names: run id → what the run is called, safe to show.
     """
-    for one in found:
-        yield _of_size(one, names) or _of_answers(one, names) or _of_runs(one, names)
+    tables, rows = [table for table, _ in comparison.shown(scorers)], comparison.rows
+    for table in tables:
+        if effects := [pair.tests.mde for pair in table.pairs if pair.tests.mde is not None]:
+            asked = number_of(max(pair.tests.n for pair in table.pairs), "question")
+            ends = dict.fromkeys((percent(min(effects), 1), percent(max(effects), 1)))
+            yield (
+                f"{asked} under {one_line(table.scorer)} show a true difference with 80 % power only from so many "
+                f"points on: {' to '.join(ends)} (minimum detectable effect). Smaller ones may have been missed."
+            )
+    chosen = [run.identity.get("selection") for run in runs]
+    whole = [found["of"] for found in chosen if isinstance(found, Mapping) and isinstance(found.get("of"), int)]
+    if whole and comparison.questions < min(whole):
+        yield (
+            f"The figures are of {comparison.questions:,} questions drawn from {min(whole):,}; they stand for the "
+            "others as far as the draw does."
+        )
+    yield from _repeated(common_questions(store, runs, True)[0])
+    if comparison.epochs == 1:
+        yield "Each question was asked once: how much the answers of one system vary was not measured."
+    models = {model.partition("[")[0] for row in rows for model in row.models.values()}
+    if len(rows) > 1 and len(models) == 1 and not any(row.no_model for row in rows):
+        yield "All systems asked one model: what holds for it need not hold for another."
+    for table in tables:
+        if unread := {line.run: line.outcomes["unreadable"] for line in table.lines if line.outcomes.get("unreadable")}:
+            known, scorer = described(table.scorer), one_line(table.scorer)
+            letter = one_line(known.otherwise) if isinstance(known, ChoiceScorer) else ""
+            then = (
+                f"it counts them as {letter}, which is right wherever {letter} is" if letter else "they are not right"
+            )
+            said = "; ".join(f"{names[run]} {count:,}" for run, count in unread.items())
+            of = comparison.questions * comparison.epochs
+            yield f"From some answers {scorer} can read no choice; {then}. Of {of:,} attempts each: {said}."
+        if described(table.scorer).needs_judge:
+            yield (
+                f"Scores under {one_line(table.scorer)} are a model's verdicts. How far it agrees with people is known "
+                "only where people's labels stand in the part on judges."
+            )
+    if imported := [names[row.run] for row in rows if row.origin == "imported"]:
+        yield (
+            f"The answers of {listed(imported)} were made elsewhere: how they came about was not seen, and they cannot "
+            "be replayed."
+        )
 
 
-def _of_size(one: Limitation, names: Mapping[str, str]) -> str:
-    match one.kind:
-        case "few":
-            return f"Too few questions for an interval under {one_line(one.scorer)}: {_counted(one, names)}."
-        case "size":
-            low, high = percent(one.low, 1), percent(one.high, 1)
-            span = low if low == high else f"{low} to {high}, depending on the pair"
-            return (
-                f"{number_of(one.of, 'question')} under {one_line(one.scorer)} show a true difference with 80 % power "
-                f"only from so many points on: {span} (minimum detectable effect). Smaller ones may have been missed."
-            )
-        case "sample":
-            return (
-                f"The figures are of {one.counts[0]:,} questions drawn from {one.of:,}; they stand for the others as "
-                "far as the draw does."
-            )
-        case "clusters":
-            groups, questions = one.counts
-            return (
-                f"{questions:,} of the {one.of:,} questions stand in {number_of(groups, 'cluster')} of duplicates or "
-                "of one source. Intervals and tests take each as one: there is less to learn from than the number "
-                "of questions says."
-            )
-        case "same text":
-            groups, questions = one.counts
-            return (
-                f"{questions:,} questions share their text and options with another ({number_of(groups, 'text')}), and "
-                "the benchmark does not mark them as duplicates: intervals take them as independent."
-            )
-        case "once":
-            return (
-                "Each question was asked once: how much the answers of one system vary when it is asked again was not "
-                "measured."
-            )
-        case "extractive" | "stand-in":
-            return no_model_sentence(one.kind, [names[run] for run in one.runs])
-        case "one model":
-            return "All systems asked one model: what holds for it need not hold for another."
-        case _:
-            return ""
-
-
-def _of_answers(one: Limitation, names: Mapping[str, str]) -> str:
-    under = f"under {one_line(one.scorer)}"
-    match one.kind:
-        case "open":
-            said = [
-                f"{names[run]} {in_scale(low, 'percent')} to {in_scale(high, 'percent')} ({count:,})"
-                for run, count, (low, high) in zip(one.runs, one.counts, one.bounds, strict=True)
-            ]
-            return (
-                "Attempts that failed, were capped, wait for a person or are not made count as not correct. Had all of "
-                f"them been right, figures {under} would be higher, in percent: {'; '.join(said)}."
-            )
-        case "unreadable":
-            return (
-                "From some answers no choice could be read; they count as not correct, so a figure is also one of "
-                f"following the format: {_counted(one, names)} of {one.of:,} attempts each."
-            )
-        case "default":
-            said = [
-                f"{names[run]} {count:,}, and {default:,} of its {number_of(right, 'right answer')} "
-                f"{'is' if default == 1 else 'are'} that {one_line(one.letter)}"
-                for run, count, (default, right) in zip(one.runs, one.counts, one.rights, strict=True)
-            ]
-            letter = one_line(one.letter)
-            return (
-                f"From some answers {one_line(one.scorer)} can read no choice; it counts them as {letter}, which is "
-                f"right wherever {letter} is. Of {one.of:,} attempts each: {'; '.join(said)}."
-            )
-        case "missing":
-            return (
-                f"Answers without a score {under} are in no mean, so figures are of the others alone: "
-                f"{_counted(one, names)} of {one.of:,} questions each."
-            )
-        case "judged":
-            return (
-                f"Scores {under} are a model's verdicts. How far it agrees with people is known only where people's "
-                "labels stand in the part on judges."
-            )
-        case _:
-            return ""
-
-
-def _of_runs(one: Limitation, names: Mapping[str, str]) -> str:
-    who = listed([names[run] for run in one.runs])
-    match one.kind:
-        case "unpriced":
-            return f"The cost of {who} is not known: a price or a count of tokens is missing."
-        case "imported":
-            return (
-                f"The answers of {who} were made elsewhere: how they came about was not seen, and they cannot be "
-                "replayed."
-            )
-        case "unrecorded":
-            return (
-                f"Some calls were seen and not recorded, so a replay cannot answer them: {_counted(one, names)} calls."
-            )
-        case "retried":
-            return f"Some attempts were made again, and figures are of the newest: {_counted(one, names)}."
-        case _:
-            return ""
-
-
-def _counted(one: Limitation, names: Mapping[str, str]) -> str:
-    return "; ".join(f"{names[run]} {count:,}" for run, count in zip(one.runs, one.counts, strict=True))
+def _repeated(questions: Sequence[Question]) -> Iterator[str]:
+    """How many questions are not independent of others, known by the benchmark or not."""
+    sizes = Counter(f"{one.benchmark} {one.cluster}" for one in questions if one.cluster)
+    if groups := [count for count in sizes.values() if count > 1]:
+        yield (
+            f"{sum(groups):,} of the {len(questions):,} questions stand in {number_of(len(groups), 'cluster')} of "
+            "duplicates or of one source. Intervals and tests take each as one."
+        )
+    texts = Counter(
+        (" ".join(one.text.split()).casefold(), *sorted(one.options.values())) for one in questions if not one.cluster
+    )
+    if same := [count for count in texts.values() if count > 1]:
+        yield (
+            f"{sum(same):,} questions share their text and options with another ({number_of(len(same), 'text')}), and "
+            "the benchmark does not mark them as duplicates: intervals take them as independent."
+        )

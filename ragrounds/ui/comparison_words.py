@@ -134,33 +134,37 @@ def _judged(found: ScorerFinding, names: Mapping[str, str]) -> str:
     return f"; judged by {said}" if said else ""
 
 
-def verdict(found: ScorerFinding, names: Mapping[str, str]) -> str:
+def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False) -> str:
     """What is said of the run with the best figure, as the rest of a sentence.
 
     Args:
         found: under one scorer.
         names: run id → what another run is called.
+        whole: also the interval of the figure, and what carries the difference: no table stands beside it.
     """
-    value = in_scale(found.best.overall.value, found.unit)
+    value = figure_words(found.best, found.unit) if whole else in_scale(found.best.overall.value, found.unit)
     value += equal_words(found, names)
+    level = f" at the {percent(found.level, 0)} % level" if whole else ""
+    untold = listed([names[run] for run in found.untold])
     match found.kind:
         case "alone":
             return f"has {alone_words(found.best, found.unit)}"
-        case "untested":
-            return f"has the best figure, {value}; no test says which runs differ"
-        case "none":
-            return f"has the best figure, {value}; {none_words(found)}"
-        case "best untold":
-            return f"has the best figure, {value}; no test tells it from any other"
-        case "open":
-            return f"has the best figure, {value}; attempts that are still open could turn that round"
         case "ahead":
-            whom = all_others(len(found.ahead))
-            return f"is ahead of {whom}, {value}: {difference_words(found, names, len(found.ahead) > 1)}"
+            apart = difference_words(found, names, len(found.ahead) > 1, carried_by(found) if whole else "")
+            return f"is ahead of {all_others(len(found.ahead))}{level}, {value}: {apart}"
         case "ahead of some":
-            others = len(found.ahead) + len(found.untold)
-            rest = listed([names[run] for run in found.untold])
-            return f"is ahead of {len(found.ahead)} of {others} others, {value}; not told from {rest}"
+            apart = f": {difference_words(found, names, True, carried_by(found))}" if whole else ""
+            count = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
+            return f"is ahead of {count}{level}, {value}{apart}; not told from {untold}"
+        case "untested":
+            why = "no test says which runs differ"
+        case "none":
+            why = none_words(found)
+        case "best untold":
+            why = "no test tells it from any other"
+        case "open":
+            why = "attempts that are still open could turn that round"
+    return f"has the best figure, {value}; {why}"
 
 
 def turned_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
@@ -272,8 +276,6 @@ def all_others(count: int) -> str:
 
 _NAMED = 8
 """Systems up to which a sentence names each."""
-_TOLD = 3
-"""Systems up to which a conclusion names those that are behind."""
 _WORDS = {
     "not_run": "not made yet; they count as not correct",
     "failed": "failed; they count as not correct",
@@ -306,7 +308,9 @@ def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     often = "" if abstract.epochs == 1 else f", each {abstract.epochs} times"
     datasets = [safe(name.rpartition("/")[2]) for name in abstract.datasets]
     parts = f" ({joined_words(datasets)})" if 1 < len(datasets) <= _NAMED else ""
-    models, when = model_words(systems, names), days(systems)
+    asked_models = list(dict.fromkeys(one_line(name, 80) for one in systems for name in one.models))
+    shown = asked_models if len(asked_models) <= _NAMED else [number_of(len(asked_models), "model")]
+    models, when = f"with {joined_words(shown) or 'models that are not recorded'}", days(systems)
     elsewhere = sum(one.imported for one in systems)
     if elsewhere == len(systems):
         made = f"{often}; the answers were made elsewhere {models} and imported {when}"
@@ -318,23 +322,6 @@ def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     return f"{who} {did} {asked} of {safe(abstract.benchmark)}{parts}{made}."
 
 
-def model_words(systems: Sequence[AbstractSystem], names: Mapping[str, str]) -> str:
-    """With which models: one for all, or each with its systems."""
-    by_models: dict[tuple[str, ...], list[str]] = {}
-    for one in systems:
-        by_models.setdefault(one.models, []).append(one.run)
-    if len(by_models) == 1:
-        (models,) = by_models
-        return f"with {joined_words([one_line(name, 80) for name in models]) or 'a model that is not recorded'}"
-    if len(by_models) > _NAMED:
-        return f"with {number_of(len({name for models in by_models for name in models}), 'model')}"
-    said = []
-    for models, runs in by_models.items():
-        who = f"({listed([names[run] for run in runs]) if len(systems) <= _NAMED else number_of(len(runs), 'system')})"
-        said.append(f"{joined_words([one_line(name, 80) for name in models]) or 'a model that is not recorded'} {who}")
-    return f"with {joined_words(said)}"
-
-
 def days(systems: Sequence[AbstractSystem]) -> str:
     """On which day, or between which days, the work was done (UTC)."""
     first, last = (_day(end) for end in (min(one.began for one in systems), max(one.ended for one in systems)))
@@ -343,44 +330,14 @@ def days(systems: Sequence[AbstractSystem]) -> str:
 
 def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
     """What can be concluded under a scorer, or that nothing can; and where the careful reading says the opposite."""
-    return f"{_concluded(found, names).removesuffix('.')}{turned_words(found, names)}."
-
-
-def _concluded(found: ScorerFinding, names: Mapping[str, str]) -> str:
-    level = f"at the {percent(found.level, 0)} % level"
-    word = figure_word(found.scorer)
+    word, judges = figure_word(found.scorer), judged_by(found.judges, names)
     under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")
-    judges = judged_by(found.judges, names)
     under += f", judged by {judges}" if judges else ""
-    name, value = names[found.best.run], figure_words(found.best, found.unit) + equal_words(found, names)
-    match found.kind:
-        case "alone":
-            return f"{under}, {name} has {alone_words(found.best, found.unit)}. One run alone is set against no other."
-        case "ahead":
-            whom = all_others(len(found.ahead))
-            nearest = difference_words(found, names, len(found.ahead) > 1, carried_by(found))
-            return f"{under}, {name} is ahead of {whom} {level}: {value}, {nearest}."
-        case "ahead of some":
-            told = listed([names[one.worse] for one in reversed(found.ahead)])
-            if len(found.ahead) > _TOLD:
-                told = f"{len(found.ahead)} of {len(found.ahead) + len(found.untold)} others"
-            apart = difference_words(found, names, len(found.ahead) > 1, carried_by(found))
-            return (
-                f"{under}, {name} has the best figure, {value}. It is ahead of {told} {level}, {apart}, and "
-                f"not told from {listed([names[run] for run in found.untold])}{_power(found)}."
-            )
-        case "open":
-            return (
-                f"{under}, nothing can be concluded yet: {name} {verdict(found, names)}. As things are, the tests tell "
-                f"systems apart {level}; but attempts that failed or are not made yet count as not correct."
-            )
-        case _:
-            why = {"none": none_words(found), "best untold": "no test tells it from any other"}
-            return (
-                f"{under}, nothing can be concluded {level} about which system is best. {name} has the best figure, "
-                f"{value}; {why.get(found.kind, 'no test says which runs differ')}"
-                f"{_power(found)}."
-            )
+    if found.kind not in ("alone", "ahead", "ahead of some"):
+        yet = "yet" if found.kind == "open" else f"at the {percent(found.level, 0)} % level"
+        under += f", nothing can be concluded {yet} about which system is best"
+    end = ". One run alone is set against no other" if found.kind == "alone" else _power(found)
+    return f"{under}: {names[found.best.run]} {verdict(found, names, True)}{end}{turned_words(found, names)}."
 
 
 def carried_by(found: ScorerFinding) -> str:

@@ -27,14 +27,14 @@ def test_who_what_when_and_with_which_model_stand_in_the_first_sentence(store):
     low, high = (add_run(store, name, ASKED, right(count)) for name, count in (("low", 8), ("high", 36)))
     found, (first, second), lacks = told(store, [low, high])
     assert first == "2 systems (low and high) answered 40 questions of x with test:model on 1970-01-01."
-    assert second.startswith("Under strict (accuracy), high is ahead of the other at the 5 % level: 90.00 % (95 %: ")
-    assert ", +70.00 points (95 %: +" in second
+    assert second.startswith("Under strict (accuracy): high is ahead of the other at the 5 % level, 90.00 % (95 %: ")
+    assert ": +70.00 points (95 %: +" in second
     assert second.endswith("; McNemar p <0.0001).")
     assert not found.incomplete
     assert lacks == []
 
 
-def test_each_model_stands_with_its_systems_and_imports_are_said(store):
+def test_each_model_and_imports_are_said(store):
     identity = {"models": {"model": "openai:x[temperature=0]"}}
     runs = [
         add_run(store, "own", ASKED, right(20)),
@@ -42,7 +42,7 @@ def test_each_model_stands_with_its_systems_and_imports_are_said(store):
         add_run(store, "given", ASKED, right(20), origin="imported", identity={"model": "GPT-4"}),
     ]
     _, (first, *_), _ = told(store, runs)
-    assert "with test:model (own), openai:x (other) and GPT-4 (given) on 1970-01-01;" in first
+    assert "with test:model, openai:x and GPT-4 on 1970-01-01;" in first
     assert first.endswith("the answers of 1 of them were made elsewhere and imported.")
     _, (alone, said), _ = told(store, runs[2:])
     assert alone.endswith("the answers were made elsewhere with GPT-4 and imported on 1970-01-01.")
@@ -70,7 +70,8 @@ def test_the_best_is_not_called_ahead_of_whom_it_is_not_told_from(store):
     found, (_, said), _ = told(store, runs)
     assert found.findings[0].kind == "ahead of some"
     assert found.findings[0].untold == (runs[1].id,)
-    assert "It is ahead of low at the 5 % level" in said
+    assert "high is ahead of 1 of 2 others at the 5 % level, 90.00 %" in said
+    assert " points on the nearest, low (95 %: " in said
     assert "not told from near" in said
 
 

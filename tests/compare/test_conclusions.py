@@ -61,7 +61,7 @@ def test_the_summary_names_agents_and_says_what_its_table_says(store):
     assert (made.p, made.corrected) == (tests.p_mcnemar, False)
     text = summary(comparison, ())
     low, high = f"{100 * tests.low:+.1f}", f"{100 * tests.high:+.1f}"
-    said = "two is ahead of the other at the 5 % level: 62.50 % (95 %: 47.0 to 75.8), +37.50 points"
+    said = "two is ahead of the other at the 5 % level, 62.50 % (95 %: 47.0 to 75.8): +37.50 points"
     assert f"{said} (95 %: {low} to {high}; McNemar p <0.0001)." in text
     # The other way round the same is said of the same two.
     assert said in summary(compare(store, runs[::-1]), ())
@@ -106,7 +106,7 @@ def test_lower_scores_may_be_better(store):
     comparison = compare(store, runs)
     lower = replace(comparison, tables=(replace(comparison.tables[0], direction="lower"),))
     assert named(conclusions(lower.tables[0])) == [("one-run", "two-run", "McNemar", False)]
-    assert "one is ahead of the other at the 5 % level: 25.00 % (95 %: 14.0 to 40.4), -37.50 points" in summary(
+    assert "one is ahead of the other at the 5 % level, 25.00 % (95 %: 14.0 to 40.4): -37.50 points" in summary(
         lower, ()
     )
 
@@ -126,7 +126,7 @@ def test_scores_without_a_test_are_concluded_from_by_one_interval_alone(store):
     comparison = compare(store, rouge(store), scorers=["rouge-l"])
     (table,) = comparison.tables
     assert named(conclusions(table)) == [("two-run", "one-run", "interval", False)]
-    assert "two is ahead of the other at the 5 % level: 56.25 % (95 %: 53.8 to 58.8), +27.50 points (95 %: " in summary(
+    assert "two is ahead of the other at the 5 % level, 56.25 % (95 %: 53.8 to 58.8): +27.50 points (95 %: " in summary(
         comparison, ["rouge-l"]
     )
     drawn = difference_picture(comparison, "rouge-l")
@@ -147,7 +147,7 @@ def test_scores_without_a_test_are_concluded_from_by_one_interval_alone(store):
     assert conclusions(several.tables[0]) == ()
     assert untested(several.tables[0])
     said = (
-        "Under rouge-l, nothing can be concluded at the 5 % level about which system is best. two has the best figure"
+        "Under rouge-l, nothing can be concluded at the 5 % level about which system is best: two has the best figure"
     )
     assert said in summary(several, ["rouge-l"])
     assert "no test says which runs differ" in summary(several, ["rouge-l"])

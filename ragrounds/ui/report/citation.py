@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,6 @@ from ragrounds.specs import parse
 from ragrounds.ui.report.html_tables import asset
 from ragrounds.version import __version__
 
-_PLACE = re.compile(r",? ?\b(?:arXiv|doi) \S+$")
-_YEAR = re.compile(r"\((\d{4})\)|\b((?:19|20)\d\d)\b")
-_AUTHORS = re.compile(r"^(.+?) \(\d{4}\)\. (.+?)(?:\. (?:arXiv|doi) (\S+))?$")
-
 
 class Citation(Struct, frozen=True, kw_only=True):
     """One thing to cite."""
@@ -27,7 +22,8 @@ class Citation(Struct, frozen=True, kw_only=True):
     what: str
     """Of what it is the source: ``this tool``, a benchmark, an agent."""
     text: str
-    bibtex: str
+    bibtex: str = ""
+    """Of the tool; papers have entries of their own."""
 
 
 def citations(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[Citation]:
@@ -42,7 +38,7 @@ def citations(runs: Sequence[Run], datasets: Sequence[str]) -> Iterator[Citation
     for what, paper in (*_benchmarks(runs, datasets), *_strategies(runs)):
         if paper and paper not in said:
             said.add(paper)
-            yield Citation(what=what, text=paper, bibtex=bibtex(what, paper))
+            yield Citation(what=what, text=paper)
 
 
 def _tool(runs: Sequence[Run]) -> Citation:
@@ -71,29 +67,3 @@ def _strategies(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
             continue
         if run.origin != "imported":
             yield name, str(papers.get(name, ""))
-
-
-def bibtex(key: str, paper: str) -> str:
-    """A line of a paper as an entry: with authors, title and place where the line has them apart, else as a note."""
-    label = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-") or "paper"
-    found = _AUTHORS.match(paper)
-    year = next((one or other for one, other in _YEAR.findall(paper)), "")
-    if found is None:
-        fields = {"note": paper, "year": year}
-    else:
-        authors, title, place = found.groups()
-        people = " and ".join(authors.removesuffix(" et al.").split(" and "))
-        others = " and others" if authors.endswith(" et al.") else ""
-        fields = {"author": people + others, "title": title, "year": year, "note": _place(paper) if place else ""}
-    inside = ",\n".join(f"  {name} = {{{_plain(value)}}}" for name, value in fields.items() if value)
-    return f"@misc{{{label},\n{inside}\n}}"
-
-
-def _place(paper: str) -> str:
-    found = _PLACE.search(paper)
-    return found[0].strip(" ,.") if found else ""
-
-
-def _plain(text: str) -> str:
-    """A text that LaTeX reads as it stands."""
-    return re.sub(r"[{}\\]", "", text).replace("&", r"\&").replace("%", r"\%").replace("_", r"\_")

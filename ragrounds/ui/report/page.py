@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ragrounds.evals.analyses.cause_counts import cause_counts
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
-from ragrounds.evals.compare.abstract import Abstract, abstract, limitations
+from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.judges.labels import HumanLabels
@@ -18,7 +18,7 @@ from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
-from ragrounds.ui.comparison_warnings import warning_lines
+from ragrounds.ui.comparison_warnings import limitation_sentences, warning_lines
 from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.citation import citations
@@ -88,7 +88,9 @@ def report_page(
         "Arena": tables_and_remarks(arena_parts(store, runs, labels)),
         "Methods": _methods(store, comparison, runs, shown),
         "How to cite": citation_section(citations(runs, found.datasets)),
-        "Limitations": sections.limitations_section(limitations(store, runs, comparison, scorers), notes, labels),
+        "Limitations": sections.limitations_section(
+            limitation_sentences(store, runs, comparison, scorers, labels), notes
+        ),
         "Fingerprints": sections.fingerprint_section(runs, hide, names),
     }
     made = {name: body for name, body in parts.items() if body}

@@ -12,7 +12,7 @@ from ragrounds.agents.agent import names as shipped
 from ragrounds.agents.agent import open_agent
 from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse
 from ragrounds.evals.analyses.cause_counts import CauseCount
-from ragrounds.evals.compare.abstract import Abstract, Limitation
+from ragrounds.evals.compare.abstract import Abstract
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.causes import CAUSES
@@ -20,7 +20,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import analysis_table, with_names
 from ragrounds.ui.columns import Column, table_of, words
-from ragrounds.ui.comparison_warnings import limitation_sentences
 from ragrounds.ui.comparison_words import abstract_sentences, lack_lines, listed, missing_commands
 from ragrounds.ui.report.citation import Citation
 from ragrounds.ui.report.html_tables import html_table, prose, text
@@ -84,10 +83,10 @@ def abstract_section(
 
 
 def citation_section(found: Iterable[Citation]) -> str:
-    """What to cite, in words and as BibTeX."""
+    """What to cite, in words; the tool as BibTeX too."""
     made = list(found)
     lines = "".join(f"<li>{text(one.what)}: {text(one.text)}.</li>" for one in made)
-    entries = text("\n\n".join(one.bibtex for one in made))
+    entries = text("".join(one.bibtex for one in made))
     return f"<ul>{lines}</ul><details><summary>BibTeX</summary><pre>{entries}</pre></details>"
 
 
@@ -161,9 +160,9 @@ def analyses_section(
     return "".join(parts)
 
 
-def limitations_section(found: Sequence[Limitation], notes: Sequence[str], names: Mapping[str, str]) -> str:
+def limitations_section(sentences: Iterable[str], notes: Sequence[str]) -> str:
     """What follows from the data, and the notes of the comparison."""
-    said = "".join(f"<li>{prose(sentence)}</li>" for sentence in limitation_sentences(found, names))
+    said = "".join(f"<li>{prose(sentence)}</li>" for sentence in sentences)
     more = "".join(f"<li>{prose(note)}</li>" for note in notes)
     noted = f'<h3>Notes on these runs</h3><ul class="notes">{more}</ul>' if notes else ""
     return (f"<ul>{said}</ul>" if said else "") + noted

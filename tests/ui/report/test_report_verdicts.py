@@ -147,7 +147,7 @@ def test_the_judge_behind_the_scores_is_named_and_no_other(home, tmp_path):
     others = methods_said.partition("without a part in these scores: ")[2].partition(".")[0]
     assert others.split(", ") == ["test:<b>mild</b>", "test:mute"]
     lead = page.partition('<section id="abstract">')[2].partition("</section>")[0].replace("\xa0", " ")
-    assert ", judged by test:<b>strict</b>, direct has" in lead
+    assert ", judged by test:<b>strict</b>: direct has" in lead
     assert "are a person's on 80.0 % of 5 items; Cohen's kappa is 0.62 (no interval: 5 answers, 40 needed" in lead
 
 
