@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -27,7 +27,6 @@ from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.judges.recorded import with_replies
 from ragrounds.evals.store.database import reclaim_space
 from ragrounds.evals.store.garbage import Garbage
-from ragrounds.evals.store.index_backlog import Backlog, index_missing
 from ragrounds.evals.store.leases import Lease, worker
 from ragrounds.evals.store.ledger import Ledger
 from ragrounds.evals.store.run_names import fitting_runs, kept_names
@@ -279,26 +278,3 @@ def collect_garbage(
                 report=progress,
             )
         return RemovedGarbage(found, reclaim_space(store.engine))
-
-
-def index_runs(
-    references: Sequence[str] = (),
-    *,
-    anew: bool = False,
-    settings: Settings | None = None,
-    progress: Progress = unheard,
-) -> Backlog:
-    """Make the full-text index and the facts of attempts that have none.
-
-    Args:
-        references: of runs; none: all that the store holds.
-        anew: empty the index first, also of other runs: where it is damaged.
-        settings: where the store is; ``None``: the user's.
-        progress: is told how far it is.
-
-    Raises:
-        UserError: no such run.
-        StopRun: the store cannot be written.
-    """
-    with open_store(settings or user_settings()) as store:
-        return index_missing(store, store.named(references) if references else store.runs(), progress, anew=anew)

@@ -101,7 +101,7 @@ def list_attempts(
 ) -> list[AttemptSummary]:
     """The attempts that are wanted, without text and steps; questions that no attempt was made at are among them.
 
-    Where `where` asks for full text or for facts of steps that attempts lack, these are made from
+    Where `where` asks for words in texts or for facts of steps that attempts lack, these are looked for in
     the journal first; `progress` is told.
 
     Raises:
@@ -110,7 +110,7 @@ def list_attempts(
     """
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        where = complete_index(pages, listed_where(asked, pages), progress)
+        where = completed(pages, listed_where(asked, pages), progress)
         return pages.read(_listed(pages, asked, where))
 
 
@@ -148,7 +148,7 @@ def list_hops(
     """
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        where = complete_index(pages, listed_where(asked, pages), progress)
+        where = completed(pages, listed_where(asked, pages), progress)
         found = pages.read(_listed(pages, asked, where))
         reader = HopReader(pages)
         for start in range(0, len(found), _AT_ONCE):
@@ -162,8 +162,8 @@ def _listed(pages: Pages, query: AttemptQuery, where: str) -> Sequence[int]:
     return places[: query.limit]
 
 
-def complete_index(pages: Pages, where: str, progress: Progress = unheard) -> str:
-    """Make the full text and the facts that an expression asks for, where attempts lack them; gives the expression.
+def completed(pages: Pages, where: str, progress: Progress = unheard) -> str:
+    """Make the facts that an expression asks for, and look through texts for its words; gives the expression.
 
     Raises:
         FilterError: `where` cannot be understood.
@@ -319,7 +319,7 @@ def view(
     one_of("--view", start, list(all_views()))
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with opened_pages(asked, attempt, chosen) as pages:
-        where, sort, row = complete_index(pages, listed_where(asked, pages), progress), listed_sort(asked), 0
+        where, sort, row = completed(pages, listed_where(asked, pages), progress), listed_sort(asked), 0
         if start == "differing":
             _two_runs(pages)
             row = next((place for _, _, place, _, _ in pages.differing(0, 1)), 0)

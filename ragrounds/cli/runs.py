@@ -14,7 +14,7 @@ from msgspec.structs import asdict, replace
 from ragrounds.api.resume import kept_options
 from ragrounds.api.retry import RetryArguments, retry
 from ragrounds.api.run_list import list_runs
-from ragrounds.api.runs import collect_garbage, find_garbage, index_runs, load, remove_run, show_attempt
+from ragrounds.api.runs import collect_garbage, find_garbage, load, remove_run, show_attempt
 from ragrounds.api.trace import live_attempts
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
@@ -25,7 +25,7 @@ from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.lines import live_table
 from ragrounds.ui.projection import retry_json
-from ragrounds.ui.run_tables import garbage_lines, index_lines
+from ragrounds.ui.run_tables import garbage_lines
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.headless import print_attempt
@@ -158,28 +158,6 @@ def _merged(kept: tuple[str, ...], given: list[str]) -> list[str]:
     return [word for name, value in pairs if name not in named for word in (name, value)] + given
 
 
-@runs.command("index")
-def index_command(
-    run: Annotated[list[str] | None, typer.Argument(help="Runs; none: all that the store holds.")] = None,
-    anew: Annotated[bool, typer.Option("--anew", help="Empty the index first: where it is damaged.")] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Make the full-text index and the facts of attempts that have none, so that searches and filters find them.
-
-    A run keeps facts up as it goes; the index is made by the first search, or here. Broken off, the same command goes
-    on.
-
-    Example: ragrounds runs index
-    """
-    with counting() as progress:
-        made = index_runs(run or (), anew=anew, progress=progress)
-    if as_json:
-        print_json(made)
-    else:
-        for line in index_lines(made):
-            say(line)
-
-
 @runs.command("gc")
 def garbage_command(
     yes: options.Yes = False,
@@ -202,7 +180,7 @@ def garbage_command(
         found = find_garbage(seconds=older_than, outside=outside, progress=progress)
     for line in garbage_lines(found):
         say(line)
-    counts = (found.calls.count, found.texts.count, found.questions.count, found.documents)
+    counts = (found.calls.count, found.texts.count, found.questions.count)
     if any(counts) and not dry_run:
         if not yes:
             if not sys.stdin.isatty():

@@ -13,7 +13,6 @@ from rich.text import Text
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.garbage import Garbage, RowVolume
-from ragrounds.evals.store.index_backlog import Backlog
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
@@ -248,19 +247,11 @@ def garbage_lines(found: Garbage) -> Iterator[str]:
     """What nothing refers to, and what was left."""
     volumes = ((found.calls, "recorded calls"), (found.texts, "texts"), (found.questions, "questions"))
     some = [_volume(volume, what) for volume, what in volumes if volume.count]
-    some += [f"{number_of(found.documents, 'document')} of the full-text index"] if found.documents else []
     yield f"Nothing refers to {', '.join(some)}." if some else "Nothing to remove."
     if found.recent.count:
         yield f"Left, as too young: {_volume(found.recent, 'recorded calls')} (--older-than DURATION)."
     if found.outside.count:
         yield f"Left, as no run made them: {_volume(found.outside, 'recorded calls')} (--outside removes them too)."
-
-
-def index_lines(made: Backlog) -> Iterator[str]:
-    """What joined the full-text index."""
-    yield f"{number_of(made.made, 'attempt')} joined the full-text index." if made.made else "Nothing was missing."
-    if made.unreadable:
-        yield f"{number_of(made.unreadable, 'attempt')} cannot be read: `ragrounds doctor --store` names them."
 
 
 def _volume(volume: RowVolume, what: str) -> str:

@@ -18,7 +18,6 @@ from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted, single_conditions
 from ragrounds.evals.store.attempt_notes import notes_of, write_note
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
-from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, Pages
 from ragrounds.evals.store.traces import TracedCall
@@ -299,7 +298,6 @@ def test_the_next_that_fits_in_any_order(quiz: Pages) -> None:
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     """The quiz with the facts and the full text that its journal gives."""
     with quiz_store(tmp_path_factory.mktemp("indexed")) as store:
-        assert index_missing(store, store.runs()).made == 8
         yield Pages(store, store.runs())
 
 
@@ -326,6 +324,8 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     ],
 )
 def test_full_text_and_facts_from_the_journal(indexed: Pages, where: str, expected: str) -> None:
+    indexed.complete(where)
+    assert indexed.backlog(where) == 0
     assert chosen(indexed, where) == expected
 
 
@@ -346,7 +346,7 @@ def test_epochs(tmp_path: Path) -> None:
         assert list(pages.order("epoch:1")) == [1, 3, 5]
         assert list(pages.order("mark:x")) == [4]
         assert list(pages.order("subject:cardio")) == [0, 1, 4, 5]
-        index_missing(store, [run])
+        pages.complete("remedy")
         assert list(pages.order("remedy right")) == [1]
         assert list(pages.order("remedy")) == [1, 4]
         assert [pages.seek("made", row, 1) for row in range(6)] == [1, 4, 4, 4, 1, 1]

@@ -1,18 +1,28 @@
 """Facts of an attempt: what can be asked of it without reading its steps (``hops>3 and gold not seen``).
 
-They are derived from its events and from what its calls asked and answered, when it is written. Where they are missing
-(an imported run) they are made from the journal.
+They are derived from its events and from what its calls asked and answered, when it is written. They are never copied
+between stores: of an imported run they are missing, and made from the journal when a filter asks for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import sqlalchemy as sa
+
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import autocommit, chunks, insert_new, writing
+from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.hops import Hop, hops_of
+from ragrounds.evals.store.recorded_calls import AttemptReader, stored_questions
 from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Attempt, Entered, Gold, Noted
+from ragrounds.records import Attempt, Entered, Gold, Noted, Run
+
+_A, _F = schema.attempts, schema.facts
+_BATCH = 100
+"""Attempts whose facts are written together."""
 
 
 def facts_row(
@@ -61,3 +71,37 @@ def facts_row(
         "notes": f" {' '.join(kinds)} " if kinds else "",
     }
     return schema.facts, row
+
+
+def lacking_facts(connection: sa.Connection, numbers: Sequence[int]) -> list[tuple[int, str, int]]:
+    """The attempts of some runs (by their numbers) that have no facts: number, question id, epoch."""
+    key = ("run", "question_id", "epoch")
+    known = sa.exists().where(*(_F.c[name] == _A.c[name] for name in key))
+    wanted = sa.select(*(_A.c[name] for name in key)).where(_A.c.run.in_(list(numbers)), ~known)
+    return [(row[0], row[1], row[2]) for row in connection.execute(wanted)]
+
+
+def make_facts(store: Store, runs: Sequence[Run], progress: Progress = lambda step, rows: None) -> None:
+    """Make the facts that attempts of these runs lack. It may run in any thread, beside a run that is being made; where
+    it is broken off, the next call goes on. Attempts that cannot be read stay without.
+
+    Raises:
+        StopRun: the store cannot be written.
+    """
+    by_number = {store.number(run): run for run in runs}
+    done = 0
+    with autocommit(store.engine) as reading:
+        lacking = lacking_facts(reading, list(by_number))
+        for number, run in by_number.items():
+            places = [(question_id, epoch) for one, question_id, epoch in lacking if one == number]
+            asked = stored_questions(reading, run, {question_id for question_id, _ in places})
+            reader = AttemptReader()
+            for batch in chunks(places, _BATCH):
+                read = reader.read(reading, run, number, batch).values()
+                rows = [facts_row(one, traced, asked[one.question_id].gold, number)[1] for one, traced in read]
+                # Of an attempt that was written again meanwhile, the facts are there already: those of the new one.
+                with writing(store.engine) as connection:
+                    if rows:
+                        connection.execute(insert_new(store.engine, _F), rows)
+                done += len(batch)
+                progress("making facts", done)

@@ -244,7 +244,6 @@ def _prepare(engine: sa.Engine) -> None:
     with exclusive_transaction(engine) as connection:
         if _version(connection, engine) == 0:  # nobody was quicker
             schema.metadata.create_all(connection)
-            dialect_of(engine).words.make(connection)
             connection.execute(sa.insert(schema.meta), {"key": "version", "value": str(schema.VERSION)})
 
 
@@ -335,27 +334,17 @@ def _check(engine: sa.Engine) -> None:
     tables = {table.name for table in schema.metadata.sorted_tables}
     try:
         with engine.connect() as connection:
-            listed = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master").all()
-            indexed = any(_is_words(row) for row in listed)
+            listed = connection.exec_driver_sql("SELECT type, tbl_name FROM sqlite_master").all()
             for row in listed:
-                ours = row.tbl_name in tables or (indexed and (_is_words(row) or row.tbl_name in schema.WORDS_PARTS))
-                if row.type not in ("table", "index") or not ours:
+                if row.type not in ("table", "index") or row.tbl_name not in tables:
                     what = f"it holds the {row.type} {row.tbl_name!r}"
                     raise UserError(f"{shown(engine)} is not a store of ragrounds: {what}.")
-            # The quick check misses rows out of order, which a search by key then passes over. Where there is a
-            # full-text index, table by table: whose index it is nobody knows, so it is never opened. It is not copied.
-            for table in sorted(tables & {row.name for row in listed}) if indexed else [""]:
-                check = f"PRAGMA integrity_check({table or 1})"
-                found = connection.exec_driver_sql(check).scalar()
-                if found != "ok":
-                    amiss = " ".join(str(found).split())  # it may have several lines
-                    raise UserError(f"{shown(engine)} is damaged: {amiss}.")
+            # The quick check misses rows out of order, which a search by key then passes over.
+            found = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+            if found != "ok":
+                amiss = " ".join(str(found).split())  # it may have several lines
+                raise UserError(f"{shown(engine)} is damaged: {amiss}.")
     except UnicodeDecodeError as error:
         raise UserError(f"{shown(engine)} is damaged: a name in it is no text.") from error
     except sa.exc.DatabaseError as error:
         raise UserError(f"{shown(engine)} cannot be read: {said(error)}.") from error
-
-
-def _is_words(row: sa.Row[tuple[object, ...]]) -> bool:
-    """Whether a row of `sqlite_master` is our full-text index, made by nothing but our own statement."""
-    return bool(row.type == "table" and row.name == schema.WORDS and row.sql == schema.WORDS_ON_SQLITE)

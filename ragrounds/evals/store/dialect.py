@@ -2,57 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import sqlalchemy as sa
-from msgspec import Struct
 
-from ragrounds.evals.store.text_folding import TextTerm
-
-AttemptPlace = tuple[int, str, int]
-"""The number of a run in its store, a question's id, an epoch."""
 Say = Callable[[str], None]
-
-
-class Document(Struct, frozen=True):
-    """Words that join the full-text index."""
-
-    number: int
-    fields: Mapping[str, str]
-    """Field → folded text."""
-
-
-class Words(Protocol):
-    """The full-text index: words of numbered documents, in :data:`ragrounds.evals.store.schema.TEXT_FIELDS`."""
-
-    def there(self, connection: sa.Connection) -> bool:
-        """Whether the store has one."""
-
-    def make(self, connection: sa.Connection) -> None:
-        """Make an empty one, where the database can."""
-
-    def clear(self, connection: sa.Connection) -> None:
-        """Empty it, also where it is damaged."""
-
-    def is_damage(self, error: sa.exc.DatabaseError) -> bool:
-        """Whether an error says that it is not what was written."""
-
-    def newest(self, connection: sa.Connection) -> int:
-        """The largest number of a document; 0: it has none."""
-
-    def documents(self, connection: sa.Connection) -> int:
-        """How many documents it holds."""
-
-    def count(self, connection: sa.Connection) -> int:
-        """How many different words it holds."""
-
-    def add(self, connection: sa.Connection, documents: Sequence[Document]) -> None:
-        """Add documents, whose numbers ascend and are beyond the newest."""
-
-    def find(self, connection: sa.Connection, term: TextTerm, fields: Sequence[str]) -> Iterable[int]:
-        """The documents that hold a term in one of some fields, each once."""
 
 
 class Dialect(Protocol):
@@ -62,10 +18,6 @@ class Dialect(Protocol):
     """The statement that reads a number which grows when another connection has written attempts or scores."""
     binary: str
     """The collation that orders texts by their code points."""
-
-    @property
-    def words(self) -> Words:
-        """The full-text index."""
 
     def insert(self, table: sa.Table) -> Any:
         """An INSERT statement of this kind, which knows ON CONFLICT."""

@@ -112,7 +112,7 @@ FIELDS: tuple[FilterField, ...] = (
 )
 BY_NAME: dict[str, FilterField] = {one.name: one for one in FIELDS}
 TEXTS = {"error": "reason"}
-"""Text fields that the full-text index has another name for."""
+"""Text fields that a search for words has another name for."""
 ALIASES = {"outcome": "status", "errors": "troubled", "correct": "right", "incorrect": "wrong"}
 """Other words that are understood."""
 

@@ -41,7 +41,6 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
-from ragrounds.evals.store.text_index import clear, unused_documents
 from ragrounds.records import AnswerStatus, Called, Run, Status
 
 BATCH = 500
@@ -187,10 +186,7 @@ class Marks:
 
 _WORDS: dict[str, tuple[str, ...]] = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
 """Columns that hold one of some words."""
-_READ_TABLES = (
-    "runs, questions, attempts, earlier_attempts, gradings, arenas, judgements, calls, blobs, "
-    "text_attempts, text_shared"
-)
+_READ_TABLES = "runs, questions, attempts, earlier_attempts, gradings, arenas, judgements, calls, blobs"
 UNREADABLE = (
     DamagedRecord,
     ValueError,
@@ -223,9 +219,6 @@ class Garbage(Struct, frozen=True, kw_only=True):
     outside: RowVolume
     """Calls that nothing refers to, left because no attempt and no judging of a run made them: queries of `retrieve`,
     `build`."""
-    documents: int = 0
-    """Documents of the full-text index that no attempt has any more, where that is most of it: then it is emptied, and
-    the next search makes it again."""
 
 
 def collect_garbage(
@@ -275,7 +268,6 @@ def collect_garbage(
             garbage = Garbage(
                 calls=volume(bulk, removable),
                 texts=volume(sa.func.length(blobs.c.data), unreferenced),
-                documents=unused_documents(connection),
                 questions=volume(sa.func.length(questions.c.body), abandoned),
                 recent=volume(bulk, sa.and_(unmarked, ~old)),
                 outside=volume(bulk, sa.and_(unmarked, old, ~ours)),
@@ -293,8 +285,6 @@ def collect_garbage(
                 # For writers that know which texts are there.
                 mark = {"key": schema.TEXTS_REMOVED, "value": secrets.token_hex(8)}
                 connection.execute(upsert(engine, schema.meta), mark)
-                if garbage.documents:
-                    clear(connection)
             marks.drop()
         return garbage
     except sa.exc.SQLAlchemyError as error:

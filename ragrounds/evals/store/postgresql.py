@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,24 +13,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from ragrounds.errors import StopRun
-from ragrounds.evals.store.dialect import Document, Say
-from ragrounds.evals.store.schema import TEXT_FIELDS, WORDS
-from ragrounds.evals.store.text_folding import BREAK, TextTerm, folded_words
+from ragrounds.evals.store.dialect import Say
 
 _LOCK = 0x7261_6772
 """The advisory lock of those who make or change the tables."""
 _NOTICED = {"connect_timeout": 10, "keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 4}
 """A server whose machine is gone, without a word, is noticed within these seconds."""
-_TABLES = (
-    f"CREATE TABLE {WORDS} (doc integer, field smallint, part smallint, words tsvector NOT NULL, "
-    "PRIMARY KEY (doc, field, part))",
-    f"CREATE INDEX ix_{WORDS}_words ON {WORDS} USING gin (words)",
-)
-_POSITIONS = 16_000
-"""Words of one tsvector, which counts to 16,383. A longer text has several; no phrase reaches over their ends."""
-_VECTOR = 200_000
-"""Characters of one: it may have a megabyte, with four bytes a character."""
-_LONGEST_WORD = 200
 _FIRST, _LONGEST, _GROWTH = 0.1, 2.0, 1.5
 """Seconds between two tries to connect: at first, at most, and by what factor they grow."""
 
@@ -45,76 +33,9 @@ def open_url(url: sa.URL) -> sa.Engine:
     return sa.create_engine(driven, pool_pre_ping=True, connect_args=_NOTICED)
 
 
-class _Tsvectors:
-    """A table of tsvectors with an inverted index."""
-
-    def there(self, connection: sa.Connection) -> bool:
-        return bool(sa.inspect(connection).has_table(WORDS))
-
-    def make(self, connection: sa.Connection) -> None:
-        for statement in _TABLES:
-            connection.exec_driver_sql(statement)
-
-    def clear(self, connection: sa.Connection) -> None:
-        connection.exec_driver_sql(f"TRUNCATE {WORDS}")
-
-    def is_damage(self, error: sa.exc.DatabaseError) -> bool:
-        return False  # the server's own affair
-
-    def newest(self, connection: sa.Connection) -> int:
-        return int(connection.exec_driver_sql(f"SELECT max(doc) FROM {WORDS}").scalar() or 0)  # noqa: S608
-
-    def documents(self, connection: sa.Connection) -> int:
-        return int(connection.exec_driver_sql(f"SELECT count(DISTINCT doc) FROM {WORDS}").scalar_one())  # noqa: S608
-
-    def count(self, connection: sa.Connection) -> int:
-        counted = f"SELECT count(DISTINCT lexeme) FROM {WORDS}, unnest(words)"  # noqa: S608 - a name of ours
-        return int(connection.exec_driver_sql(counted).scalar_one())
-
-    def add(self, connection: sa.Connection, documents: Sequence[Document]) -> None:
-        table = sa.table(WORDS, *(sa.column(name) for name in ("doc", "field", "part")), sa.column("words"))
-        rows = [
-            {"doc": one.number, "field": TEXT_FIELDS.index(name), "part": part, "words": words}
-            for one in documents
-            for name, text in one.fields.items()
-            for part, words in enumerate(_vectors(text))
-        ]
-        if rows:
-            words = sa.cast(sa.bindparam("words"), postgresql.TSVECTOR)
-            connection.execute(sa.insert(table).values(words=words), rows)
-
-    def find(self, connection: sa.Connection, term: TextTerm, fields: Sequence[str]) -> list[int]:
-        asked = " <-> ".join(f"'{word[:_LONGEST_WORD]}'" for word in term.words) + (":*" if term.prefix else "")
-        matching = "words @@ CAST(%s AS tsquery) AND field = ANY(%s)"
-        statement = f"SELECT DISTINCT doc FROM {WORDS} WHERE {matching}"  # noqa: S608 - names of ours
-        places = [TEXT_FIELDS.index(name) for name in fields]
-        return list(connection.exec_driver_sql(statement, (asked, places)).scalars())
-
-
-def _vectors(text: str) -> Iterator[str]:
-    """A folded text as tsvectors; the break between two texts has a place and no word."""
-    places: dict[str, list[int]] = {}
-    size = place = 0
-    for word in folded_words(text):
-        if place >= _POSITIONS or size >= _VECTOR:
-            yield _vector(places)
-            places, size, place = {}, 0, 0
-        place += 1
-        if word != BREAK:
-            places.setdefault(word[:_LONGEST_WORD], []).append(place)
-            size += len(word[:_LONGEST_WORD]) + 8
-    if places:
-        yield _vector(places)
-
-
-def _vector(places: Mapping[str, Sequence[int]]) -> str:
-    return " ".join(f"'{word}':{','.join(map(str, at))}" for word, at in places.items())
-
-
 class Postgresql:
     """Stores in databases of a server."""
 
-    words = _Tsvectors()
     changes = (
         "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables "
         "WHERE relname IN ('attempts', 'scores')"

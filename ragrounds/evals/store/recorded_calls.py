@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -31,13 +31,16 @@ class AttemptReader:
         self._texts: dict[bytes, str] = {}
 
     def read(
-        self, connection: sa.Connection, run: Run, number: int, places: Sequence[Place]
+        self, connection: sa.Connection, run: Run, number: int, places: Sequence[Place], known: Container[str] = ()
     ) -> dict[Place, tuple[Attempt, tuple[TracedCall, ...]]]:
         """Attempts of a run with their calls, by question id and epoch. One that is damaged is left out, and so are
-        the request and the reply of a damaged call: ``ragrounds doctor --store`` names them."""
+        the request and the reply of a damaged call: ``ragrounds doctor --store`` names them. Those of calls that are
+        `known`, by their keys, are left out too."""
         self._connection = connection
         made = self._attempts(run, number, set(places))
-        traced = iter(traced_calls(self, [call for attempt in made.values() for call in calls(attempt.events)]))
+        every = [call for attempt in made.values() for call in calls(attempt.events)]
+        found = iter(traced_calls(self, [call for call in every if call.key not in known]))
+        traced = iter(TracedCall(call) if call.key in known else next(found) for call in every)
         read = {
             place: (attempt, tuple(islice(traced, sum(1 for _ in calls(attempt.events)))))
             for place, attempt in made.items()

@@ -21,7 +21,6 @@ from ragrounds.evals.store.attempt_filter import (
     AllOf,
     AnyOf,
     Comparison,
-    FilterError,
     FlagTest,
     NumberTest,
     TextTest,
@@ -33,8 +32,7 @@ from ragrounds.evals.store.attempt_filter import (
 from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.database import autocommit, chunks, dialect_of
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_folding import TextQueryError
-from ragrounds.evals.store.text_index import find_attempts
+from ragrounds.evals.store.text_search import TextSearch
 from ragrounds.records import COUNTED, Question, Run
 
 Column = sa.ColumnElement[Any]
@@ -86,32 +84,6 @@ class QuestionSubjects(Struct, frozen=True):
 def subject(question: Question) -> str:
     """What tables group a question by: its group, or else the benchmark it is from."""
     return question.group or question.benchmark
-
-
-class TextHits:
-    """What the full-text index finds in some runs, while one statement is made: each text is looked for once."""
-
-    def __init__(self, engine: sa.Engine, numbers: Sequence[int]) -> None:
-        self._engine, self._numbers = engine, tuple(numbers)
-        self._found: dict[tuple[str, tuple[str, ...]], dict[int, dict[int, list[str]]]] = {}
-
-    def questions(self, number: int, test: TextTest) -> dict[int, list[str]]:
-        """Epoch → the ids of the questions at which the attempt of the run at this place holds the words.
-
-        Raises:
-            FilterError: there is no word in the text.
-        """
-        key = (test.text, test.fields)
-        if key not in self._found:
-            try:
-                places = find_attempts(self._engine, self._numbers, test.text, test.fields)
-            except TextQueryError as error:
-                raise FilterError(str(error), test.at, len(test.text)) from error
-            found: dict[int, dict[int, list[str]]] = {}
-            for run, question_id, epoch in places:
-                found.setdefault(run, {}).setdefault(epoch, []).append(question_id)
-            self._found[key] = found
-        return self._found[key].get(self._numbers[number], {})
 
 
 class RowNames:
@@ -273,7 +245,7 @@ class RunRows:
         epochs: int,
         scorers: Sequence[str],
         names: RowNames,
-        texts: TextHits,
+        texts: TextSearch,
         others: Sequence[str] = (),
     ) -> None:
         self._engine, self._number, self._key, self._names, self._texts = engine, number, key, names, texts

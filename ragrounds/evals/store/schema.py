@@ -179,33 +179,8 @@ notes = _table(
     comment="What readers have written beside attempts.",
 )
 
-text_attempts = _table(
-    "text_attempts",
-    *_place(),
-    _real("at", "of the attempt; one made since is to be indexed again"),
-    _whole("doc", index=True, about="the document of its own texts"),
-    _whole("question", "the document of its question", null=True),
-    _bytes("passages", "documents of its passages, 4 bytes each, ascending"),
-    comment="Attempts whose texts are in the full-text index. Derived: made again where it is missing.",
-)
-
-text_shared = _table(
-    "text_shared",
-    _bytes("hash", key=True),
-    _whole("doc"),
-    comment="Texts that many attempts share (passages, questions) and that are indexed once. Derived.",
-)
-
-TEXT_FIELDS = ("question", "query", "passage", "reply", "tool", "prompt", "answer", "reason", "note")
-"""The columns of the full-text index. Attempts have all but `question` and `passage`, which shared texts have."""
-WORDS = "text_words"
-"""The table of the full-text index, another one in each database."""
-WORDS_ON_SQLITE = f"CREATE VIRTUAL TABLE {WORDS} USING fts5({', '.join(TEXT_FIELDS)}, content='', tokenize='ascii')"
-WORDS_PARTS = frozenset(f"{WORDS}_{part}" for part in ("data", "idx", "docsize", "config"))
-"""The tables in which SQLite keeps the index."""
-DERIVED = (facts, text_attempts, text_shared)
+DERIVED = (facts,)
 """Tables that are made from the journal: never copied to another store."""
-
 
 scores = _table(
     "scores",

@@ -13,13 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool
 
-from ragrounds.evals.store.dialect import Document, Say
-from ragrounds.evals.store.schema import TEXT_FIELDS, WORDS, WORDS_ON_SQLITE
-from ragrounds.evals.store.text_folding import TextTerm
-
-_OWN = tuple(name for name in TEXT_FIELDS if name not in ("question", "passage"))
-_ROWS = 1000
-"""Rows of one INSERT."""
+from ragrounds.evals.store.dialect import Say
 
 
 def open_file(path: Path) -> sa.Engine:
@@ -58,69 +52,9 @@ def _with(engine: sa.Engine, pragmas: Sequence[str]) -> sa.Engine:
     return engine
 
 
-class _Fts5:
-    """A table of FTS5 that keeps no text. A SQLite without FTS5 has none, and all else works."""
-
-    def there(self, connection: sa.Connection) -> bool:
-        # Looked at from outside: SQLite cannot open a table whose index is damaged.
-        listed = f"SELECT 1 FROM sqlite_master WHERE name = '{WORDS}'"  # noqa: S608 - a name of ours
-        return connection.exec_driver_sql(listed).scalar() is not None
-
-    def make(self, connection: sa.Connection) -> None:
-        if connection.exec_driver_sql("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").scalar():
-            connection.exec_driver_sql(WORDS_ON_SQLITE)
-
-    def clear(self, connection: sa.Connection) -> None:
-        # Not emptied row by row: FTS5 would want every text once more.
-        try:
-            connection.exec_driver_sql(f"DROP TABLE {WORDS}")
-        except sa.exc.DatabaseError:  # so damaged that it cannot be opened
-            # An index without any words, as FTS5 makes it: sums (1), and no segments (10).
-            connection.exec_driver_sql(f"DELETE FROM {WORDS}_data")  # noqa: S608 - a name of ours
-            empty = f"INSERT INTO {WORDS}_data (id, block) VALUES (1, x''), (10, x'00000000000000')"  # noqa: S608
-            connection.exec_driver_sql(empty)
-            connection.exec_driver_sql(f"DROP TABLE {WORDS}")
-        connection.exec_driver_sql(WORDS_ON_SQLITE)
-
-    def is_damage(self, error: sa.exc.DatabaseError) -> bool:
-        return getattr(error.orig, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
-
-    def newest(self, connection: sa.Connection) -> int:
-        return int(connection.exec_driver_sql(f"SELECT max(id) FROM {WORDS}_docsize").scalar() or 0)  # noqa: S608
-
-    def documents(self, connection: sa.Connection) -> int:
-        return int(connection.exec_driver_sql(f"SELECT count(*) FROM {WORDS}_docsize").scalar_one())  # noqa: S608
-
-    def count(self, connection: sa.Connection) -> int:
-        seen = f"CREATE VIRTUAL TABLE temp.words_seen USING fts5vocab('main', '{WORDS}', 'row')"
-        connection.exec_driver_sql(seen)  # gone with the connection
-        return int(connection.exec_driver_sql("SELECT count(*), sum(cnt) FROM temp.words_seen").one()[0])
-
-    def add(self, connection: sa.Connection, documents: Sequence[Document]) -> None:
-        for fields in (("passage",), ("question",), _OWN):
-            rows = [
-                (one.number, *(one.fields.get(name, "") for name in fields))
-                for one in documents
-                if not one.fields.keys().isdisjoint(fields)
-            ]
-            head = f"INSERT INTO {WORDS} (rowid, {', '.join(fields)}) VALUES "  # noqa: S608 - names of ours
-            one_row = f"({', '.join('?' * (1 + len(fields)))})"
-            # Few statements: SQLite's driver lets others run after each row of an executemany.
-            for start in range(0, len(rows), _ROWS):
-                part = rows[start : start + _ROWS]
-                given = tuple(value for row in part for value in row)
-                connection.exec_driver_sql(head + ", ".join([one_row] * len(part)), given)
-
-    def find(self, connection: sa.Connection, term: TextTerm, fields: Sequence[str]) -> list[int]:
-        asked = f'{{{" ".join(fields)}}} : "{" ".join(term.words)}"{" *" if term.prefix else ""}'
-        statement = f"SELECT rowid FROM {WORDS} WHERE {WORDS} MATCH ?"  # noqa: S608 - names of ours
-        return list(connection.exec_driver_sql(statement, (asked,)).scalars())
-
-
 class Sqlite:
     """Stores in files."""
 
-    words = _Fts5()
     changes = "PRAGMA data_version"
     binary = "BINARY"
 

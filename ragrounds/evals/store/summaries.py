@@ -14,6 +14,7 @@ import itertools
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,15 +22,17 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_filter import TextTest, parse, single_conditions
+from ragrounds.evals.store.attempt_facts import lacking_facts, make_facts
+from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse, single_conditions
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
 from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.filter_fields import FACTS, GOLD
 from ragrounds.evals.store.garbage import Progress
-from ragrounds.evals.store.index_backlog import index_missing, missing
-from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, TextHits, score_rows_of, scorers_of
+from ragrounds.evals.store.recorded_calls import Place
+from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, score_rows_of, scorers_of
 from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.text_search import TextSearch, without_texts
 from ragrounds.records import Gold, Question, Run, Score
 
 Key = float | str | None
@@ -172,6 +175,7 @@ class Pages:
         sizes = [run.count * run.epochs for run in runs]
         self._starts = [0, *itertools.accumulate(sizes)]
         self.names = RowNames(store, self.runs, self._numbers)
+        self._texts = TextSearch(store, self.runs, self._numbers)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -209,10 +213,9 @@ class Pages:
         wanted = parse(where)
         places: array[int] = array("Q")
         keys: list[Key] = []
-        hits = self._hits()
         with self.connect() as connection:
             for number in range(len(self.runs)):
-                rows = self._rows(connection, number, hits)
+                rows = self._rows(connection, number)
                 fits = rows.fits(wanted)
                 if isinstance(fits, sa.False_):
                     continue
@@ -276,25 +279,52 @@ class Pages:
         )
 
     def backlog(self, where: str) -> int:
-        """How many attempts `where` cannot choose yet, because the facts or the full text that it asks for are still to
-        be made (:meth:`complete`); 0 where it asks for neither.
+        """How many attempts `where` cannot choose yet, because the facts that it asks for are still to be made, or
+        their texts to be looked through (:meth:`complete`); 0 where it asks for neither.
 
         Raises:
             FilterError: as :meth:`order`.
         """
-        facts, texts = _asked_of(where)
-        return missing(self.store.engine, self._numbers, texts=texts) if facts or texts else 0
+        wanted = parse(where)
+        return self._lacking_facts(wanted) + sum(len(self._unread(wanted, number)) for number in range(len(self.runs)))
 
     def complete(self, where: str, progress: Progress = lambda step, rows: None) -> None:
-        """Make what :meth:`backlog` counts, for every run of the pages. It may run in any thread, and goes on where it
-        was broken off.
+        """Do what :meth:`backlog` counts, the newest run first. It may run in any thread; where `progress` raises to
+        break it off, the next call goes on. Texts are looked through of the attempts that the rest of the expression
+        leaves, and what they hold is remembered as long as the pages are.
 
         Raises:
             FilterError: as :meth:`order`.
             StopRun: the store cannot be written.
         """
-        if self.backlog(where):
-            index_missing(self.store, self.runs, progress, texts=_asked_of(where)[1])
+        wanted, before = parse(where), 0
+        if self._lacking_facts(wanted):
+            make_facts(self.store, self.runs, progress)
+        for number in sorted(range(len(self.runs)), key=lambda each: -self.runs[each].created):
+            if unread := self._unread(wanted, number):
+                report = partial(_report_search, progress, before)
+                self._texts.search(number, _text_tests(wanted), unread, report)
+                before += len(unread)
+
+    def _lacking_facts(self, wanted: Wanted | None) -> int:
+        tests = single_conditions(wanted)
+        if not any(not isinstance(test, TextTest) and test.field in FACTS for test in tests):
+            return 0
+        with self.connect() as connection:
+            return len(lacking_facts(connection, self._numbers))
+
+    def _unread(self, wanted: Wanted | None, number: int) -> dict[Place, tuple[float, float]]:
+        """The attempts of a run whose texts are to be looked through."""
+        tests = _text_tests(wanted)
+        if not tests:
+            return {}
+        with self.connect() as connection:
+            rows = self._rows(connection, number)
+            fits = rows.fits(without_texts(wanted))
+            if isinstance(fits, sa.False_):
+                return {}
+            asked = connection.execute(rows.select(_Q.c.question_id, rows.epoch).where(fits))
+            return self._texts.unread(number, tests, {(row[0], row[1]) for row in asked})
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Run id → outcome → number of attempts. Passes over the whole runs."""
@@ -367,17 +397,14 @@ class Pages:
         """A connection of which every read sees what is committed by then."""
         return autocommit(self.store.engine)
 
-    def _hits(self) -> TextHits:
-        return TextHits(self.store.engine, self._numbers)
-
-    def _rows(self, connection: sa.Connection, number: int, texts: TextHits | None = None) -> RunRows:
+    def _rows(self, connection: sa.Connection, number: int) -> RunRows:
         """The rows of a run as SQL; scorers that have scored nothing in it are left out."""
         run, key = self.runs[number], self._numbers[number]
         known = scorers_of(connection, key)
         there = [scorer for scorer in self.scorers if scorer in known]
         others = sorted(set(known).difference(there))
-        engine, texts = self.store.engine, texts or self._hits()
-        return RunRows(engine, number, key, run.questions, run.epochs, there, self.names, texts, others)
+        engine = self.store.engine
+        return RunRows(engine, number, key, run.questions, run.epochs, there, self.names, self._texts, others)
 
     def _sort_key(self, rows: RunRows, number: int, sort: SortBy) -> Column | None:
         if sort == "asked":
@@ -433,11 +460,12 @@ class Pages:
         )
 
 
-def _asked_of(where: str) -> tuple[bool, bool]:
-    """Whether an expression asks for facts, and for full text."""
-    tests = tuple(single_conditions(parse(where)))
-    texts = [isinstance(test, TextTest) for test in tests]
-    return any(not isinstance(test, TextTest) and test.field in FACTS for test in tests), any(texts)
+def _text_tests(wanted: Wanted | None) -> list[TextTest]:
+    return [test for test in single_conditions(wanted) if isinstance(test, TextTest)]
+
+
+def _report_search(progress: Progress, before: int, done: int) -> None:
+    progress("searching the texts", before + done)
 
 
 _OF_SCORES = ("scorer", "value", "answer_status", "prediction", "reason", "checksum")

@@ -1,27 +1,28 @@
-"""Words of texts as the full-text index has them, and what a reader types to find them.
+"""Words of texts as a search compares them, and what a reader types to find them.
 
-Both sides are folded here, in one way for SQLite and PostgreSQL: case and accents are gone (``Ödème`` is ``odeme``,
+Both sides are folded in one way: case and accents are gone (``Ödème`` is ``odeme``,
 ``Straße`` is ``strasse``), signs are spaces, and each Chinese, Japanese or Korean letter is a word of its own, so that
 any part of a sentence without spaces is found as a phrase.
 """
 
 from __future__ import annotations
 
+import bisect
+import functools
+import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.text import normalized
 
-LONGEST = 400_000
-"""Characters of one field of a document that are indexed."""
-BREAK = "\u00b6"
-"""A word between two texts of one field, which no query holds: so no phrase reaches from one into the other."""
+_FOREIGN = re.compile(r"[^\x00-\x7f]+")
+_SHORT = 12
+"""Characters of foreign letters up to which their folded form is remembered: accents and signs within English."""
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
-_FOLDED = re.compile(rf"[^\W_]+|{BREAK}")
 _MARKS = re.compile("[\u0300-\u036f]+")
 _CJK_LETTER = "[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]"
 _CJK = re.compile(_CJK_LETTER)
@@ -44,38 +45,47 @@ class TextTerm(Struct, frozen=True):
     """Whether the last word is only the beginning of one."""
 
 
+@functools.lru_cache(maxsize=256)
+def _pattern(term: TextTerm) -> re.Pattern[str]:
+    """Where a term stands in a folded text."""
+    words = r"[\W_]+".join(map(re.escape, term.words))
+    return re.compile(rf"(?<![^\W_]){words}" + ("" if term.prefix else r"(?![^\W_])"))
+
+
 def fold(text: str) -> str:
-    """A text as it is indexed: words with spaces between them. Letters of ASCII keep their case, which no database
-    looks at."""
-    if text.isascii():
-        return text
-    plain = normalized("NFKD", text)
-    plain = normalized("NFC", _MARKS.sub("", plain))
-    plain = _SIGNS.sub(" ", plain.casefold().translate(_LETTERS))
-    return _CJK.sub(r" \g<0> ", plain) if _CJK.search(plain) else plain
+    """A text as it is compared: words with spaces or signs between them."""
+    plain = _plain(text)
+    return _CJK.sub(r" \g<0> ", plain) if not plain.isascii() and _CJK.search(plain) else plain
 
 
 def words_of(text: str) -> list[str]:
     """The folded words of a text, in order."""
-    return _WORD.findall(fold(text).lower())
+    return _WORD.findall(fold(text))
 
 
-def folded_words(text: str) -> list[str]:
-    """The words of a folded text, and its breaks, in order."""
-    return _FOLDED.findall(text.lower())
+def held_terms(text: str, terms: Collection[TextTerm]) -> list[TextTerm]:
+    """Those of some terms that stand in a text."""
+    plain = _plain(text)
+    # Most texts hold none: that is seen before words are looked for.
+    likely = [term for term in terms if all(word in plain for word in term.words)]
+    folded = fold(plain) if likely else ""
+    return [term for term in likely if _pattern(term).search(folded)]
 
 
-def joined(texts: Iterable[str]) -> str:
-    """Texts of one field as one folded text of at most `LONGEST` characters; each text once."""
-    parts: list[str] = []
-    left = LONGEST
-    for text in dict.fromkeys(texts):
-        if left <= 0:
-            break
-        if text:
-            parts.append(fold(text[:left]))
-            left -= len(text)
-    return f" {BREAK} ".join(parts)
+def _plain(text: str) -> str:
+    """A text without case and accents; only what is not ASCII takes time."""
+    return text.lower() if text.isascii() else _FOREIGN.sub(_plain_part, text).lower()
+
+
+def _plain_part(found: re.Match[str]) -> str:
+    return _plain_letters(found[0]) if len(found[0]) < _SHORT else _plain_letters.__wrapped__(found[0])
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain_letters(text: str) -> str:
+    plain = normalized("NFKD", text)
+    plain = normalized("NFC", _MARKS.sub("", plain))
+    return _SIGNS.sub(" ", plain.casefold().translate(_LETTERS))
 
 
 def terms_of(typed: str) -> tuple[TextTerm, ...]:
@@ -104,22 +114,14 @@ def spans_of(text: str, terms: Collection[TextTerm]) -> list[tuple[int, int]]:
     places: list[tuple[str, int, int]] = []
     for match in _SHOWN_WORD.finditer(text):
         places += [(word, match.start(), match.end()) for word in words_of(match[0])]
+    line = " ".join(word for word, _, _ in places)
+    starts = list(itertools.accumulate((len(word) + 1 for word, _, _ in places), initial=0))
     found: list[tuple[int, int]] = []
     for term in terms:
-        size = len(term.words)
-        for at in range(len(places) - size + 1):
-            if _stands(places, at, term):
-                found.append((places[at][1], places[at + size - 1][2]))
+        for hit in _pattern(term).finditer(line):
+            first, last = (bisect.bisect_right(starts, at) - 1 for at in (hit.start(), hit.end() - 1))
+            found.append((places[first][1], places[last][2]))
     return _without_overlap(sorted(found))
-
-
-def _stands(places: Sequence[tuple[str, int, int]], at: int, term: TextTerm) -> bool:
-    last = len(term.words) - 1
-    for place, word in enumerate(term.words):
-        here = places[at + place][0]
-        if here != word and not (term.prefix and place == last and here.startswith(word)):
-            return False
-    return True
 
 
 def _without_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -16,12 +16,11 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.attempt_facts import lacking_facts
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
 from ragrounds.evals.store.database import dialect_of, said, snapshot, stream
 from ragrounds.evals.store.garbage import UNREADABLE, Marks, Progress, reported
-from ragrounds.evals.store.index_backlog import missing_of
 from ragrounds.evals.store.leases import is_stale
-from ragrounds.evals.store.text_index import count_words, has_words
 from ragrounds.records import Run
 
 Grade = Literal["damage", "note"]
@@ -176,17 +175,10 @@ class Verification:
             self._findings.add(grade, kind, run.id, f"{count:,}{' ' if grade == 'damage' else ': '}{what}")
 
     def _derived(self) -> None:
-        """The full-text index and facts, which are made again from all else."""
-        remedy = "`ragrounds runs index --anew` makes it again"
-        if has_words(self._reading):
-            self._report("full-text index", 0)
-            try:
-                self._findings.checked["words of the full-text index"] += count_words(self._engine)
-            except sa.exc.DatabaseError as error:
-                self._findings.add("damage", "full-text index", schema.WORDS, f"{said(error)}; {remedy}")
+        """Facts, which are made again from all else."""
         for number, run in self.runs.items():
-            if count := missing_of(self._reading, [number], texts=False):
-                what = f"{count:,}: `ragrounds runs index {run.id}`, or the viewer's first filter"
+            if count := len(lacking_facts(self._reading, [number])):
+                what = f"{count:,}: the first filter that asks for them makes them"
                 self._findings.add("note", "attempts without facts", run.id, what)
 
     def _place(self, table: sa.Table, row: Any) -> str:

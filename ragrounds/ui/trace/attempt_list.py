@@ -118,7 +118,7 @@ class AttemptList:
         return self.pages.order(where, sort, descending) if where or sort != "asked" else None
 
     def complete(self, where: str, tell: Callable[[str], None]) -> None:
-        """Make the facts and the full text that `where` asks for, where attempts lack them;
+        """Make the facts that `where` asks for, and look through the texts;
         `tell` is told how far it is, and may raise to end it: the next time it goes on. For another thread.
 
         Raises:

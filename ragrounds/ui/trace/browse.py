@@ -17,8 +17,8 @@ from textual.message import Message
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import joined, quoted
-from ragrounds.evals.store.snippets import Snippet
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
+from ragrounds.evals.store.text_search import Snippet
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, heading_sort, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine

@@ -17,7 +17,7 @@ from textual.widgets import Input
 from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import quoted
 from ragrounds.evals.store.filter_fields import FIELDS
-from ragrounds.evals.store.snippets import Snippet, snippets
+from ragrounds.evals.store.text_search import Snippet, snippets
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark, short_names
 from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine

@@ -3,7 +3,6 @@
 import pytest
 from msgspec import structs
 
-from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.summaries import Pages
 from tests.compare.making import add_run, questions
 from tests.ui.report.making import passage, traced_events
@@ -70,9 +69,9 @@ def listed(browser):
 @pytest.mark.slow
 def test_the_same_words_choose_the_same_attempts(browser, written, store, two_runs):
     browser.open(written(two_runs))
-    index_missing(store, two_runs)
     pages = Pages(store, two_runs)
     for expression in SAME:
+        pages.complete(expression)
         rows = pages.read(pages.order(f"({expression}) and made"))
         expected = sorted(f"{row.question.id} {row.run.agent}" for row in rows)
         browser.run(

@@ -12,7 +12,6 @@ from ragrounds.evals.compare.grid import AgentGrid, grid_table
 from ragrounds.evals.store.arenas import answer_verdicts
 from ragrounds.evals.store.attempt_notes import write_note
 from ragrounds.evals.store.database import ChangeWatch
-from ragrounds.evals.store.index_backlog import index_missing
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import SORTS, Pages
 from ragrounds.ui.trace.loaded import LoadedAttempt
@@ -40,10 +39,11 @@ def test_rows_orders_counts_and_differences(pages: Pages, other: Pages, tmp_path
                 "wrong or unscored", sort, descending
             )
     for shown in (pages, other):
-        index_missing(shown.store, shown.runs)
         for number, mark in ((0, "star"), (4, "later")):
             write_note(shown.store, shown.runs[1], f"quiz/00{number}", 0, author="ada", mark=mark, text="Look AGAIN")
     for where in (*COMPILED, "aspirin and hops>2", 'reply:"kept in" or query:"query 2"', "not aspirin"):
+        other.complete(where)
+        pages.complete(where)
         assert other.order(where) == pages.order(where), where
         assert other.seek(where, 3, 1) == pages.seek(where, 3, 1), where
         assert other.seek(where, 3, -1, list(range(12))[::-1]) == pages.seek(where, 3, -1, list(range(12))[::-1]), where

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from ragrounds.contracts import Request
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import exclusive_transaction
-from ragrounds.evals.store.index_backlog import Backlog, index_missing, missing
-from ragrounds.evals.store.snippets import NOWHERE, snippets
+from ragrounds.evals.store.attempt_filter import AllOf, AnyOf, TextTest, Wanted, parse
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_folding import TextQueryError, fold, spans_of, terms_of, words_of
-from ragrounds.evals.store.text_index import clear, find_attempts
-from ragrounds.records import Reply, Usage
+from ragrounds.evals.store.text_folding import TextQueryError, fold, held_terms, spans_of, terms_of, words_of
+from ragrounds.evals.store.text_search import NOWHERE, TextSearch, call_texts, own_texts, snippets, without_texts
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import Attempt, Call, Left, Message, Noted, Question, Reply, ToolCall, Usage
 from tests.engine.conftest import planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 
@@ -53,13 +51,23 @@ async def filled(store: Store, reply: str = '{"answer_choice": "B"} I think it i
     return store.number(one.run)
 
 
-def found(store: Store, text: str, *fields: str, complete: bool = True) -> list[tuple[str, str]]:
-    """What a search finds: it makes what is missing of the index first, as every search of a user's does."""
-    if complete:
-        index_missing(store, store.runs())
-    numbers = [store.number(run) for run in store.runs()]
-    names = {store.number(run): run.agent for run in store.runs()}
-    return sorted((names[run], id) for run, id, _ in find_attempts(store.engine, numbers, text, fields))
+PLACES = {(f"t/{number}", 0) for number in range(200)}
+
+
+def search_of(store: Store) -> TextSearch:
+    runs = store.runs()
+    return TextSearch(store, runs, [store.number(run) for run in runs])
+
+
+def found(store: Store, text: str, *fields: str, search: TextSearch | None = None) -> list[tuple[str, str]]:
+    """What is found when all that was not looked through has been."""
+    search, test = search or search_of(store), TextTest(text, fields)
+    hits = []
+    for number, run in enumerate(store.runs()):
+        search.search(number, [test], search.unread(number, [test], PLACES), lambda done: None)
+        hits += [(run.agent, id) for id in search.questions(number, test).get(0, ())]
+        assert not search.unread(number, [test], PLACES)
+    return sorted(hits)
 
 
 ALL = [("vanilla_rag", f"t/{n}") for n in range(3)]
@@ -108,7 +116,8 @@ ELSEWHERE = ('"number 1"', "lymphangitis", "erysipelas", "lymphangitis upper")
 @pytest.mark.parametrize(("text", "places"), [case for case in CASES if case[0] not in ELSEWHERE])
 def test_folding_finds_what_the_table_says_in_a_text_too(text: str, places: list[object]) -> None:
     hit = all(any(spans_of(passage, [term]) for passage in PASSAGES) for term in terms_of(text))
-    assert hit == bool(places)
+    held = all(any(held_terms(passage, [term]) for passage in PASSAGES) for term in terms_of(text))
+    assert hit == held == bool(places)
 
 
 async def test_what_is_found(store: Store) -> None:
@@ -138,7 +147,7 @@ def test_folding() -> None:
         "grosse", "naive", "oeuvre", "etude", "fibrosis", "co2", "lodz"
     ]  # fmt: skip
     assert words_of("水肿edema") == ["水", "肿", "edema"]
-    assert fold("plain Text, as it is") == "plain Text, as it is"
+    assert fold("plain Text, as it is") == "plain text, as it is"
     assert words_of("\ud800 lone") == ["lone"]
     text = "The Ödeme of the UPPER  limb, upper limbs."
     spans = spans_of(text, terms_of('"upper limb" ode*'))
@@ -166,71 +175,50 @@ async def test_a_retry_replaces_and_a_removed_run_is_gone(store: Store) -> None:
     assert found(store, "lymphedema") == found(store, "nothing") == []
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from ragrounds.evals.store import index_backlog
-from ragrounds.evals.store.store import Store
-index_backlog._BATCH = 10
-def killed(step, rows):
-    if rows >= 50:
-        os.kill(os.getpid(), signal.SIGKILL)
-with Store(Path(sys.argv[1])) as store:
-    index_backlog.index_missing(store, store.runs(), killed)
-"""
-
-
-async def test_an_indexing_that_is_killed_goes_on(tmp_path: Path) -> None:
-    with Store(tmp_path) as store:
-        asked, golds = questions(100)
-        one = planned(store, "vanilla_rag", asked, golds, ScriptedModel(say=always("some words")), ScriptedSearcher())
-        await replayed(store, [one], asked, golds)
-        killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)  # noqa: ASYNC221
-        assert killed.returncode == -signal.SIGKILL
-        assert missing(store.engine, [1]) == 50
-        assert len(found(store, "some words", complete=False)) == 50
-        assert index_missing(store, store.runs()) == Backlog(made=50, unreadable=0)
-        assert len(found(store, "some words")) == 100
-
-
-async def test_what_is_missing_is_made_again(store: Store) -> None:
+async def test_what_was_looked_through_is_remembered_until_it_is_written_again(store: Store) -> None:
     await filled(store)
-    runs = store.runs()
-    numbers = [store.number(run) for run in runs]
-    cases = [*CASES, ("erysipelas lymphangitis", ALL)]
-    assert missing(store.engine, numbers) == 5  # no attempt waits for the index
-    assert missing(store.engine, numbers, texts=False) == 0
-    assert not any(found(store, text, complete=False) for text, _ in cases)
-    before = {text: found(store, text) for text, _ in cases}
-    with store.engine.connect() as connection:
-        facts = connection.execute(sa.select(schema.facts)).all()
-    assert missing(store.engine, numbers) == 0
-    with exclusive_transaction(store.engine) as connection:
-        clear(connection)
-        connection.execute(sa.delete(schema.facts).where(schema.facts.c.question_id == "t/0"))
-    assert [missing(store.engine, [one]) for one in sorted(numbers)] == [3, 2]
-    assert not any(found(store, text, complete=False) for text, _ in cases)
-    told: list[int] = []
-    assert index_missing(store, runs, lambda step, rows: told.append(rows)) == Backlog(made=5, unreadable=0)
-    assert told[-1] == 5
-    assert {text: found(store, text) for text, _ in cases} == before
-    with store.engine.connect() as connection:
-        assert sorted(connection.execute(sa.select(schema.facts)).all()) == sorted(facts)
-    assert index_missing(store, runs) == Backlog(made=0, unreadable=0)
+    search, test = search_of(store), TextTest("lymphedema")
+    [number] = [place for place, run in enumerate(store.runs()) if run.agent == "vanilla_rag"]
+    assert len(search.unread(number, [test], PLACES)) == 3
+    assert not search.questions(number, test)
+
+    def stop(done: int) -> None:
+        raise KeyboardInterrupt
+
+    unread = search.unread(number, [test], {("t/1", 0)})
+    with pytest.raises(KeyboardInterrupt):
+        search.search(number, [test], unread, stop)
+    assert search.questions(number, test) == {0: ["t/1"]}
+    assert sorted(search.unread(number, [test], PLACES)) == [("t/0", 0), ("t/2", 0)]
+    assert found(store, "lymphedema", search=search) == ALL
+    with store.engine.begin() as connection:  # one is made again, and is damaged
+        again = sa.update(schema.attempts).where(schema.attempts.c.question_id == "t/0")
+        connection.execute(again.values(at=schema.attempts.c.at + 1, body=b"no record"))
+    assert found(store, "lymphedema", search=search) == ALL[1:]
 
 
-async def test_what_was_made_again_is_indexed_again_and_a_damaged_attempt_is_left_out(store: Store) -> None:
-    await filled(store)
-    numbers = [store.number(run) for run in store.runs()]
-    assert len(found(store, "lymphedema")) == 3
-    with store.engine.begin() as connection:
-        connection.execute(sa.update(schema.text_attempts).values(at=0.0))  # as of an attempt before
-        connection.execute(
-            sa.update(schema.attempts).values(body=b"no record").where(schema.attempts.c.question_id == "t/0")
-        )
-    assert missing(store.engine, numbers) == 5
-    assert index_missing(store, store.runs()) == Backlog(made=3, unreadable=2)
-    assert missing(store.engine, numbers) == 2
+@pytest.mark.parametrize(
+    ("where", "rest"),
+    [
+        ("wrong needle", "wrong"),
+        ("wrong or needle", ""),
+        ("not (wrong needle)", ""),
+        ("wrong and needle and not thread", "wrong"),
+        ("(wrong and needle) or (right and thread)", "wrong or right"),
+        ("needle", ""),
+        ("wrong or not right", "wrong or not right"),
+    ],
+)
+def test_words_are_looked_for_where_the_rest_of_a_filter_holds(where: str, rest: str) -> None:
+    def plain(wanted: Wanted | None) -> object:
+        """Without brackets around one condition."""
+        match wanted:
+            case AllOf(parts) | AnyOf(parts):
+                each = tuple(plain(part) for part in parts)
+                return each[0] if len(each) == 1 else (type(wanted), each)
+        return wanted
+
+    assert plain(without_texts(parse(where))) == plain(parse(rest))
 
 
 async def test_snippets_show_where_it_stands(store: Store) -> None:
@@ -270,3 +258,58 @@ async def test_readers_notes_are_found_as_soon_as_they_are_written(store: Store)
     assert found(store, "query drift") == found(store, "star", "note") == [ALL[2]]
     assert found(store, "drift", "reply") == []
     assert snippets(store, [(number, "t/2", 0)], "drift")[0].text == "Query drift?"
+
+
+HOSTILE = {
+    "long words": " ".join(f"{n:x}" + "y" * 190 for n in range(1800)) + " needle",
+    "one word": "z" * 300_000 + " needle",
+    "signs": "'\\\"\0:*&|!<->()" * 5000 + " needle",
+    "surrogates": "\ud800" * 1000 + " needle",
+    "expands": "\ufdfa" * 20_000 + " needle",
+    "wide": " ".join(chr(0x20000 + n) * 60 for n in range(400)) + " needle",
+}
+
+
+def test_marks_upon_marks_are_not_sorted() -> None:
+    start = time.process_time()
+    assert words_of("a" + "\u0315\u0300" * 200_000 + " needle") == ["a", "needle"]
+    assert time.process_time() - start < 2
+
+
+async def test_no_text_stops_a_search(store: Store) -> None:
+    asked, golds = questions(len(HOSTILE))
+    replies = iter(HOSTILE.values())
+    model = ScriptedModel(say=lambda request: Reply(text=next(replies), usage=Usage(1, 1)))
+    one = planned(store, "direct", asked, golds, model)
+    await replayed(store, [one], asked, golds)
+    assert len(found(store, "needle", "reply")) == len(HOSTILE)
+    assert len(found(store, "needle", "answer")) == len(HOSTILE)
+
+
+def test_prompts_of_other_systems_are_found_and_our_own_are_not() -> None:
+    call = Call(key="00", kind="model", role="answering", node="n", actor="m", at=0.0, seconds=0.0)
+    turns = (Message("system", "Instructions"), Message("user", "Begin here"), Message("tool", "Tool result"))
+    grown = (*turns[:1], Message("user", "Begin here and go on"), Message("assistant", "Said"))
+    tool = ToolCall(id="1", name="lookup", arguments='{"term": "edema"}')
+    traced = (
+        TracedCall(call, asked=Request(messages=turns), reply=Reply(text="Said", reasoning="Thought", calls=(tool,))),
+        TracedCall(call, asked=Request(messages=grown), reply=Reply(text="More")),
+        TracedCall(call, used={"deep": ["asked"]}, gave={"given": {"x": "answered"}}),
+    )
+    attempt = Attempt(
+        run="r", question_id="q", epoch=0, status="failed", text="Final", reason="why",
+        events=(Noted(step=0, what="tool", text="tool said"), Noted(step=0, what="trace_full", text="left out"),
+                Left(step=0, seconds=0.1, error="node failed")),
+    )  # fmt: skip
+    asked = Question(id="q", benchmark="t", text="Asked", options={"A": "First"})
+    fields = dict(own_texts(attempt, asked, ["by a reader"]))
+    for one in traced:
+        for name, found in call_texts(one, True).items():
+            fields[name] = [*fields.get(name, []), *found]
+    assert fields["question"] == ["Asked", "First"]
+    assert fields["prompt"] == ["Begin here", "Tool result", "Begin here and go on"]
+    assert fields["reply"] == ["Thought", "Said", "lookup", '{"term": "edema"}', "", "More"]
+    assert fields["tool"] == ["tool", "tool said", "asked", "answered"]
+    assert fields["reason"] == ["why", "node failed"]
+    assert fields["note"] == ["by a reader", "trace_full", "left out"]
+    assert call_texts(traced[0], False)["prompt"] == []
