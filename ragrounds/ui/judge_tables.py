@@ -9,7 +9,6 @@ from rich.text import Text
 
 from ragrounds.evals.judges.bill import JudgedRun
 from ragrounds.evals.judges.labels import LabelAgreement
-from ragrounds.evals.judges.panel import PanelJudgedRun
 from ragrounds.evals.judges.runs import JudgedRuns
 from ragrounds.evals.stats import Agreement
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -18,15 +17,14 @@ from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of, one_line, percent, safe, tokens
 
 
-def bill_lines(graded: JudgedRun | PanelJudgedRun, *, written: bool) -> Iterator[str]:
+def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
     """What was judged, by whom, and what it took.
 
     Args:
         graded: what judging a run gave and took.
         written: whether its scores are in the store: they are not where a judge gave no verdict at all.
     """
-    panel = isinstance(graded, PanelJudgedRun)
-    judges = graded.judges if isinstance(graded, PanelJudgedRun) else (graded.judge,)
+    judges, panel = graded.judges, graded.panel
     given = Counter(verdict.judge for verdict in graded.verdicts if verdict.outcome)
     # Answers of which every verdict is missing were asked about, not judged.
     judged = graded.attempts if given or not graded.verdicts else 0
@@ -37,13 +35,13 @@ def bill_lines(graded: JudgedRun | PanelJudgedRun, *, written: bool) -> Iterator
     parts.append(f"{number_of(graded.missing, 'score')} missing" if written or not silent else "no score was written")
     parts += [f"{number_of(graded.left, 'answer')} not judged"] if graded.left else []
     yield "; ".join(parts) + "."
-    if isinstance(graded, PanelJudgedRun) and silent:
+    if panel and silent:
         each = ", ".join(f"{safe(judge)} {given[judge]:,}" for judge in judges)
-        yield f"Verdicts by judge, of {number_of(graded.judged, 'thing')}: {each}."
-    elif isinstance(graded, PanelJudgedRun):
-        kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (graded.kappa, graded.alpha))
+        yield f"Verdicts by judge, of {number_of(panel.judged, 'thing')}: {each}."
+    elif panel:
+        kappa, alpha = (f"{value:.3f}" if value is not None else "-" for value in (panel.kappa, panel.alpha))
         yield (
-            f"{number_of(graded.judged, 'thing')} judged, {graded.undecided:,} without a majority; "
+            f"{number_of(panel.judged, 'thing')} judged, {panel.undecided:,} without a majority; "
             f"Fleiss' kappa {kappa}, Krippendorff's alpha {alpha}."
         )
     why = Counter(verdict.reason.partition(":")[0] for verdict in graded.verdicts if not verdict.outcome)
@@ -65,7 +63,7 @@ def bill_lines(graded: JudgedRun | PanelJudgedRun, *, written: bool) -> Iterator
     for text in graded.other_models:
         yield f"Note: the judge's calls were {safe(text)}."
     if graded.same_model:
-        who = safe(", ".join(graded.same_model)) if panel and isinstance(graded.same_model, tuple) else "The judge"
+        who = safe(", ".join(graded.same_model)) if panel else "The judge"
         yield f"Note: {who} is also the model that wrote these answers; it may favour itself."
 
 
@@ -89,8 +87,8 @@ _ENOUGH = 6
 """Verdicts from which on it is said that all of one judge are alike: of two answers that is nothing to speak of."""
 
 
-def _constants(graded: JudgedRun | PanelJudgedRun) -> Iterator[str]:
-    panel, given = isinstance(graded, PanelJudgedRun), Counter(one.judge for one in graded.verdicts if one.outcome)
+def _constants(graded: JudgedRun) -> Iterator[str]:
+    panel, given = graded.panel is not None, Counter(one.judge for one in graded.verdicts if one.outcome)
     for judge, label in graded.constant.items():
         if given[judge] >= _ENOUGH or panel:
             agreement = "no agreement with it is defined. " if panel else ""

@@ -90,7 +90,7 @@ def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
     assert grader.stats()["asked"] - before == 5
     assert (graded["calls"], graded["reused"], graded["cost_paid"]) == (5, 5, 0.0)
     assert graded["cost_uncached"] == pytest.approx((graded["usage"]["input"] + graded["usage"]["output"]) / 1000)
-    assert graded["same_model"] is False
+    assert graded["same_model"] == []
     with Store(home) as store:
         run = store.run("direct")
         values = {score.question_id: score.value for score in store.scores(run, "equivalent")}
@@ -227,7 +227,7 @@ def test_a_panel(judge, home):
     assert "50.00" in done.stdout
     assert "5 things judged, 0 without a majority; Fleiss' kappa" in done.stderr
     graded = json.loads(judge("direct", "--kind", "equivalence", *panel, "--json").stdout)["graded"]
-    assert (graded["undecided"], graded["missing"], graded["calls"]) == (2, 2, 10)
+    assert (graded["panel"]["undecided"], graded["missing"], graded["calls"]) == (2, 2, 10)
     twice = judge("direct", "--kind", "equivalence", *panel, *panel)
     assert twice.returncode == 2
     assert "named twice" in twice.stderr
@@ -471,7 +471,7 @@ def test_a_judge_that_says_the_same_of_everything_has_no_agreement(judge, comman
     assert (agreed["kappa"], agreed["constant"], agreed["accuracy"]["value"]) == (None, {"judge": "equivalent"}, 0.5)
     panel = ("--judge", "openai:grader", "--judge", "openai:grader-mild")
     both = json.loads(judge("direct", "--kind", "equivalence", *panel, "--json").stdout)["graded"]
-    assert (both["kappa"], both["alpha"]) == (None, None)
+    assert (both["panel"]["kappa"], both["panel"]["alpha"]) == (None, None)
     assert list(both["constant"].values()) == ["equivalent"]
     varied = json.loads(judge("direct", "--kind", "equivalence", "--judge", "openai:grader", "--json").stdout)["graded"]
     assert varied["constant"] == {}

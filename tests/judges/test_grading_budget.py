@@ -115,7 +115,7 @@ async def test_a_panel_keeps_to_it_too(store):
     judges = [judge("openai:one"), judge("openai:two")]
     made = await graded(store, runs, judges, budget=Budget(tokens=1), at_once=1)
     assert "tokens is used up" in made.ended
-    assert [(one.judged, one.left) for one in made.runs] == [(1, COUNT - 1)] * 2
+    assert [(one.panel.judged, one.left) for one in made.runs] == [(1, COUNT - 1)] * 2
     assert judged(store, runs[0]) == judged(store, runs[1]) == {("og/00", 0)}
 
 

@@ -49,7 +49,7 @@ async def test_a_stored_run_is_graded_and_billed(store, own):
     by = LabelJudge(EQUIVALENCE, tries=2)
     (again,) = (await judge_runs(store, [run], by, [judge], journal, PromptFolder())).runs
     journal.close()
-    assert (graded.attempts, graded.missing, graded.calls, graded.same_model) == (6, 1, 6, own)
+    assert (graded.attempts, graded.missing, graded.calls, bool(graded.same_model)) == (6, 1, 6, own)
     assert graded.cost_paid == graded.cost_uncached == pytest.approx(0.006)
     assert (again.cost_paid, again.cost_uncached) == (0.0, pytest.approx(0.006))
     values = {score.question_id: score.value for score in store.scores(run, "equivalent")}

@@ -40,7 +40,7 @@ def judge(name, grades):
 async def panel(grader, judges, journal):
     as_panel(grader, judges)
     by_judge = [await judged(grader, ATTEMPTS, QUESTIONS, GOLDS, judge, journal) for judge in judges]
-    return by_majority(grader, judges, ATTEMPTS, GOLDS, by_judge)
+    return by_majority(grader, ATTEMPTS, GOLDS, by_judge)
 
 
 async def test_the_majority_counts(journal):
@@ -49,10 +49,10 @@ async def test_the_majority_counts(journal):
     made = await panel(LabelJudge(EQUIVALENCE, tries=1), judges, journal)
     assert [score.value for score in made.scores] == [0.0, 1.0, 0.0, None]
     assert made.scores[-1].reason == f"judge: {UNDECIDED}"
-    assert (made.judged, made.undecided) == (3, 1)
+    assert (made.panel.judged, made.panel.undecided) == (3, 1)
     assert len(made.verdicts) == len(made.calls) == 9
-    assert made.kappa is not None
-    assert made.alpha is not None
+    assert made.panel.kappa is not None
+    assert made.panel.alpha is not None
 
 
 async def test_a_majority_for_each_statement(journal):
@@ -67,7 +67,7 @@ async def test_a_majority_for_each_statement(journal):
     made = await panel(LabelJudge(STATEMENT_METHOD), [say("a"), say("b"), say("c")], journal)
     comprehensive = [score.value for score in made.scores if score.scorer == "comprehensiveness"]
     assert comprehensive == [0.0, 0.5, 0.5, 0.5]
-    assert (made.judged, made.undecided) == (9, 0)
+    assert (made.panel.judged, made.panel.undecided) == (9, 0)
 
 
 @pytest.mark.parametrize("names", [[], ["a"], ["a", "a"]])

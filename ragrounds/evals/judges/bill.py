@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from msgspec.structs import replace as changed
 
 from ragrounds.contracts import Entry, Journal, Model
-from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, judges_itself
+from ragrounds.evals.judges.attempts import AttemptJudge, judges_itself
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.models.model_names import other_models
@@ -119,10 +119,24 @@ class PayingJournal:
         return response, cached
 
 
-class JudgedRunBill(Bill, frozen=True, kw_only=True, omit_defaults=False):
-    """What judging a run gave and took, by whomever."""
+class PanelAgreement(Struct, frozen=True, kw_only=True):
+    """How far the judges of a panel agree on a run."""
+
+    judged: int
+    """Things that were put to the judges: answers, or statements of answers."""
+    undecided: int
+    """Of these, without a majority."""
+    kappa: float | None
+    """Fleiss' kappa, over what all of them gave a verdict on; ``None`` where it is not defined."""
+    alpha: float | None
+    """Krippendorff's alpha, missing verdicts included; ``None`` where it is not defined."""
+
+
+class JudgedRun(Bill, frozen=True, kw_only=True, omit_defaults=False):
+    """What judging a run gave and took."""
 
     run: str
+    judges: tuple[str, ...]
     scorers: tuple[str, ...]
     attempts: int
     missing: int
@@ -130,6 +144,11 @@ class JudgedRunBill(Bill, frozen=True, kw_only=True, omit_defaults=False):
     left: int
     """Answers that were not put to a judge, because a budget was used up: their scores are missing."""
     verdicts: tuple[Verdict, ...]
+    """Every single one, with its judge."""
+    same_model: tuple[str, ...]
+    """Judges that are a model that wrote these answers: they may favour themselves."""
+    panel: PanelAgreement | None = None
+    """Where the majority of several judges counts."""
     constant: dict[str, str] = {}
     """Judges that gave one label to everything, two things or more → that label: they tell no answer from another, and
     no agreement with them is defined."""
@@ -144,41 +163,46 @@ def constant_judges(verdicts: Iterable[Verdict]) -> dict[str, str]:
     return {judge: said[0] for judge, said in given.items() if len(said) > 1 and len(set(said)) == 1}
 
 
-class JudgedRun(JudgedRunBill, frozen=True, kw_only=True):
-    """What judging a run by one judge gave and took; `failed` counts attempts."""
+class Judged(Struct, frozen=True, kw_only=True):
+    """What one judge, or a panel, made of a run's attempts."""
 
-    judge: str
-    same_model: bool
-    """The judge is a model that wrote these answers: it may favour itself."""
+    scores: tuple[Score, ...]
+    """By the judge, or by the majority; missing where there is none."""
+    verdicts: tuple[Verdict, ...]
+    calls: tuple[Call, ...]
+    panel: PanelAgreement | None = None
 
 
 def store_judged_run(
     store: Store,
     run: Run,
     by: AttemptJudge,
-    judge: Model,
-    judged: Sequence[JudgedAnswer],
+    judges: Sequence[Model],
+    made: Judged,
     left: Sequence[Score],
     *,
+    code: str,
+    attempts: int,
     earlier: Collection[str],
     replace: bool,
 ) -> JudgedRun:
     """Write what was paid for and, to `replace` those in the store, the scores, also of answers that were `left`
-    without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.PayingJournal`)."""
-    scores = [score for answer in judged for score in answer.scores]
-    calls = [call for answer in judged for call in answer.calls]
-    written = [changed(one, code=by.code) for one in (*scores, *left) if replace]
-    store.add_scores(run, written, calls, judging_payer(run))
+    without a verdict; add up what they took (`earlier`: :class:`ragrounds.evals.judges.bill.PayingJournal`). `code` is
+    the digest of what the scores rest on."""
+    written = [changed(one, code=code) for one in (*made.scores, *left) if replace]
+    store.add_scores(run, written, made.calls, judging_payer(run))
+    names = tuple(judge.spec for judge in judges)
     return JudgedRun(
-        **asdict(bill(calls, earlier)) | {"failed": sum(answer.failed for answer in judged)},
+        **asdict(bill(made.calls, earlier)),
         run=run.id,
-        judge=judge.spec,
+        judges=names,
         scorers=by.scorers,
-        attempts=len(judged),
-        missing=sum(score.value is None for score in scores),
+        attempts=attempts,
+        missing=sum(score.value is None for score in made.scores),
         left=count_answers(left),
-        same_model=judges_itself(judge.spec, writers(run)),
-        verdicts=tuple(verdict for answer in judged for verdict in answer.verdicts),
+        verdicts=made.verdicts,
+        same_model=tuple(judge for judge in names if judges_itself(judge, writers(run))),
+        panel=made.panel,
     )
 
 

@@ -8,7 +8,6 @@ puts to its judge are made again, and the calls are looked up by their keys. So 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence, Set
-from itertools import combinations
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -29,8 +28,6 @@ from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Gold, Question, Reply, Run, Score
 
 T = TypeVar("T")
-_LARGEST = 8
-"""Judges up to which every panel of them is tried."""
 _READ = 500
 """Questions whose recorded replies are read again: enough to tell judges apart."""
 
@@ -214,19 +211,13 @@ def _verdict_judges(store: Store, run: Run, method: LabelMethod, asked: Sequence
     held = {item: label for question in read for item, label in given[question].items()}
     recorded = recorded_verdicts(store, run, method, epoch, set(read))
     said = [one for one in recorded if any(one.verdicts.values())]
-    groups = [(one,) for one in said] if not panel else _panels(said)
+    groups = [tuple(said)] if panel else [(one,) for one in said]
     found = _nearest(held, groups)
     if len(found) == 1:
         return ScoreJudges(tuple(one.judge for one in found[0]), panel=panel)
     # Two that said the same of everything, or nothing that fits: those that it may have been.
     names = dict.fromkeys(one.judge for group in (found or groups) for one in group)
     return ScoreJudges(tuple(names) or tuple(asked), panel=panel, known=False)
-
-
-def _panels(said: Sequence[RecordedVerdicts]) -> list[tuple[RecordedVerdicts, ...]]:
-    if len(said) > _LARGEST:
-        return [tuple(said)]
-    return [group for size in range(2, len(said) + 1) for group in combinations(said, size)]
 
 
 def _nearest(

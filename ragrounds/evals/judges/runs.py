@@ -28,11 +28,12 @@ from ragrounds.evals.judges.attempts import (
     LabelJudge,
     UnreadableReplies,
     UnreadableReply,
+    judge_code,
     judge_tasks,
     none_readable,
 )
-from ragrounds.evals.judges.bill import JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
-from ragrounds.evals.judges.panel import PanelJudgedRun, as_panel, by_majority, store_panel_run
+from ragrounds.evals.judges.bill import Judged, JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
+from ragrounds.evals.judges.panel import as_panel, by_majority
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
@@ -49,7 +50,7 @@ NEVER_FAILING = FailureLimit()
 class JudgedRuns(Struct, frozen=True, kw_only=True):
     """What judging several runs gave and took."""
 
-    runs: tuple[JudgedRun | PanelJudgedRun, ...]
+    runs: tuple[JudgedRun, ...]
     ended: str
     """Why not all questions were judged: which limit was reached, or `INTERRUPTED`; empty: all were."""
     mute: tuple[str, ...]
@@ -130,7 +131,7 @@ async def judge_runs(
             raise ends[0] from None
     # A number that a judge's replies do not make is a result with a reason.
     mute = _mute(judged.values()) if isinstance(by, LabelJudge) else ()
-    kept: list[JudgedRun | PanelJudgedRun] = []
+    kept: list[JudgedRun] = []
     for run, attempts in enumerate(tried):
         by_judge = [
             [judged[run, number, place] for number in range(len(attempts)) if (run, number, place) in judged]
@@ -139,14 +140,21 @@ async def judge_runs(
         answered = [one for number, one in enumerate(attempts) if (run, number, 0) in judged]
         left = [one for number, one in enumerate(attempts) if (run, number, 0) not in judged]
         missing = [_missing(one, scorer, admission.ended) for one in left for scorer in by.scorers]
-        earlier, replaces = paying[run].earlier, not mute
-        if panel is None:
-            made_by = (store, runs[run], by, judges[0], by_judge[0], missing)
-            kept.append(store_judged_run(*made_by, earlier=earlier, replace=replaces))
-        else:
-            voted = by_majority(panel, judges, answered, golds, by_judge)
-            made_by_all = (store, runs[run], panel, answered, voted, missing)
-            kept.append(store_panel_run(*made_by_all, earlier=earlier, replace=replaces))
+        made = by_one(by_judge[0]) if panel is None else by_majority(panel, answered, golds, by_judge)
+        kept.append(
+            store_judged_run(
+                store,
+                runs[run],
+                by,
+                judges,
+                made,
+                missing,
+                code=by.code if panel is None else judge_code(panel.method, panel=True),
+                attempts=len(answered),
+                earlier=paying[run].earlier,
+                replace=not mute,
+            )
+        )
     if isinstance(by, LabelJudge):
         kept = [_with_constants(one) for one in kept]
     return JudgedRuns(
@@ -158,12 +166,22 @@ async def judge_runs(
     )
 
 
-def _with_constants(judged: JudgedRun | PanelJudgedRun) -> JudgedRun | PanelJudgedRun:
+def _with_constants(judged: JudgedRun) -> JudgedRun:
     """The same, with the judges that say the same of everything; agreement with one of them is not defined."""
     constant = constant_judges(judged.verdicts)
-    if constant and isinstance(judged, PanelJudgedRun):
-        return replace(judged, constant=constant, kappa=None, alpha=None)
-    return replace(judged, constant=constant) if constant else judged
+    if not constant:
+        return judged
+    panel = judged.panel and replace(judged.panel, kappa=None, alpha=None)
+    return replace(judged, constant=constant, panel=panel)
+
+
+def by_one(answers: Sequence[JudgedAnswer]) -> Judged:
+    """What a single judge made of a run's attempts."""
+    return Judged(
+        scores=tuple(score for answer in answers for score in answer.scores),
+        verdicts=tuple(verdict for answer in answers for verdict in answer.verdicts),
+        calls=tuple(call for answer in answers for call in answer.calls),
+    )
 
 
 def _check_runs(runs: Sequence[Run]) -> None:
