@@ -20,7 +20,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.api.workspace import user_settings
 from ragrounds.evals.engine.progress import ReplayProgress
-from ragrounds.evals.store.asked_again import earlier_attempts, retry_numbers, settled, to_make_again
+from ragrounds.evals.store.asked_again import earlier_attempts, retries, settled
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.ledger import ledger, unfinished
 from ragrounds.evals.store.store import Store
@@ -108,10 +108,10 @@ def test_what_failed_or_was_empty_is_asked_again_and_the_first_is_kept(
         run = the_run(store)
         assert set(store.done(run).values()) == {"completed"}
         assert sum(attempt.retry for attempt in store.attempts(run)) == 5
-        earlier = [one for key in retry_numbers(store, run) for one in earlier_attempts(store, run, *key)]
+        earlier = [one for key in retries(store, run).numbers for one in earlier_attempts(store, run, *key)]
         assert sorted(one.attempt.status for one in earlier) == ["completed"] * 2 + ["failed"] * 3
         assert {one.attempt.text for one in earlier} == {""}
-        assert not to_make_again(store, run)
+        assert not retries(store, run).open
         total = ledger(store, [run]).total
         assert (total.calls, total.reused, total.failed) == (server.calls, 0, 0)
         assert total.replaced == 5
@@ -276,7 +276,7 @@ def test_a_retry_may_fail_again_and_be_made_again(
     assert server.calls == LIMIT + 9
     with Store(home) as store:
         run = the_run(store)
-        key = next(iter(retry_numbers(store, run)))
+        key = next(iter(retries(store, run).numbers))
         assert [one.attempt.retry for one in earlier_attempts(store, run, *key)] == [0, 1, 2]
         assert store.attempt(run, *key).retry == 3
         assert ledger(store, [run]).total.calls == server.calls
@@ -293,7 +293,7 @@ def test_a_run_with_retries_is_exported_and_imported(
     with Store(home) as store, Store(tmp_path / "other") as other:
         copy_runs(store.engine, other.engine, read_runs(store.engine), FINAL)
         run = the_run(store)
-        for key in retry_numbers(store, run):
+        for key in retries(store, run).numbers:
             assert earlier_attempts(other, run, *key) == earlier_attempts(store, run, *key)
         assert ledger(other, [run]).total == ledger(store, [run]).total
         again = copy_runs(store.engine, other.engine, read_runs(store.engine), FINAL)
@@ -320,7 +320,7 @@ def test_killed_in_the_middle_it_is_resumed_and_nothing_is_paid_twice(
     server.gate.set()
     with Store(home) as store:
         run = the_run(store)
-        assert len(to_make_again(store, run)) == 3
+        assert len(retries(store, run).open) == 3
         assert sorted(store.done(run).values()) == ["completed"] * 9 + ["failed"] * 3  # the table is whole
         assert len(settled(store, run)) == 9
     resumed = command(*options, "--display", "none", "--workers", workers, "--concurrency", "2")
@@ -328,7 +328,7 @@ def test_killed_in_the_middle_it_is_resumed_and_nothing_is_paid_twice(
     with Store(home) as store:
         run = the_run(store)
         assert set(store.done(run).values()) == {"completed"}
-        assert not to_make_again(store, run)
+        assert not retries(store, run).open
         assert unfinished(store, [run]).calls == 0
         # The two that were in flight when the process died are the only ones that were asked once more.
         assert server.calls <= LIMIT + 3 + 2
@@ -397,10 +397,10 @@ def test_on_postgresql_too(home: Path, server: Scripted, url: str) -> None:
     with Store(home, url) as store:
         stored = the_run(store)
         assert sum(attempt.retry for attempt in store.attempts(stored)) == 5
-        assert len(retry_numbers(store, stored)) == 5
+        assert len(retries(store, stored).numbers) == 5
         assert ledger(store, [stored]).total.calls == server.calls
         assert collect_garbage(store.engine, FINAL, hours=0).calls.count == 0
-        key = next(iter(retry_numbers(store, stored)))
+        key = next(iter(retries(store, stored).numbers))
         assert [one.attempt.retry for one in earlier_attempts(store, stored, *key)] == [0]
         store.remove(stored)
         assert not store.runs()

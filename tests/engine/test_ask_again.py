@@ -15,9 +15,8 @@ from ragrounds.evals.store.asked_again import (
     following_key,
     paid_before_retries,
     replaced_replies,
-    retry_numbers,
+    retries,
     settled,
-    to_make_again,
     unpacked,
 )
 from ragrounds.evals.store.garbage import collect_garbage
@@ -44,7 +43,7 @@ async def test_what_a_broken_off_retry_has_paid_for_is_kept(store: Store) -> Non
     plan = plan_retry(store, one.run, RetryChoice(answer_statuses=("empty",)))
     assert len(plan.attempts) == 2
     begin_retry(store, one.run, plan.attempts)
-    assert to_make_again(store, one.run) == {("t/0", 0), ("t/1", 0)}
+    assert retries(store, one.run).open == {("t/0", 0), ("t/1", 0)}
     assert settled(store, one.run) == {}
     assert attempts_left(store, one.run, asked) == 2
     # A call of the retry arrived and was recorded; then the process was killed.
@@ -70,7 +69,7 @@ async def test_what_a_broken_off_retry_has_paid_for_is_kept(store: Store) -> Non
     assert unfinished(store, [one.run]).calls == 0
     begin_retry(store, one.run, {("t/0", 0): AskedAgain("status failed", ())})
     begin_retry(store, one.run, {("t/0", 0): AskedAgain("status failed", ())})
-    assert retry_numbers(store, one.run) == {("t/0", 0): 2, ("t/1", 0): 1}
+    assert retries(store, one.run).numbers == {("t/0", 0): 2, ("t/1", 0): 1}
 
 
 async def test_the_viewer_has_the_earlier_attempt(store: Store) -> None:

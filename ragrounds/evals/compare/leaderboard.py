@@ -263,10 +263,7 @@ def _keys(grouped: Mapping[_Key, Sequence[Run]]) -> dict[_Key, str]:
 
 
 def _begun(store: Store, run: Run) -> bool:
-    table = schema.attempts
-    wanted = sa.select(table.c.question_id).where(table.c.run == store.number(run), table.c.status != "not_run")
-    with store.engine.connect() as connection:
-        return connection.execute(wanted.limit(1)).first() is not None
+    return any(status != "not_run" for status in store.done(run).values())
 
 
 def _scorers(store: Store, run: Run) -> list[str]:

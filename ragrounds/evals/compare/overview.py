@@ -8,7 +8,7 @@ of a set that several runs answered are read once.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +22,8 @@ from ragrounds.evals.compare.question_values import is_ratio
 from ragrounds.evals.compare.sequential_stop import early_stops
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.asked_again import every_replaced
+from ragrounds.evals.store.run_facts import attempt_totals
+from ragrounds.evals.store.run_rows import scorers_of
 from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, Question, Run
 
@@ -83,18 +84,8 @@ class _Reader:
     def overview(self, run: Run, name: str) -> RunOverview:
         """How a run stands."""
         number = self.store.number(run)
-        statuses: Counter[str] = Counter()
-        paid: list[float | None] = []
-        uncached: list[float | None] = []
-        seconds = 0.0
-        for row in self._attempts(number):
-            statuses[row.status] += row.attempts
-            if row.status != "not_run":
-                paid.append(row.paid if row.paid_known == row.attempts else None)
-                uncached.append(row.uncached if row.uncached_known == row.attempts else None)
-                seconds += row.seconds
-        paid += [one.attempt.cost_paid for one in every_replaced(self.store, run)]
-        made = sum(count for status, count in statuses.items() if status != "not_run")
+        totals = attempt_totals(self.store, run)
+        made = sum(count for status, count in totals.statuses.items() if status != "not_run")
         early = bool(early_stops(self.store, [run]))
         so_far = made < run.count * run.epochs and not early
         scorer, score = self._score(run, number, early, so_far) if made else ("", None)
@@ -102,37 +93,25 @@ class _Reader:
         asked = [str(model).partition("[")[0] for model in models.values()] if isinstance(models, Mapping) else []
         return RunOverview(
             run=run,
-            statuses=dict(statuses),
+            statuses=totals.statuses,
             name=name,
             models=tuple(dict.fromkeys(asked)),
             scorer=scorer,
             score=score,
             so_far=so_far,
             unit=described(scorer).unit if scorer else "percent",
-            cost_paid=_sum(paid),
-            cost_uncached=_sum(uncached),
-            seconds=seconds / made if made and run.origin == "replayed" else None,
+            cost_paid=totals.cost_paid,
+            cost_uncached=totals.cost_uncached,
+            seconds=totals.seconds / made if made and run.origin == "replayed" else None,
         )
-
-    def _attempts(self, number: int) -> Sequence[sa.Row[tuple[str, int, float, int, float, int, float]]]:
-        table = schema.attempts
-        return self.connection.execute(
-            sa.select(
-                table.c.status,
-                sa.func.count().label("attempts"),
-                sa.func.sum(table.c.cost_paid).label("paid"),
-                sa.func.count(table.c.cost_paid).label("paid_known"),
-                sa.func.sum(table.c.cost_uncached).label("uncached"),
-                sa.func.count(table.c.cost_uncached).label("uncached_known"),
-                sa.func.sum(table.c.seconds).label("seconds"),
-            )
-            .where(table.c.run == number)
-            .group_by(table.c.status)
-        ).all()
 
     def _score(self, run: Run, number: int, early: bool, so_far: bool) -> tuple[str, float | None]:
         questions = self._set(run)
-        present = [name for name in self._scorers(number) if described(name).needs_judge or self._valued(number, name)]
+        present = [
+            name
+            for name in scorers_of(self.connection, number)
+            if described(name).needs_judge or self._valued(number, name)
+        ]
         headlines = headline_of(questions, present)
         if not headlines:
             return "", None
@@ -147,11 +126,11 @@ class _Reader:
         asked = [one for one in questions if one.id in usual or one.id in sums]
         if scored < self._completed(number, [one.id for one in asked], len(asked) == len(questions)):
             return name, self._whole(run, name, early)
-        known = [one for one in asked if (found := sums.get(one.id)) is None or found[1]]
-        if not known:
+        valued = [one for one in asked if (found := sums.get(one.id)) is None or found[1]]
+        if not valued:
             return name, None
         by_stratum: dict[str, list[float]] = defaultdict(list)
-        for question, stratum in zip(known, design(known, scorer)[0], strict=True):
+        for question, stratum in zip(valued, design(valued, scorer)[0], strict=True):
             by_stratum[stratum].append(sums.get(question.id, (0.0, True))[0] / run.epochs)
         return name, sum(sum(values) / len(values) for values in by_stratum.values()) / len(by_stratum)
 
@@ -186,17 +165,6 @@ class _Reader:
         counts = {row[0]: row[1] for row in rows}
         return sum(counts.get(id, 0) for id in ids)
 
-    def _scorers(self, number: int) -> list[str]:
-        """The scorers of a run, each found by the index, without its rows being read."""
-        table = schema.scores
-        found: list[str] = []
-        following: str | None = ""
-        while following is not None:
-            after = sa.select(sa.func.min(table.c.scorer)).where(table.c.run == number, table.c.scorer > following)
-            following = self.connection.execute(after).scalar_one()
-            found += [following] if following is not None else []
-        return found
-
     def _valued(self, number: int, name: str) -> bool:
         table = schema.scores
         valued = sa.select(table.c.question_id).where(
@@ -208,7 +176,3 @@ class _Reader:
         if run.questions not in self._questions:
             self._questions[run.questions] = self.store.questions(run)[0]
         return self._questions[run.questions]
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    return None if None in values else sum(value for value in values if value is not None)

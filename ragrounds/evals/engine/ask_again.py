@@ -17,7 +17,7 @@ from ragrounds.contracts import Request
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.engine.progress import ProjectedSum, project
 from ragrounds.evals.scorers import scorers_for
-from ragrounds.evals.store.asked_again import ANSWER_STATUS, AskedAgain, AttemptKey, fault_of, to_make_again
+from ragrounds.evals.store.asked_again import ANSWER_STATUS, AskedAgain, AttemptKey, fault_of, retries
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import (
@@ -127,7 +127,7 @@ def plan_retry(store: Store, run: Run, choice: RetryChoice) -> RetryPlan:
 
 def made_again(store: Store, run: Run, plan: RetryPlan) -> tuple[dict[str, int], list[float | None]]:
     """What became of the attempts of a plan that have been made again: outcome → how many, and what each cost."""
-    read, left = _answer_statuses(store, run), to_make_again(store, run)
+    read, left = _answer_statuses(store, run), retries(store, run).open
     keys = [key for key in plan.attempts if key not in left]
     made = {(one.question_id, one.epoch): one for one in store.summaries(run)}
     counted = Counter(outcome(made[key].status, read.get(key)) for key in keys)

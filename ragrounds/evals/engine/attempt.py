@@ -26,7 +26,7 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.store.asked_again import replaced_replies, retry_numbers
+from ragrounds.evals.store.asked_again import replaced_replies, retries
 from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
@@ -65,7 +65,7 @@ class AttemptRunner:
         self._store = store
         self._journal = journal
         self._scorers = scorers
-        self._retries = {planned.run.id: retry_numbers(store, planned.run) for planned in planned_runs}
+        self._retries = {planned.run.id: retries(store, planned.run).numbers for planned in planned_runs}
         self._replies = {planned.run.id: replaced_replies(store, planned.run) for planned in planned_runs}
         self._made = {planned.run.id: store.done(planned.run) for planned in planned_runs}
         self._scored = {planned.run.id: frozenset(store.score_codes(planned.run)) for planned in planned_runs}
@@ -150,7 +150,7 @@ class AttemptRunner:
 def stored_attempt(store: Store, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt | None:
     """Give an attempt that the store holds and that need not be made again; ``None``: it holds no such."""
     attempt = store.attempt(planned.run, item.question.id, item.epoch)
-    retry = retry_numbers(store, planned.run).get((item.question.id, item.epoch), 0)
+    retry = retries(store, planned.run).numbers.get((item.question.id, item.epoch), 0)
     if attempt is None or attempt.status not in FINAL or attempt.retry < retry:
         return None
     return _scored(attempt, planned, item, scorers)

@@ -61,25 +61,40 @@ def begin_retry(store: Store, run: Run, chosen: Mapping[AttemptKey, AskedAgain])
             connection.execute(insert_new(store.engine, _E), [copied | more])
 
 
-def retry_numbers(store: Store, run: Run) -> dict[AttemptKey, int]:
-    """Question id and epoch → the number of the newest retry that was begun, from 1; attempts that were never made
-    again are not here."""
+class Retries(Struct, frozen=True):
+    """The attempts of a run that were begun again, by question id and epoch."""
+
+    numbers: Mapping[AttemptKey, int]
+    """The number of the newest retry that was begun, from 1."""
+    open: frozenset[AttemptKey]
+    """Those whose newest retry is not written yet."""
+
+
+def retries(store: Store, run: Run) -> Retries:
+    """The attempts of a run that were begun again."""
     with autocommit(store.engine) as connection:
-        return retry_numbers_of(connection, store.number(run))
+        return retries_of(connection, store.number(run))
 
 
-def retry_numbers_of(connection: sa.Connection, number: int) -> dict[AttemptKey, int]:
-    """As :func:`retry_numbers`, of the run `number`."""
-    newest = sa.func.max(_E.c.retry).label("newest")
-    statement = sa.select(_E.c.question_id, _E.c.epoch, newest).where(_E.c.run == number)
-    rows = connection.execute(statement.group_by(_E.c.question_id, _E.c.epoch))
-    return {(row.question_id, row.epoch): row.newest + 1 for row in rows}
+def retries_of(connection: sa.Connection, number: int) -> Retries:
+    """As :func:`retries`, of the run `number`."""
+    key = (_E.c.question_id, _E.c.epoch)
+    newest = sa.select(*key, sa.func.max(_E.c.retry), sa.func.max(_A.c.retry)).where(_E.c.run == number)
+    rows = connection.execute(newest.join(_A, _same_place()).group_by(*key)).all()
+    return Retries(
+        {(id, epoch): kept + 1 for id, epoch, kept, _ in rows},
+        frozenset((id, epoch) for id, epoch, kept, standing in rows if kept == standing),
+    )
+
+
+def _same_place() -> sa.ColumnElement[bool]:
+    return sa.and_(*(_E.c[name] == _A.c[name] for name in ("run", "question_id", "epoch")))
 
 
 def settled(store: Store, run: Run) -> dict[AttemptKey, str]:
     """Question id and epoch → status of the attempts that are not made again when the run is resumed."""
-    done, to_make = store.done(run), to_make_again(store, run)
-    return {key: status for key, status in done.items() if status in FINAL and key not in to_make}
+    done, again = store.done(run), retries(store, run).open
+    return {key: status for key, status in done.items() if status in FINAL and key not in again}
 
 
 def fault_of(attempt: Attempt) -> str:
@@ -89,37 +104,9 @@ def fault_of(attempt: Attempt) -> str:
     return kind if kind.isidentifier() else "other"
 
 
-def to_make_again(store: Store, run: Run) -> frozenset[AttemptKey]:
-    """The attempts whose retry has begun and is not written yet."""
-    with autocommit(store.engine) as connection:
-        return to_make_again_of(connection, store.number(run))
-
-
-def to_make_again_of(connection: sa.Connection, number: int) -> frozenset[AttemptKey]:
-    """As :func:`to_make_again`, of the run `number`."""
-    rows = connection.execute(sa.select(_A.c.question_id, _A.c.epoch).where(_A.c.run == number, _is_earlier_too()))
-    return frozenset((row.question_id, row.epoch) for row in rows)
-
-
-def _is_earlier_too() -> sa.ColumnElement[bool]:
-    """Whether an attempt stands among the earlier ones: then it is to be made again."""
-    return sa.exists().where(
-        _E.c.run == _A.c.run,
-        _E.c.question_id == _A.c.question_id,
-        _E.c.epoch == _A.c.epoch,
-        _E.c.retry == _A.c.retry,
-    )
-
-
 def replaced_attempts(run: int) -> sa.Select[tuple[sa.Row[tuple[object, ...]]]]:
     """The statement that selects the earlier attempts of the run number `run` in whose place there is a newer one."""
-    newer = sa.exists().where(
-        _A.c.run == _E.c.run,
-        _A.c.question_id == _E.c.question_id,
-        _A.c.epoch == _E.c.epoch,
-        _A.c.retry > _E.c.retry,
-    )
-    return sa.select(_E).where(_E.c.run == run, newer)
+    return sa.select(_E).where(_E.c.run == run, sa.exists().where(_same_place(), _A.c.retry > _E.c.retry))
 
 
 class EarlierAttempt(Struct, frozen=True):

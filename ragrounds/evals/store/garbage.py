@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.asked_again import retry_numbers_of, to_make_again_of, unpacked
+from ragrounds.evals.store.asked_again import retries_of, unpacked
 from ragrounds.evals.store.codec import (
     AttemptBody,
     DamagedRecord,
@@ -168,12 +168,12 @@ class Marks:
         made, asked = schema.attempts.c, schema.questions.c
         statuses = sa.select(made.question_id, made.epoch, made.status).where(made.run == number)
         done = {(row.question_id, row.epoch) for row in self.connection.execute(statuses) if row.status in final}
-        done -= to_make_again_of(self.connection, number)
-        retries = retry_numbers_of(self.connection, number)
+        retries = retries_of(self.connection, number)
+        done -= retries.open
         for question_id in stream(self.connection, sa.select(asked.question_id).where(asked.set == run.questions)):
             for key in ((question_id[0], epoch) for epoch in range(run.epochs)):
                 if key not in done:
-                    self.mark(self.payers, [attempt_payer(run, *key, retries.get(key, 0))])
+                    self.mark(self.payers, [attempt_payer(run, *key, retries.numbers.get(key, 0))])
 
     def of_payers(self) -> None:
         """Mark the calls that the payers marked so far have paid."""

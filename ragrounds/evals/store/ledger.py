@@ -19,7 +19,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
-from ragrounds.evals.store.asked_again import replaced_attempts, to_make_again
+from ragrounds.evals.store.asked_again import replaced_attempts, retries
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import snapshot, stream
 from ragrounds.evals.store.garbage import Marks
@@ -99,7 +99,7 @@ class Unfinished(Struct, frozen=True, kw_only=True):
 
 def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
     """The calls that attempts of these runs have paid for, and of which nothing else is written."""
-    open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs or to_make_again(store, run)]
+    open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs or retries(store, run).open]
     count, usage = 0, [Usage()]
     if not open_:
         return Unfinished(calls=0, usage=Usage())
