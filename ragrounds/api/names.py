@@ -10,7 +10,7 @@ import ast
 import os
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,13 +40,20 @@ def agent_parameters(name: str) -> list[Name]:
     own = {**card.parameters, **card.switches}
     found = [Name(_inside(Spec("x", {key: value})), "its default") for key, value in own.items()]
     found += [Name(f"{role}=", "provider:model of this role") for role in ROLES]
-    found += [Name("retriever=", "what is searched with"), Name("corpus=", "what is searched")]
-    found.append(Name("prompts=", "a folder of prompts of your own, or hundred_words"))
-    found.append(Name("profile=", "as a paper's authors ran it"))
-    found.append(Name("question_only=", "false: what searches may see the options"))
-    found.append(Name("guard=", "false: searches find what the benchmark's guard.jsonl withholds"))
-    found.append(Name("guard_near=", "0 to 1: withhold passages with this share of the question's wording"))
+    found += [Name(f"{name}=", about) for name, about in _SETTINGS.items()]
     return [*found, *(Name(f"limits.{key}=", "at most, for an attempt") for key in Limits.__struct_fields__)]
+
+
+_SETTINGS = {
+    "retriever": "what is searched with",
+    "corpus": "what is searched",
+    "prompts": "a folder of prompts of your own, or hundred_words",
+    "profile": "as a paper's authors ran it",
+    "question_only": "false: what searches may see the options",
+    "guard": "false: searches find what the benchmark's guard.jsonl withholds",
+    "guard_near": "0 to 1: withhold passages with this share of the question's wording",
+}
+"""What may stand in every agent's brackets."""
 
 
 def profiles() -> list[Name]:
@@ -93,8 +100,7 @@ def indexes() -> list[Name]:
 
 def scorers() -> list[Name]:
     """Scorers."""
-    shipped = [Name(one["name"], one["summary"]) for one in _declared("evals/scorers")]
-    return [*sorted(shipped), *_installed("ragrounds.scorers")]
+    return [*sorted(_declared("evals/scorers")), *_installed("ragrounds.scorers")]
 
 
 def judge_kinds() -> list[Name]:
@@ -114,28 +120,25 @@ def outcomes() -> list[Name]:
 
 
 def retrievers() -> list[Name]:
-    """Retrievers and the cards of dense ones, each retriever with an example of its parameters."""
+    """Retrievers and the cards of dense ones."""
     table = tomllib.loads((files("ragrounds") / "tools/retrievers.toml").read_text(encoding="utf-8"))
-    shipped = [Name(one["name"], one["summary"]) for one in _declared("tools/retrievers")]
     cards = [Name(card["name"], card["title"]) for card in table["retriever"]]
-    return [*shipped, *cards, *_installed("ragrounds.retrievers")]
+    return [*_declared("tools/retrievers"), *cards, *_installed("ragrounds.retrievers")]
 
 
 def retriever_examples() -> list[Name]:
     """Retrievers with parameters, as specs."""
-    return [Name(one["example"], one["summary"]) for one in _declared("tools/retrievers")]
+    return list(_declared("tools/retrievers", "example"))
 
 
 def analyses() -> list[Name]:
     """Analyses of stored runs."""
-    shipped = [Name(one["name"], one["summary"]) for one in _declared("evals/analyses")]
-    return [*shipped, *_installed("ragrounds.analyses")]
+    return [*_declared("evals/analyses"), *_installed("ragrounds.analyses")]
 
 
 def formats() -> list[Name]:
     """Formats that runs are exported to."""
-    shipped = [Name(one["name"], one["summary"]) for one in _declared("evals/exchange")]
-    return [*shipped, *_installed("ragrounds.exports")]
+    return [*_declared("evals/exchange"), *_installed("ragrounds.exports")]
 
 
 def graphs() -> list[Name]:
@@ -226,29 +229,20 @@ def _installed(group: str) -> list[Name]:
     return [Name(one.name, f"added by {one.origin}") for one in declared(group) if one.group == group]
 
 
-def _declared(folder: str) -> Iterator[dict[str, str]]:
-    """The texts of the objects with a name and a summary at the top level of a folder's modules, read from the sources:
-    importing retrievers and analyses loads libraries that take longer than a person waits for a completion."""
+def _declared(folder: str, shown: str = "name") -> Iterator[Name]:
+    """The objects with a name and a summary at the top level of a folder's modules, read from the sources: importing
+    retrievers and analyses loads libraries that take longer than a person waits for a completion."""
     for file in sorted(Path(str(files("ragrounds") / folder)).glob("*.py")):
         body = ast.parse(file.read_bytes()).body
         defaults = {
-            node.name: _texts((each.target, each.value) for each in node.body if isinstance(each, ast.AnnAssign))
+            node.name: {ast.unparse(each.target): each.value for each in node.body if isinstance(each, ast.AnnAssign)}
             for node in body
             if isinstance(node, ast.ClassDef)
         }
         for node in body:
             made = node.value if isinstance(node, ast.Assign) else None
             if isinstance(made, ast.Call) and isinstance(made.func, ast.Name):
-                given = _texts((ast.Name(each.arg), each.value) for each in made.keywords if each.arg)
-                texts = defaults.get(made.func.id, {}) | given
-                if "name" in texts and "summary" in texts:
-                    yield texts
-
-
-def _texts(pairs: Iterable[tuple[ast.expr, ast.expr | None]]) -> dict[str, str]:
-    """Name → text, of those whose value is a text."""
-    return {
-        name.id: value.value
-        for name, value in pairs
-        if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str)
-    }
+                given = defaults.get(made.func.id, {}) | {each.arg or "": each.value for each in made.keywords}
+                texts = {name: one.value for name, one in given.items() if isinstance(one, ast.Constant)}
+                if isinstance(texts.get("name"), str) and isinstance(texts.get("summary"), str):
+                    yield Name(str(texts[shown]), str(texts["summary"]))

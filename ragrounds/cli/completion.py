@@ -11,6 +11,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from ragrounds.api import names
+
 Candidate = tuple[str, str]
 """A whole word, and a line about it."""
 Completer = Callable[[str], list[Candidate]]
@@ -38,8 +40,6 @@ def one_of(*texts: str) -> Completer:
 @completer
 def agents(incomplete: str) -> Iterable[Candidate]:
     """Agents, their parameters in brackets, and files of agents of one's own."""
-    from ragrounds.api import names
-
     name, bracket, inside = incomplete.partition("[")
     if not bracket:
         known = [one for one in names.agents() if one.text.startswith(name)]
@@ -59,8 +59,6 @@ def agents(incomplete: str) -> Iterable[Candidate]:
 @completer
 def benchmarks(incomplete: str) -> Iterable[Candidate]:
     """Benchmarks by name, and the files of ``family:PATH``."""
-    from ragrounds.api import names
-
     family, colon, path = incomplete.partition(":")
     if colon and family.partition("/")[0].partition("[")[0] in names.benchmark_families():
         return _files(f"{family}:", path)
@@ -70,8 +68,6 @@ def benchmarks(incomplete: str) -> Iterable[Candidate]:
 @completer
 def corpora(incomplete: str) -> Iterable[Candidate]:
     """Corpora by name, several joined with ``+``, and the files of ``family:PATH``."""
-    from ragrounds.api import names
-
     before, plus, last = incomplete.rpartition("+")
     family, colon, path = last.partition(":")
     if colon and family in names.corpus_families():
@@ -79,41 +75,16 @@ def corpora(incomplete: str) -> Iterable[Candidate]:
     return [(before + plus + text, about) for text, about in names.corpora()]
 
 
-@completer
-def retrievers(incomplete: str) -> Iterable[Candidate]:
-    """Retrievers and cards, and an example of a retriever's parameters once its bracket is open."""
-    from ragrounds.api import names
-
-    return names.retriever_examples() if "[" in incomplete else names.retrievers()
-
-
-@completer
-def attempts(incomplete: str) -> Iterable[Candidate]:
-    """Runs of the store, then their questions: ``RUN/QUESTION``."""
-    from ragrounds.api import names
-
-    return names.attempts(incomplete)
-
-
-@completer
-def graphs(incomplete: str) -> Iterable[Candidate]:
-    """Graphs, and the agents that have them."""
-    from ragrounds.api import names
-
-    return (dict(names.agents()) | dict(names.graphs())).items()
+# Once a bracket is open, an example of each retriever's parameters.
+retrievers = completer(lambda typed: names.retriever_examples() if "[" in typed else names.retrievers())
+attempts = completer(lambda typed: names.attempts(typed))
+# Graphs, and the agents that have them.
+graphs = completer(lambda typed: (dict(names.agents()) | dict(names.graphs())).items())
 
 
 def named(kind: str) -> Completer:
     """A completer of all names of a kind: of a function of :mod:`ragrounds.api.names`."""
-
-    @completer
-    def complete(incomplete: str) -> Iterable[Candidate]:
-        from ragrounds.api import names
-
-        found: list[names.Name] = getattr(names, kind)()
-        return found
-
-    return complete
+    return completer(lambda typed: getattr(names, kind)())
 
 
 def _files(before: str, path: str, endings: tuple[str, ...] = ()) -> list[Candidate]:

@@ -10,7 +10,7 @@ the calls is not known then: every prompt of the attempt is looked into, and a p
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
@@ -74,8 +74,8 @@ class Hop(Struct, frozen=True, kw_only=True):
 
 _BEGINNING = 80
 """Characters by which a passage that was cut is known again."""
-_AROUND = 400
-"""Characters around a word of a passage's beginning in which the whole beginning stands, with any white space."""
+_ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+"""How JSON writes a letter that it does not write as it is."""
 
 
 def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) -> tuple[Hop, ...]:
@@ -147,9 +147,9 @@ def _found(
     whole: list[int] = []
     cut: list[int] = []
     if passage.text.strip() and (gold or not only_gold):
-        sought = _Sought(passage.text)
+        flat = _flat(passage.text)
         for at, prompt in later:
-            held = prompt.holds(sought)
+            held = prompt.holds(passage.text, flat)
             (whole if held == "seen" else cut if held == "cut" else []).append(at)
     return FoundPassage(
         passage=passage,
@@ -175,51 +175,26 @@ class _Prompt:
         return "\n".join([*(message.content for message in asked.messages), asked.prefix]) if asked else ""
 
     @cached_property
-    def escaped(self) -> bool:
-        return "\\n" in self.text or "\\u" in self.text or '\\"' in self.text
+    def forms(self) -> tuple[str, ...]:
+        """The text with single spaces: as it is and, where JSON may stand in it, as that is read."""
+        flat = _flat(self.text)
+        if "\\" not in flat:
+            return (flat,)
+        read = _ESCAPED.sub(_letter, self.text)
+        return flat, _flat(read.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
-    def holds(self, sought: _Sought) -> Fate:
-        """Whether a passage's text stands here whole, only its beginning, or not at all."""
-        if sought.word and sought.word not in self.text:
-            return "not seen"  # prompts are long, and there are many: one look at most
-        text, beginning = sought.text, sought.text[:_BEGINNING]
-        begins = beginning in self.text
-        if begins and text in self.text:
+    def holds(self, text: str, flat: str) -> Fate:
+        """Whether a passage's text stands here whole, only its beginning, or not at all; `flat` is it with single
+        spaces."""
+        if text in self.text or any(flat in form for form in self.forms):  # prompts are long: as it is first
             return "seen"
-        if near := self._near(sought):
-            return "seen" if any(sought.flat in each for each in near) else "cut"
-        for ascii_only in (False, True) if self.escaped else ():
-            written = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-            if written[:_BEGINNING] in self.text:
-                return "seen" if written in self.text else "cut"
-        return "cut" if begins else "not seen"
-
-    def _near(self, sought: _Sought) -> list[str]:
-        """What stands where a passage begins, with single spaces: the white space of a prompt may be another. Only what
-        is around its longest word is looked at."""
-        beginning = sought.flat[:_BEGINNING]
-        word = sought.word or beginning.partition(" ")[0]
-        found: list[str] = []
-        place = self.text.find(word) if word else -1
-        while place >= 0:
-            if beginning in _flat(self.text[max(0, place - _AROUND) : place + _AROUND]):
-                found.append(_flat(self.text[max(0, place - _AROUND) : place + 2 * len(sought.text) + _AROUND]))
-            place = self.text.find(word, place + len(word))
-        return found
+        return "cut" if any(flat[:_BEGINNING] in form for form in self.forms) else "not seen"
 
 
-class _Sought:
-    """A passage's text that is looked for in prompts."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.flat = _flat(text)
-        words = self.flat[:_BEGINNING].split()
-        plain = [
-            word for word in (words[:-1] if len(self.flat) > _BEGINNING else words) if word.isalnum() and word.isascii()
-        ]
-        self.word = max(plain, key=len, default="")
-        """The longest word of its beginning that stands the same wherever the text is written; empty: there is none."""
+def _letter(found: re.Match[str]) -> str:
+    if found[1]:
+        return chr(int(found[1], 16))
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(found[2], found[2])
 
 
 def _flat(text: str) -> str:
