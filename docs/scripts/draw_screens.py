@@ -60,7 +60,6 @@ VIEWER = {
     "reply": ViewerScreen(("tab", "end"), seek="wrong and hops>1"),
     "hops": ViewerScreen((), "hops", where="hops>1"),
     "grid": ViewerScreen(("right",), "grid"),
-    "grid-groups": ViewerScreen(("s", "g", "home", "right", "x", "right"), "grid"),
     "compare": ViewerScreen(("down",), "compare", seek="wrong and hops>1"),
     "filter": ViewerScreen(("f", *"wrong and gold not seen")),
     "full-text": ViewerScreen(("F", *"stiff neck", "enter")),

@@ -21,7 +21,7 @@ from ragrounds.api.frames import GRID, Frame, Part, Row
 from ragrounds.api.results import Result
 from ragrounds.api.trace import AttemptQuery, listed_where, opened_pages
 from ragrounds.api.workspace import chosen_settings, one_of
-from ragrounds.evals.compare.grid import TABLE_SORTS, AgentGrid, GridSort, GridTable, grid_table
+from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort, GridTable, grid_table
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.settings import Settings
 from ragrounds.ui.tables import print_table
@@ -74,7 +74,7 @@ def grid(
     Args:
         runs: ids, beginnings of ids, or agents' texts; none: those on the newest questions.
         where: only questions at which some attempt is so: ``wrong and hops>3``.
-        sort: ``disagreement``, ``group``, ``cost``, ``score`` or ``question``.
+        sort: ``disagreement``, ``cost``, ``score`` or ``question``.
         ascending: the smallest disagreement, cost or score first.
         limit: only so many questions; means and pairs are of all.
         scorers: by preference; none: the headline of the questions. Means and pairs are by the first, else by the one
@@ -86,7 +86,7 @@ def grid(
     """
     asked = query or AttemptQuery()
     asked = replace(asked, runs=runs or asked.runs, where=where or asked.where, scorers=scorers or asked.scorers)
-    chosen = cast("GridSort", one_of("--sort", sort, TABLE_SORTS))
+    chosen = cast("GridSort", one_of("--sort", sort, GRID_SORTS))
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
         wanted = listed_where(asked, pages)
         listed = pages.order(wanted) if wanted else None

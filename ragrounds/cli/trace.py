@@ -69,7 +69,7 @@ class WhichOptions(Options, frozen=True, kw_only=True):
         typer.Option(help="A scorer, by preference (repeatable). [default: the headline]"),
     ] = None
     grid: Annotated[
-        bool, typer.Option("--grid", help="Questions × agents; --sort disagreement, group, cost, score or question.")
+        bool, typer.Option("--grid", help="Questions × agents; --sort disagreement, cost, score or question.")
     ] = False
 
 
@@ -117,7 +117,7 @@ def trace_command(
 
       ragrounds trace direct 'vanilla_rag[top_k=8]' --differing
 
-      ragrounds trace --grid --sort group --format csv
+      ragrounds trace --grid --sort cost --format csv
 
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
 

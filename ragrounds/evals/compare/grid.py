@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeVarTuple
 
 import msgspec
@@ -26,19 +26,9 @@ from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
 
 Row = TypeVarTuple("Row")
-GridSort = Literal["disagreement", "group", "cost", "score", "agent", "question", "listed"]
-GRID_SORTS: Mapping[GridSort, str] = {
-    "disagreement": "what the agents disagree on most",
-    "group": "by group, with its means",
-    "cost": "what cost most, all agents together",
-    "score": "what fewest agents have right",
-    "agent": "the score of the agent under the cursor",
-    "question": "as the questions were asked",
-    "listed": "as the list of attempts is sorted",
-}
-"""How the questions of a grid may be sorted, with its words."""
-TABLE_SORTS = ("disagreement", "group", "cost", "score", "question")
-"""The orders that need no cursor and no list."""
+GridSort = Literal["disagreement", "cost", "score", "question"]
+GRID_SORTS: tuple[GridSort, ...] = ("disagreement", "cost", "score", "question")
+"""By what the questions of a grid may be sorted."""
 WhichRows = Literal["all", "differ", "first", "second", "both", "neither"]
 """All questions; of two agents those on which they differ, that one alone, both, or none of them has right."""
 Untested = Literal["", "many", "fractional"]
@@ -114,23 +104,6 @@ class TwoByTwo(Struct, frozen=True, kw_only=True):
         return self.both + self.first_only + self.second_only + self.neither
 
 
-class GridPattern(Struct, frozen=True):
-    """Who is right and who is not, on how many questions."""
-
-    right: tuple[bool | None, ...]
-    """By column; ``None``: no score."""
-    count: int
-
-
-class GridGroup(Struct, frozen=True):
-    """A group of questions."""
-
-    name: str
-    count: int
-    means: tuple[float | None, ...]
-    """Mean score by column, of the questions with one."""
-
-
 class GridAgent(Struct, frozen=True, kw_only=True):
     """A column."""
 
@@ -169,7 +142,6 @@ class GridTable(Struct, frozen=True, kw_only=True):
     agents: tuple[GridAgent, ...]
     pairs: tuple[TwoByTwo, ...]
     """Every two agents, over all questions; none where these are too many."""
-    groups: tuple[GridGroup, ...]
     rows: tuple[GridQuestion, ...]
 
 
@@ -188,6 +160,8 @@ class AgentGrid:
     """Epochs with a score."""
     fractional: Flags
     """(columns,): some score is neither 0 nor 1."""
+    firsts: Places
+    """(rows,): the place of an attempt at the question among the pages, of the first run that was asked it."""
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
@@ -195,10 +169,10 @@ class AgentGrid:
         self.ids: list[str] = []
         """The questions' ids, by row; empty: nothing is read yet."""
         self.scorer = ""
-        """By which means, the 2 × 2 and patterns are: other cells are in none of them. Empty: nothing is scored."""
-        self.group_names: tuple[str, ...] = ()
-        self.groups: Places = np.empty(0, dtype=np.int64)
-        """(rows,): places in `group_names`."""
+        """By which means and the 2 × 2 are: scores of two scorers are never averaged or compared, so that other cells
+        are in neither. Empty: nothing is scored."""
+        self.groups: list[str] = []
+        """By row: what tables group the question by."""
         self._scorers = (*pages.scorers, *pages.other_scorers())
         self._starts = [0, *itertools.accumulate(run.count * run.epochs for run in self.runs)]
         self._positions: dict[str, Places] = {}
@@ -251,14 +225,16 @@ class AgentGrid:
         self._by = scorers.min(axis=2)
         self._outcomes = np.where(completed, answers, statuses).max(axis=2)
         self._costs = _total(costs, statuses > 0)
-        self.take_scorer(self.scorer or self._first_scorer())
+        used = self.used_scorers()
+        self.scorer = next((name for name in (self.scorer, *self.pages.asked, *used) if name in used), "")
+        code = self._scorers.index(self.scorer) if used else _NO_SCORER
+        self._compared: Numbers = np.where(self._by == code, self.means, np.nan)
+        self._tests = None
 
     def _read_questions(self, connection: sa.Connection) -> None:
         decoder = msgspec.msgpack.Decoder(StoredQuestion)
         known: dict[str, int] = {}
-        names: dict[str, int] = {}
         alike: dict[str, int] = {}
-        groups: list[int] = []
         clusters: list[int] = []
         asked: dict[str, list[int]] = {}
         for name in dict.fromkeys(run.questions for run in self.runs):
@@ -267,13 +243,17 @@ class AgentGrid:
                 question = decoder.decode(decompress(body)).question
                 row = known.setdefault(question.id, len(known))
                 asked[name].append(row)
-                if row == len(groups):
-                    groups.append(names.setdefault(subject(question), len(names)))
+                if row == len(self.groups):
+                    self.groups.append(subject(question))
                     clusters.append(alike.setdefault(question.cluster or f"\0{row}", len(alike)))
         for name, rows in asked.items():
             self._positions[name] = np.full(len(known), -1, dtype=np.int64)
             self._positions[name][rows] = np.arange(len(rows))
-        self.group_names, self.groups, self._clusters = tuple(names), np.array(groups), np.array(clusters)
+        self._clusters = np.array(clusters)
+        self.firsts = np.zeros(len(known), dtype=np.int64)
+        for start, run in reversed(list(zip(self._starts, self.runs, strict=False))):
+            positions = self._positions[run.questions]
+            self.firsts = np.where(positions < 0, self.firsts, start + positions * run.epochs)
         self.ids = list(known)
 
     # Cells, rows and columns
@@ -284,21 +264,14 @@ class AgentGrid:
         named = {name: int(count) for name, count in zip(self._scorers, used, strict=True) if count}
         return dict(sorted(named.items(), key=lambda one: -one[1]))
 
-    def _first_scorer(self) -> str:
-        """The first that was asked for and has scored a cell, else the most frequent; empty: nothing is scored."""
-        used = self.used_scorers()
-        return next((name for name in (*self.pages.asked, *used) if name in used), "")
-
-    def take_scorer(self, scorer: str) -> None:
-        """Make means, the 2 × 2 and patterns by this scorer: scores of two scorers are never averaged or compared."""
-        self.scorer, self._tests = scorer, None
-        code = self._scorers.index(scorer) if scorer in self._scorers else _NO_SCORER
-        self._compared: Numbers = np.where(self._by == code, self.means, np.nan)
-
     @property
     def counts(self) -> tuple[int, ...]:
         """By column: questions with a score by `scorer`."""
         return tuple(int(count) for count in (~np.isnan(self._compared)).sum(axis=0))
+
+    def agent_means(self) -> tuple[float | None, ...]:
+        """By column: the mean score by `scorer` of all questions that have one."""
+        return tuple(map(_known, _mean(self._compared, axis=0)))
 
     def cell(self, row: int, column: int) -> AgentGridCell:
         """What the agent of a column made of the question of a row."""
@@ -321,10 +294,6 @@ class AgentGrid:
             epoch = int(np.argmax(~(self._values[row, column, : run.epochs] >= 1)))
         return None if position < 0 or epoch >= run.epochs else self._starts[column] + position * run.epochs + epoch
 
-    def places(self, row: int) -> Iterator[int]:
-        """The places of all first attempts at a question, one of each agent that was asked it."""
-        return (place for column in range(len(self.runs)) if (place := self.place(row, column)) is not None)
-
     def row_of(self, place: int) -> tuple[int, int] | None:
         """Row and column of an attempt by its place among the pages; ``None``: there is none."""
         column = bisect.bisect_right(self._starts, place) - 1
@@ -335,7 +304,7 @@ class AgentGrid:
         return (int(found[0]), column) if len(found) else None
 
     def rows_of(self, places: Sequence[int]) -> Places:
-        """The rows in which some of these attempts stand, each once, in the order of the first."""
+        """The rows in which some of these attempts stand, each once, as they were asked."""
         given = np.asarray(places, dtype=np.int64)
         found: Places = np.full(len(given), -1, dtype=np.int64)
         for column, run in enumerate(self.runs):
@@ -343,9 +312,7 @@ class AgentGrid:
             # By position, those that were not asked before all others.
             rows_at = np.argsort(self._positions[run.questions], kind="stable")[-run.count :]
             found[inside] = rows_at[(given[inside] - self._starts[column]) // run.epochs]
-        _, first = np.unique(found, return_index=True)
-        rows: Places = found[np.sort(first)]
-        return rows
+        return np.unique(found)
 
     # Figures of rows, and their order
 
@@ -370,27 +337,20 @@ class AgentGrid:
         """(rows,): the mean of the agents' scores; NaN where none has one."""
         return _mean(self._alike(), axis=1)
 
-    def order(self, sort: GridSort, descending: bool = True, rows: Places | None = None, column: int = 0) -> Places:
-        """Rows, sorted; those without a figure to sort by are last in either direction.
+    def order(self, sort: GridSort, descending: bool = True, rows: Places | None = None) -> Places:
+        """Rows, sorted; those without a figure to sort by are last in either direction, and equal ones as asked.
 
         Args:
-            sort: one of :data:`GRID_SORTS`; ``listed`` keeps the order of `rows`.
-            descending: the largest disagreement, cost or score first; groups are always in the order of their names.
-            rows: these alone; by default all.
-            column: of the agent by whose score to sort, where `sort` is ``agent``.
+            sort: one of :data:`GRID_SORTS`.
+            descending: the largest disagreement, cost or score first.
+            rows: these alone, as they were asked; by default all.
         """
         chosen: Places = np.arange(self.rows, dtype=np.int64) if rows is None else rows
-        if sort in ("question", "listed"):
-            return chosen if sort == "listed" else np.sort(chosen)
-        if sort == "group":
-            ranked = np.argsort(np.argsort(np.array(self.group_names, dtype=object)))
-            return chosen[np.lexsort((chosen, ranked[self.groups[chosen]]))]
-        figures = {"disagreement": self.disagreement, "cost": self.costs, "score": self.score}
-        keys = (self.means[:, column] if sort == "agent" else figures[sort]())[chosen]
+        if sort == "question":
+            return chosen
+        keys = {"disagreement": self.disagreement, "cost": self.costs, "score": self.score}[sort]()[chosen]
         missing = np.isnan(keys)
-        keys = np.where(missing, 0, -keys if descending else keys)
-        # Questions with the same agents right stand together.
-        return chosen[np.lexsort((chosen, self._patterns()[chosen], keys, missing))]
+        return chosen[np.lexsort((chosen, np.where(missing, 0, -keys if descending else keys), missing))]
 
     def which(self, wanted: WhichRows, first: int, second: int) -> Places:
         """The rows, as they were asked, that are of this kind for two columns; without a score they are of none."""
@@ -404,32 +364,6 @@ class AgentGrid:
             "neither": known & ~one & ~other,
         }
         return np.flatnonzero(kinds[wanted])
-
-    def groups_and_means(self) -> list[GridGroup]:
-        """For every group its means by `scorer`, and first those of all questions."""
-        kinds = [("", np.ones(self.rows, dtype=bool))]
-        kinds += [(name, self.groups == place) for place, name in enumerate(self.group_names)]
-        return [
-            GridGroup(name, int(inside.sum()), tuple(map(_known, _mean(self._compared[inside], axis=0))))
-            for name, inside in kinds
-        ]
-
-    def patterns(self, most: int) -> list[GridPattern]:
-        """Who is right together, the most frequent first, at most so many."""
-        _, first, counts = np.unique(self._patterns(), return_index=True, return_counts=True)
-        found = []
-        for place in np.lexsort((first, -counts))[:most]:
-            values = self._compared[first[place]]
-            signs = tuple(None if np.isnan(value) else bool(value >= 1) for value in values)
-            found.append(GridPattern(signs, int(counts[place])))
-        return found
-
-    def _patterns(self) -> Places:
-        """(rows,): a number for who is right, wrong and without a score; of the first 39 columns."""
-        values = self._compared[:, :39]
-        digits = np.where(np.isnan(values), 0, np.where(values >= 1, 2, 1)).astype(np.int64)
-        found: Places = -(digits @ (3 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)))
-        return found
 
     # Agents against each other
 
@@ -507,7 +441,6 @@ def grid_table(
     chosen = None if listed is None else grid.rows_of(listed)
     order = grid.order(sort, not ascending and sort in ("disagreement", "cost"), chosen)[:limit].tolist()
     split, places = grid.disagreement(), range(len(grid.runs))
-    every, *groups = grid.groups_and_means()
     pairs = list(itertools.combinations(places, 2))
     return GridTable(
         questions=grid.rows,
@@ -516,14 +449,13 @@ def grid_table(
         sort=sort,
         agents=tuple(
             GridAgent(run=run.id, agent=run.agent, name=name, mean=mean, scored=count)
-            for run, name, mean, count in zip(grid.runs, names, every.means, grid.counts, strict=True)
+            for run, name, mean, count in zip(grid.runs, names, grid.agent_means(), grid.counts, strict=True)
         ),
         pairs=tuple(grid.two_by_two(*pair) for pair in pairs) if len(pairs) <= MOST_PAIRS else (),
-        groups=tuple(sorted(groups, key=lambda group: group.name)),
         rows=tuple(
             GridQuestion(
                 id=grid.ids[row],
-                group=grid.group_names[grid.groups[row]],
+                group=grid.groups[row],
                 disagreement=_known(split[row]),
                 cells=tuple(grid.cell(row, place) for place in places),
             )

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.events import Event, Key
 from textual.screen import Screen
+from textual.widgets import HelpPanel
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store.filter_fields import EXAMPLES
@@ -20,7 +21,6 @@ from ragrounds.text import parse_toml
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.dialogs import HelpScreen, key_help
 from ragrounds.ui.trace.notes import MARK_SIGNS
 from ragrounds.ui.trace.themes import DARK as DARK
 from ragrounds.ui.trace.themes import LIGHT as LIGHT
@@ -102,10 +102,11 @@ class TraceApp(App[None]):
         await self.browse.action_filter()
 
     def action_help(self) -> None:
-        """Show the keys of this screen."""
-        active = self.screen.active_bindings.values()
-        written = {one.binding.key: self.get_key_display(one.binding) for one in active}
-        self.push_screen(HelpScreen(key_help(active, written)))
+        """Show the keys of the pane with the focus beside it, or hide them again."""
+        if self.screen.query(HelpPanel):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
 
     def action_light(self) -> None:
         """Change between light and dark."""
@@ -138,7 +139,8 @@ class TraceApp(App[None]):
             async def _run(action: str = binding.action, owner: object = node) -> None:
                 await self.run_action(action, owner)  # type: ignore[arg-type]
 
-            yield SystemCommand(binding.description, f"key {self.get_key_display(binding)}", _run)
+            about = f"key {self.get_key_display(binding)}, id {binding.id}"
+            yield SystemCommand(binding.description, about, _run)
         yield SystemCommand(
             "Picture of this screen", "saved as SVG", lambda: self.set_timer(0.1, self.deliver_screenshot)
         )

@@ -14,7 +14,7 @@ from os.path import commonprefix
 
 from msgspec import Struct
 
-from ragrounds.evals.store.summaries import SORTS, AttemptSummary, Pages, SortBy, order_words
+from ragrounds.evals.store.summaries import AttemptSummary, Pages, SortBy, order_words
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, duration, one_line, safe, tokens
 from ragrounds.ui.trace.layout import Cells, fit, narrow_dollars
@@ -256,16 +256,6 @@ def _without_shared(names: Sequence[str]) -> list[str]:
     if all(name.endswith("]") and "[" not in name for name in rest):
         rest = [name[:-1] for name in rest]
     return [f"…{name}" for name in rest]
-
-
-_SORTED_BY = {"score": "score", "calls": "calls", "time": "time", "tokens": "tokens", "uncached": "cost",
-              "agent": "agent", "question": "asked", "★✎": "mark"}  # fmt: skip
-
-
-def heading_sort(word: str) -> str:
-    """The order by which a column of the list is sorted; empty: by none."""
-    name = _SORTED_BY.get(word, "")
-    return name if name in SORTS else ""
 
 
 def attempt_heading(width: int, agents: Mapping[str, str], signs: bool = False) -> str:

@@ -20,15 +20,15 @@ from ragrounds.evals.store.attempt_filter import joined, quoted
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
 from ragrounds.evals.store.text_search import Snippet
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, heading_sort, short_names
-from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
-from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen, letters
+from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, short_names
+from ragrounds.ui.trace.bars import KeyBar, TopLine
+from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen
 from ragrounds.ui.trace.filter_screen import FilterScreen
 from ragrounds.ui.trace.full_text import FullTextScreen, terms
 from ragrounds.ui.trace.layout import Cells, TextBlock
 from ragrounds.ui.trace.live_rows import LiveRows
 from ragrounds.ui.trace.notes import ReaderNotes, note_blocks, note_signs
-from ragrounds.ui.trace.tree import MEASURES, NodeFigures
+from ragrounds.ui.trace.tree import NodeFigures
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
 from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, ViewScreen, answer, is_open, teller
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
@@ -36,6 +36,11 @@ from ragrounds.ui.trace.widgets import Pager, Rows
 
 _WRONG, _ERROR = "'wrong', 'wrong attempt'", "'troubled', 'attempt with an error'"
 """What is sought, and its words."""
+LEGEND = """
+✓ right, ✗ wrong, ½ partly right, ! failed, ^ capped, = paused, x blocked or refused, ~ abstained, ? unreadable,
+0 empty, \\- not scored, · not run yet
+"""
+"""The signs of :func:`ragrounds.ui.trace.attempt_list.mark`."""
 
 
 class BrowseScreen(ViewScreen):
@@ -43,6 +48,7 @@ class BrowseScreen(ViewScreen):
 
     DETAIL = "detail"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (180, "-very-wide")]  # noqa: RUF012 (as Screen declares it)
+    HELP = LEGEND
     DEFAULT_CSS = """
     BrowseScreen {
         & #panes { height: 1fr; layout: vertical; }
@@ -74,61 +80,18 @@ class BrowseScreen(ViewScreen):
         Binding("e", f"seek(1, {_ERROR})", "Next error", id="error.next"),
         Binding("E", f"seek(-1, {_ERROR})", "Error before", id="error.previous", show=False),
         FILTER_KEY,
-        Binding("s", "sort", "Sort by …", id="sort"),
+        Binding("s", "sort", "Sort", id="sort"),
         Binding("S", "reverse", "Sort the other way", id="sort.reverse", show=False),
-        Binding("c", "app.view('compare', True)", "Compare this answer", id="compare"),
+        Binding("c", "app.view('compare', True)", "Compare", id="compare"),
         Binding("space", "fold", "Fold, unfold", id="fold", show=False),
         Binding("left,h", "fold(True)", "Fold, or go up", id="fold.close", show=False),
         Binding("right,l", "fold(False)", "Unfold", id="fold.open", show=False),
         Binding("minus", "fold_all(True)", "Fold all", id="fold.all", show=False, key_display="-"),
         Binding("plus,equals_sign", "fold_all(False)", "Unfold all", id="fold.none", show=False, key_display="+"),
-        Binding("b", "measure", "Bars: time, tokens, cost", id="bars", show=False),
-        Binding("m", "markdown", "Replies as Markdown or text", id="markdown", show=False),
         Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
-        Binding("r", "look_again", "Read the store again", id="reload", show=False),
         Binding("escape", "clear", "Clear search and filter", id="clear", show=False),
         *MARK_KEYS,
     ]
-    KEYS_SHOWN: ClassVar[KeysShown] = {
-        "attempts": (
-            ("rows.open", "steps"),
-            ("find", "find"),
-            ("filter", "filter"),
-            ("sort", "sort"),
-            ("wrong.next", "next wrong"),
-            ("error.next", "next error"),
-            ("find.everywhere", "full text"),
-            ("mark", "mark"),
-            ("note", "note"),
-            ("compare", "compare"),
-            ("zoom", "zoom"),
-            ("theme", "theme"),
-            ("quit", "quit"),
-        ),
-        "tree": (
-            ("fold", "fold"),
-            ("fold.all", "fold all"),
-            ("find", "find"),
-            ("match.next", "next match"),
-            ("bars", "bars"),
-            ("zoom", "zoom"),
-            ("copy", "copy"),
-            ("mark", "mark"),
-            ("note", "note"),
-            ("wrong.next", "next wrong"),
-            ("compare", "compare"),
-        ),
-        "detail": (
-            ("detail.page_down", "further"),
-            ("find", "find"),
-            ("match.next", "next match"),
-            ("markdown", "markdown"),
-            ("copy", "copy"),
-            ("editor", "editor"),
-            ("zoom", "zoom"),
-        ),
-        "find-text": (("submit", "search"), ("find.leave", "leave")),
-    }
 
     class FlightsTold(Message):
         """What is in flight is known."""
@@ -141,11 +104,8 @@ class BrowseScreen(ViewScreen):
     def __init__(self, attempt_list: AttemptList, memory: ViewerMemory, author: str) -> None:
         super().__init__(attempt_list, ReaderNotes(attempt_list.pages, author))
         self.memory = memory
-        self.hits: array[int] = array("Q")
-        """Places of the attempts that full text found."""
         self.hit_text = ""
         self.tree_state: TreeState | None = None
-        self.measure = MEASURES[0]
         self.agents = short_names(attempt_list.pages.runs)
         self.live = LiveRows(attempt_list.pages)
         self._asks = self._asks_again = False
@@ -182,12 +142,12 @@ class BrowseScreen(ViewScreen):
 
     def _tree_heading(self, width: int) -> str:
         total = self.tree_state.root.figures if self.tree_state else NodeFigures()
-        return figure_heading(width, total, self.measure)
+        return figure_heading(width, total)
 
     def _tree_row(self, row: int, width: int) -> Cells:
         if self.tree_state is None:
             return []
-        return tree_cells(self.tree_state.lines()[row], self.tree_state.root.figures, width, self.measure)
+        return tree_cells(self.tree_state.lines()[row], self.tree_state.root.figures, width)
 
     @property
     def attempts(self) -> Rows:
@@ -247,7 +207,6 @@ class BrowseScreen(ViewScreen):
         """Show the tree and the detail again: the tree, its folds or its cursor have changed."""
         state = self.tree_state
         self.tree_pane.show(len(state.lines()) if state else 0, state.row() if state else 0)
-        self.tree_pane.border_title = f"steps, share of {self.measure}"
         self.pager.pattern = state.pattern if state else ""
         self.pager.show(self.detail_blocks(), keep_scroll)
 
@@ -269,15 +228,6 @@ class BrowseScreen(ViewScreen):
         if self.tree_state is not None:
             self.tree_state.move(event.row)
             self.pager.show(self.detail_blocks())
-
-    @on(Rows.HeadClicked, "#attempts")
-    def _heading_clicked(self, event: Rows.HeadClicked) -> None:
-        """Sort by the column; again: the other way round."""
-        name = heading_sort(event.word)
-        if name == self.attempt_list.sort:
-            self.action_reverse()
-        elif name:
-            self.rearrange(self.attempt_list.where, name)
 
     @on(Rows.Chosen, "#attempts")
     def _attempt_chosen(self) -> None:
@@ -308,16 +258,6 @@ class BrowseScreen(ViewScreen):
         self.tree_pane.show(len(state.lines()), state.row())
         if state.cursor != before:
             self.pager.show(self.detail_blocks())
-
-    def action_measure(self) -> None:
-        """Draw the bars of the next measure: time, tokens, cost."""
-        self.measure = MEASURES[(MEASURES.index(self.measure) + 1) % len(MEASURES)]
-        self.tree_changed(keep_scroll=True)
-
-    def action_markdown(self) -> None:
-        """Show replies as Markdown, or again as they were written."""
-        self.pager.toggle_markdown()
-        self.pager.border_title = "detail, replies as Markdown" if self.pager.markdown else "detail"
 
     # Finding
 
@@ -355,7 +295,7 @@ class BrowseScreen(ViewScreen):
             """Open the hit."""
             if index is None:
                 return
-            self.hit_text, self.hits = screen.text, array("Q", screen.listed.order or ())
+            self.hit_text = screen.text
             self._open_hit(index, screen.found.get(index))
 
         self.app.push_screen(screen, chosen)
@@ -377,26 +317,14 @@ class BrowseScreen(ViewScreen):
         self.tree_changed()
         self.pager.search(state.pattern)
 
-    def _next_hit(self, step: int) -> None:
-        """Open the attempt that full text found next, in the order of its hits, round the end."""
-        here = self.attempt_list.current
-        if here is None or not self.hits:
-            return
-        at = self.hits.index(here.index) if here.index in self.hits else -1 if step > 0 else 0
-        self._open_hit(self.hits[(at + step) % len(self.hits)])
-
     def action_match(self, step: int) -> None:
-        """Go to the next place of what was searched (for `step` -1 the one before), after the last one of an attempt to
-        the next hit of the full text; without a search, to the next attempt."""
+        """Go to the next place of what was searched (for `step` -1 the one before); without a search, to the next
+        attempt."""
         state = self.tree_state
         if state is None or not state.pattern:
             self.attempts.action_move(step)
             return
-        if self.pager.next_match(step):
-            return
-        if self.hits and state.at_end(step):
-            self._next_hit(step)
-        elif state.next_match(step):
+        if not self.pager.next_match(step) and state.next_match(step):
             self.tree_changed()
             self.pager.search(state.pattern)
 
@@ -407,7 +335,7 @@ class BrowseScreen(ViewScreen):
             self.show_position()
             return
         if self.tree_state is not None and self.tree_state.pattern:
-            self.hits, self.hit_text = array("Q"), ""
+            self.hit_text = ""
             self.tree_state.search("")
             self.pager.search("")
             self.tree_changed()
@@ -452,10 +380,7 @@ class BrowseScreen(ViewScreen):
     def action_sort(self) -> None:
         """Choose what to sort by; the order that is there already is turned round."""
         here, arrow = self.attempt_list.sort, "▼" if self.attempt_list.descending else "▲"
-        lines = [
-            MenuLine(name, name, SORT_WORDS[name], letter, f"{arrow} " if name == here else "  ")
-            for name, letter in zip(SORTS, letters(SORTS, taken="qjkgG"), strict=True)
-        ]
+        lines = [MenuLine(name, name, SORT_WORDS[name], arrow if name == here else " ") for name in SORTS]
 
         def chosen(name: str | None) -> None:
             """Sort by it."""
@@ -520,10 +445,6 @@ class BrowseScreen(ViewScreen):
             self.look_at_flights()
 
     def written(self) -> None:
-        """Show what was written by now."""
-        self.action_look_again()
-
-    def action_look_again(self) -> None:
         """Show what was written by now; the cursor and the scroll stay where they are."""
         self.forget()
         if self.attempt_list.order is not None:

@@ -118,7 +118,7 @@ def answer_blocks(loaded: LoadedAttempt) -> list[TextBlock]:
         TextBlock("\nscores", "heading"),
         *_score_lines(loaded),
         TextBlock("\nanswer", "heading"),
-        TextBlock(text or "(no text)", markdown=True),
+        TextBlock(text or "(no text)"),
     ]
 
 
@@ -193,7 +193,7 @@ def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
             if call.error:
                 yield TextBlock(f"error: {call.error}", "trouble")
             if reply is not None:
-                yield TextBlock(reply.text, indent=2, markdown=True)
+                yield TextBlock(reply.text, indent=2)
 
 
 def _doing(loaded: LoadedAttempt, doing: LiveCall) -> Iterator[TextBlock]:
@@ -247,7 +247,7 @@ def _inside(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
             yield from (replace(block, elsewhere=True) for block in found_blocks(loaded, hop, brief=True))
         reply = loaded.traced[one.place].reply
         if reply is not None and reply.text.strip():
-            yield TextBlock(reply.text.strip(), markdown=True, elsewhere=True)
+            yield TextBlock(reply.text.strip(), elsewhere=True)
 
 
 def _took(node: Node) -> str:
@@ -288,8 +288,6 @@ def _call(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:
 
 def _call_facts(node: Node, call: Call) -> list[str]:
     facts = ["from the journal: nothing paid" if call.cached else duration(measured(call.seconds, call.at))]
-    if node.beside:
-        facts.append(f"ran beside others: {duration(node.figures.own)} of it are its own")
     if call.kind == "model":
         used = call.usage
         facts.append(f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")

@@ -23,7 +23,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store.attempt_filter import LONGEST, FilterError, hint, parse
 from ragrounds.ui.text import number_of, one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
-from ragrounds.ui.trace.bars import KeyBar, KeysShown
+from ragrounds.ui.trace.bars import KeyBar
 from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.lists import unknown_words
@@ -51,21 +51,12 @@ class FilterScreen(ModalScreen[str | None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "apply", "List what fits", priority=True, id="filter.apply"),
-        Binding("tab", "take", "Take what is offered", priority=True, id="filter.take"),
-        Binding("down", "move(1)", "What is offered next", priority=True, id="filter.down"),
-        Binding("up", "move(-1)", "What is offered before", priority=True, id="filter.up"),
+        Binding("enter", "apply", "List", priority=True, id="filter.apply"),
+        Binding("tab", "take", "Take", priority=True, id="filter.take"),
+        Binding("down", "move(1)", "Next", priority=True, id="filter.down"),
+        Binding("up", "move(-1)", "Before", priority=True, id="filter.up"),
         Binding("escape", "leave", "Leave", priority=True, id="filter.leave"),
     ]
-    KEYS_SHOWN: ClassVar[KeysShown] = {
-        "": (
-            ("filter.apply", "list"),
-            ("filter.take", "take"),
-            ("filter.down", "next"),
-            ("filter.up", "before"),
-            ("filter.leave", "leave"),
-        )
-    }
 
     def __init__(self, attempt_list: AttemptList, memory: ViewerMemory) -> None:
         super().__init__()

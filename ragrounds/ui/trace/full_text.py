@@ -20,7 +20,7 @@ from ragrounds.evals.store.filter_fields import FIELDS
 from ragrounds.evals.store.text_search import Snippet, snippets
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark, short_names
-from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
+from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, shown
 from ragrounds.ui.trace.view import answer, teller
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
@@ -70,16 +70,6 @@ class FullTextScreen(Screen[int | None]):
         Binding("n", "move(1)", "Next hit", id="text.next", show=False),
         Binding("N", "move(-1)", "Hit before", id="text.previous", show=False),
     ]
-    KEYS_SHOWN: ClassVar[KeysShown] = {
-        "full-text": (("submit", "search"), ("text.leave", "back")),
-        "": (
-            ("rows.open", "open"),
-            ("text.next", "next"),
-            ("text.previous", "before"),
-            ("text.again", "search again"),
-            ("text.leave", "back"),
-        ),
-    }
 
     def __init__(self, attempt_list: AttemptList, memory: ViewerMemory, text: str = "") -> None:
         super().__init__()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -16,58 +14,14 @@ from textual.color import Color
 from textual.message import Message
 from textual.strip import Strip
 
-from ragrounds.ui.trace.layout import Cells, fit
+from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.themes import contrast
-from ragrounds.ui.trace.widgets import Rows
+from ragrounds.ui.trace.widgets import Draw, Rows
 
 _NARROWEST, _WIDEST = 7, 16
 """Columns of the screen that an agent gets."""
 _QUESTION = 22
 """Columns that the question keeps at least."""
-_FIGURE = 7
-"""Columns of the figure by which the grid is sorted."""
-_TOP = 3
-"""Lines that stay at the top: names in two lines, and means; and one more where questions have no score."""
-
-
-class GridWidths(Struct, frozen=True):
-    """How the width of the screen is shared."""
-
-    question: int
-    figure: int
-    cell: int
-    shown: int
-    """Agents that have room at once."""
-
-    @property
-    def left(self) -> int:
-        """Where the first agent's column begins."""
-        return self.question + self.figure
-
-
-def grid_widths(width: int, agents: int, longest: int) -> GridWidths:
-    """How `width` columns are shared by the question, the figure sorted by, and so many agents, the longest of whose
-    names has so many letters."""
-    figure = _FIGURE if width >= 60 else 0
-    room = max(_NARROWEST, width - max(_QUESTION, width * 3 // 10) - figure)
-    cell = max(_NARROWEST, min(_WIDEST, longest + 2, room // max(1, agents)))
-    shown = max(1, min(agents, room // cell))
-    return GridWidths(max(0, width - figure - cell * shown), figure, cell, shown)
-
-
-def heading(name: str, width: int) -> tuple[str, str]:
-    """A name in two lines: broken where a word ends; else its beginning, and its end, which tells it apart."""
-    if cell_len(name) <= width:
-        return "", name
-    for end in reversed([match.end() for match in re.finditer(r"[ _-]", name)]):
-        first, second = name[:end].strip(), name[end:].strip()
-        if cell_len(first) <= width and cell_len(second) <= width:
-            return first, second
-    first = fit(name, width + 1)[:-1]
-    rest = name[len(first) :].strip()
-    while cell_len(rest) > width - 1:
-        rest = rest[1:]
-    return first, "…" + rest
 
 
 def heat_styles(theme: Mapping[str, str]) -> dict[str, Style]:
@@ -85,17 +39,13 @@ def heat_styles(theme: Mapping[str, str]) -> dict[str, Style]:
     }
 
 
-class GridLine(Struct, frozen=True):
-    """A line as it is drawn: what stands at the left, the figure sorted by, and of each agent text, style and whether
-    the cell is marked."""
-
-    label: Cells
-    figure: str
-    cells: Sequence[tuple[str, str, bool]]
-
-
 class GridPane(Rows):
-    """The grid's lines, with a cursor on one cell. Only what is on the screen is drawn."""
+    """The grid's lines, with a cursor on one cell.
+
+    Args:
+        draw: makes what stands at the left of a line.
+        cells: text and style of each agent's cell in a line.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "column(-1)", "Agent to the left", show=False, id="grid.left"),
@@ -107,111 +57,83 @@ class GridPane(Rows):
     class AgentMoved(Message):
         """The cursor is in another column."""
 
-    def __init__(self, line: Callable[[int, int], GridLine]) -> None:
-        super().__init__(lambda _row, _width: [], id="grid", title="questions × agents", head=lambda _width: "")
-        self._line = line
-        """Makes a line from its number and the width of what stands at its left."""
-        self._top = _TOP
-        self.names: Sequence[str] = ()
-        """Of the shown agents."""
-        self.means: Sequence[str] = ()
-        self.counts: Sequence[str] = ()
-        """How many questions each mean is of; empty where it is of all."""
-        self.figure = ""
-        """The heading of the figure by which the grid is sorted."""
+    def __init__(self, draw: Draw, cells: Callable[[int], Sequence[tuple[str, str]]]) -> None:
+        super().__init__(draw, id="grid", title="questions × agents")
+        self._cells = cells
+        self.agents = 0
+        self.heads: list[tuple[str, Callable[[int, int], str], str]] = []
+        """Lines that stay at the top: what stands at the left, what stands above an agent in so many cells, style."""
         self.column = 0
-        """The agent under the cursor, among those shown."""
+        """The agent under the cursor."""
         self._offset = 0
-        self._styles: tuple[str, dict[str, Style]] = ("", {})
+        self._heat: tuple[str, dict[str, Style]] = ("", {})
 
     def style_of(self, name: str) -> Style:
         """How a style looks: the heat of scores by the theme, the others as in every list."""
         if not name.startswith("heat-"):
             return super().style_of(name)
-        if self._styles[0] != self.app.theme:
-            self._styles = self.app.theme, heat_styles(self.app.theme_variables)
-        return self._styles[1][name]
+        if self._heat[0] != self.app.theme:
+            self._heat = self.app.theme, heat_styles(self.app.theme_variables)
+        return self._heat[1][name]
 
-    @property
-    def widths(self) -> GridWidths:
-        """How the width is shared now."""
-        return grid_widths(self.columns, len(self.names), max(map(len, self.names), default=0))
-
-    def across(self) -> range:
-        """The agents on the screen; the one under the cursor is among them."""
-        total, shown = len(self.names), self.widths.shown
-        self.column = max(0, min(self.column, total - 1))
-        self._offset = min(max(self._offset, self.column - shown + 1), self.column, max(0, total - shown))
-        return range(self._offset, min(total, self._offset + shown))
+    def across(self) -> tuple[int, int, range]:
+        """Cells of what stands at the left and of an agent, and the agents on the screen: the one under the cursor is
+        among them."""
+        room = max(_NARROWEST, self.columns - max(_QUESTION, self.columns * 3 // 10))
+        cell = max(_NARROWEST, min(_WIDEST, room // max(1, self.agents)))
+        shown = max(1, min(self.agents, room // cell))
+        self._offset = min(max(self._offset, self.column - shown + 1), self.column, max(0, self.agents - shown))
+        return max(0, self.columns - cell * shown), cell, range(self._offset, min(self.agents, self._offset + shown))
 
     def show(self, count: int, row: int, keep_scroll: bool = False) -> None:
         """Show `count` lines with the cursor on `row`."""
-        self._top = _TOP + bool(self.counts)
+        self._top = len(self.heads)
         super().show(count, row, keep_scroll)
 
     def render_line(self, y: int) -> Strip:
-        """A line of the screen: names, means, a question or a group."""
+        """A line of the screen: a heading or a question."""
         width, row = self.columns, y - self._top + self.scroll_offset.y
-        widths, columns = self.widths, self.across()
+        left, cell, columns = self.across()
         if y < self._top:
-            return self.strip(self._heading(y, widths, columns), width)
+            label, above, style = self.heads[y]
+            heads = [(" " + _centred(above(column, cell - 1), cell - 1), style) for column in columns]
+            return self.strip([(fit(label, left), "dim"), *heads], width)
         if row >= self.count:
             return Strip.blank(width, self.rich_style)
-        line, here = self._line(row, widths.question), row == self.row
-        label = [*line.label, (fit(line.figure, widths.figure - 1, right=True) + " " * bool(widths.figure), "dim")]
+        here, made = row == self.row, self._cells(row)
         cells: list[Segment] = []
         for column in columns:
-            text, style, marked = line.cells[column]
+            text, style = made[column]
             chosen = here and column == self.column
-            shown = f"{'*' * marked}[{text}]" if chosen else f"{'*' * marked}{text}"
-            look = self.rich_style + self.style_of(style) if style != "plain" else self.rich_style
-            look += Style(bold=True, reverse=self.has_focus) if chosen else Style()
-            cells += [Segment(" ", self.rich_style), Segment(_centred(shown, widths.cell - 1), look)]
-        left = self.strip(label, widths.left, self.style_of("cursor") if here else None)
-        return Strip.join([left, Strip(cells)]).crop_extend(0, width, self.rich_style)
-
-    def _heading(self, y: int, widths: GridWidths, columns: range) -> Cells:
-        if y < _TOP - 1:
-            names = [heading(f"{place} {name}", widths.cell - 1) for place, name in enumerate(self.names, 1)]
-            figure = fit(self.figure if y else "", widths.figure - 1, right=True)
-            label: Cells = [
-                (fit("question" if y else "", widths.question), "dim"),
-                (figure + " " * bool(figure), "dim"),
-            ]
-            texts = [(names[column][y], "strong" if column == self.column else "key") for column in columns]
-        else:
-            name, words, style = (
-                ("mean score", self.means, "strong") if y < _TOP else ("questions with a score", self.counts, "dim")
-            )
-            label = [(fit(name, widths.left), "dim")]
-            texts = [(words[column], style) for column in columns]
-        return label + [(" " + _centred(text, widths.cell - 1), style) for text, style in texts]
+            look = self.rich_style + self.style_of(style) + Style(bold=chosen, reverse=chosen and self.has_focus)
+            cells.append(Segment(" ", self.rich_style))
+            cells.append(Segment(_centred(f"[{text}]" if chosen else text, cell - 1), look))
+        label_strip = self.strip(self._draw(row, left), left, self.style_of("cursor") if here else None)
+        return Strip.join([label_strip, Strip(cells)]).crop_extend(0, width, self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the cell that was clicked; a second click opens it."""
         event.prevent_default()  # a row's own click would open it before its cell is chosen
-        line, widths = event.y - self.gutter.top, self.widths
-        row, aside = line - self._top + self.scroll_offset.y, event.x - self.gutter.left - widths.left
-        if not (line >= 0 and (line < self._top or 0 <= row < self.count)):
+        left, cell, columns = self.across()
+        row = event.y - self.gutter.top - self._top + self.scroll_offset.y
+        column = self._offset + (event.x - self.gutter.left - left) // cell
+        if event.y - self.gutter.top < self._top or not 0 <= row < self.count or column not in columns:
             return
-        again = row == self.row
-        if aside >= 0 and (place := self._offset + aside // widths.cell) in self.across():
-            again = again and place == self.column
-            self._to_column(place)
-        if line >= self._top:
-            self._go(row)
-            if again:
-                self.post_message(self.Chosen(self, row))
+        again = (row, column) == (self.row, self.column)
+        self.to_column(column)
+        self._go(row)
+        if again:
+            self.post_message(self.Chosen(self, row))
 
     def action_column(self, by: int) -> None:
         """Move the cursor by agents."""
-        self._to_column(self.column + by)
+        self.to_column(self.column + by)
 
-    def _to_column(self, column: int) -> None:
-        column = max(0, min(column, len(self.names) - 1))
+    def to_column(self, column: int) -> None:
+        """Put the cursor on an agent."""
+        column = max(0, min(column, self.agents - 1))
         if column != self.column:
             self.column = column
-            self.across()
             self.refresh()
             self.post_message(self.AgentMoved())
 

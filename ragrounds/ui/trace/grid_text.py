@@ -6,7 +6,6 @@ Text begins with what it comes to, each agent and every two of them; then the qu
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ragrounds.evals.compare.grid import AgentGridCell, GridQuestion, GridTable, TwoByTwo
@@ -17,8 +16,6 @@ from ragrounds.ui.text import UNKNOWN, dollars, figure_text, in_scale, number_of
 from ragrounds.ui.trace.attempt_list import outcome_sign
 from ragrounds.ui.trace.lists import csv_text
 
-_PARAMETER = 12
-"""Letters up to which the one parameter of an agent stands in its heading where no other agent has its graph."""
 _HEATS = 5
 """Steps of colour from a score of 0 to one of 1."""
 _SIGNS = "✓ right  ✗ wrong  ! failed  ^ capped  x blocked or refused  = paused  ~ abstained  ? unreadable  0 empty"
@@ -26,53 +23,21 @@ _MOST_PAIRS = 15
 """Pairs that text lists at most; CSV leaves them out and JSON has all."""
 
 
-def column_names(runs: Sequence[Run], names: Mapping[str, str], parameter: bool = False) -> list[str]:
-    """A short name for every run, each another: its own name or its agent's, with only those parameters that tell it
-    apart. Safe to show.
+def column_names(runs: Sequence[Run], names: Mapping[str, str]) -> list[str]:
+    """A name for every run, each another, safe to show: its own, else its agent's without parameters; the agent's whole
+    text where others are alike, and the run's id too where several runs have one agent.
 
     Args:
         runs: the columns.
         names: run id → what it is called, where it has a name of its own.
-        parameter: an agent's only parameter stands there too where it is short, for a screen that has room.
     """
     whole = [names.get(run.id) or run.agent for run in runs]
-    bases = [text.partition("[")[0] for text in whole]
-    parts = [_parameters(text) for text in whole]
-    found = []
-    for base, own in zip(bases, parts, strict=True):
-        alike = [other for name, other in zip(bases, parts, strict=True) if name == base]
-        if len(alike) > 1:
-            own = [part for part in own if not all(part in other for other in alike)]
-        elif not (parameter and len(own) == 1 and len(own[0]) <= _PARAMETER):
-            own = []
-        found.append(" ".join((base, *own)))
-    # Where several are left alike, their runs' ids tell them apart.
-    again = Counter(found)
-    ids = {name: [run.id for run, other in zip(runs, found, strict=True) if other == name] for name in again}
+    short = [text.partition("[")[0] for text in whole]
+    found = [one if short.count(one) == 1 else text for one, text in zip(short, whole, strict=True)]
     return [
-        one_line(name if again[name] == 1 else f"{name} {_own_letters(run.id, ids[name])}", 60)
+        one_line(name if found.count(name) == 1 else f"{name} {run.id}", 60)
         for name, run in zip(found, runs, strict=True)
     ]
-
-
-def _own_letters(id: str, alike: Sequence[str]) -> str:
-    """The first letters of an id, without its words that all of them begin with, that no other has; at least four."""
-    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*alike, strict=False))
-    common = "".join(letters[0] for letters in same)
-    start = max(common.rfind("-"), common.rfind("_")) + 1
-    begun = [id[start:end] for end in range(start + 4, len(id)) if id[end - 1] != "-"]
-    return next((part for part in begun if sum(one[start:].startswith(part) for one in alike) == 1), id[start:])
-
-
-def _parameters(text: str) -> list[str]:
-    inside = text.partition("[")[2].removesuffix("]")
-    found, depth, begin = [], 0, 0
-    for at, letter in enumerate(inside):
-        depth += (letter in "[(") - (letter in "])")
-        if letter == "," and not depth:
-            found.append(inside[begin:at].strip())
-            begin = at + 1
-    return [part for part in (*found, inside[begin:].strip()) if part]
 
 
 def score_text(value: float | None) -> str:
@@ -145,17 +110,6 @@ def grid_tables(table: GridTable) -> list[TextTable]:
     ]
     if table.pairs:
         made.append(_pairs(table, unit))
-    if table.sort == "group":
-        groups = ((one, [in_scale(mean, unit) for mean in one.means]) for one in table.groups)
-        made.append(
-            TextTable(
-                key="groups",
-                scorer=table.scorer,
-                title="Groups, mean scores",
-                columns=(Column("group", right=False), Column("questions"), *map(Column, numbers)),
-                rows=tuple((safe(one.name), f"{one.count:,}", *means) for one, means in groups),
-            )
-        )
     listed = number_of(len(table.rows), "question")
     of = f" of {table.questions:,}" if len(table.rows) != table.questions else ""
     cells = (Column(number, right=False, whole=True) for number in numbers)

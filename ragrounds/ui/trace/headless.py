@@ -15,12 +15,12 @@ from rich.text import Text
 
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.traces import Trace
-from ragrounds.ui.text import dollars, duration, one_line, safe, tokens
+from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree import Node, walk
-from ragrounds.ui.trace.tree_view import bar, own_time, row_cells, share
+from ragrounds.ui.trace.tree_view import TreeLine, figure_heading, tree_cells
 
 FORMATS = ("text", "json", "markdown")
 
@@ -39,8 +39,6 @@ _STYLES = {
     "new": "magenta",
 }
 """How the styles of the viewer look where there is only a console."""
-_FIGURES = 51
-"""Cells of the figures behind what happened."""
 _LONGEST = 1500
 """Characters up to which texts are shown where they are not asked for whole."""
 
@@ -53,7 +51,6 @@ def tree_json(node: Node) -> dict[str, Any]:
         "label": node.label,
         "says": node.row.plain,
         "seconds": node.figures.seconds,
-        "own_seconds": node.figures.own,
         "tokens": node.figures.tokens,
         "cost": node.figures.cost,
         "troubled": node.troubled,
@@ -61,19 +58,12 @@ def tree_json(node: Node) -> dict[str, Any]:
     }
 
 
-def tree_lines(root: Node, width: int = 100) -> list[Cells]:
-    """A tree as lines of text with styles, a line a node: what happened, in `width` cells, a bar of its share of the
-    time, time, own time, tokens, dollars uncached; the headings first."""
-    head = f"{'what happened':{width}} {'share':8} {'time':>10} {'own':>10} {'tokens':>8} {'uncached':>9}"
-    lines: list[Cells] = [[(head, "dim")]]
+def tree_lines(root: Node, width: int = 150) -> list[Cells]:
+    """A tree as lines of text with styles, as the viewer shows it unfolded in `width` cells; the headings first."""
+    lines: list[Cells] = [[(figure_heading(width, root.figures), "dim")]]
 
     def _add(node: Node, depth: int) -> None:
-        figures = node.figures
-        clocks = f"{duration(figures.seconds):>10} {own_time(node):>10}"
-        line = row_cells(node, depth, "", width)
-        line.append((" " + bar(share(figures, root.figures, "time"), 8), "bar"))
-        line.append((f" {clocks} {tokens(figures.tokens):>8} {dollars(figures.cost):>9}", "dim"))
-        lines.append(line)
+        lines.append(tree_cells(TreeLine(node, depth, folded=False), root.figures, width))
         for child in node.children:
             _add(child, depth + 1)
 
@@ -81,7 +71,7 @@ def tree_lines(root: Node, width: int = 100) -> list[Cells]:
     return lines
 
 
-def tree_text(root: Node, width: int = 100) -> str:
+def tree_text(root: Node, width: int = 150) -> str:
     """A tree as plain text: :func:`tree_lines` without styles."""
     return "\n".join("".join(text for text, _ in line).rstrip() for line in tree_lines(root, width))
 
@@ -95,8 +85,7 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
     """Print the tree, then the detail of every node. Without `full`, long texts are shortened, and what is not needed
     at the first look is left out."""
     loaded = LoadedAttempt.of_trace(trace)
-    width = max(29, console.width - _FIGURES) if console.is_terminal else 100
-    for line in tree_lines(loaded.root, width):
+    for line in tree_lines(loaded.root, max(80, console.width) if console.is_terminal else 150):
         console.print(Text.assemble(*((text, _STYLES.get(style, "")) for text, style in line)), soft_wrap=True)
     for node in walk(loaded.root):
         if node.kind in ("round", "doing"):

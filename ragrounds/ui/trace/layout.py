@@ -16,8 +16,6 @@ from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
 from ragrounds.ui.text import safe
 
-LONGEST_MARKDOWN = 100_000
-"""Characters up to which Markdown is laid out; longer text is shown as it is."""
 _PER_CELL = 4
 """Characters that a cell may hold at most: piled-up combining marks are cut."""
 
@@ -32,8 +30,6 @@ class TextBlock(Struct, frozen=True):
     style: str = "plain"
     """One of the names in :data:`ragrounds.ui.trace.widgets.STYLES`."""
     indent: int = 0
-    markdown: bool = False
-    """May be shown as Markdown."""
     spans: tuple[tuple[int, int, str], ...] = ()
     """Begin, end, style: parts of `text` in a style of their own."""
     elsewhere: bool = False
@@ -54,15 +50,10 @@ class LayoutLine(Struct, frozen=True):
 class TextLayout:
     """Blocks laid out for a width."""
 
-    def __init__(self, blocks: Sequence[TextBlock], width: int, markdown: bool = False) -> None:
+    def __init__(self, blocks: Sequence[TextBlock], width: int) -> None:
         self.lines: list[LayoutLine] = []
         self._parts: list[tuple[str, list[tuple[int, int]]]] = []
         for block in blocks:
-            if markdown and block.markdown and len(block.text) <= LONGEST_MARKDOWN:
-                for line in _markdown(block.text, width - block.indent, block.indent):
-                    self._parts.append((line.text, [(0, len(self.lines))]))
-                    self.lines.append(line)
-                continue
             (text, spans), pad = _shown_spans(block), " " * block.indent
             starts: list[tuple[int, int]] = []
             for begin, end in wrap(text, width - block.indent):
@@ -94,25 +85,6 @@ class TextLayout:
 def search_pattern(text: str) -> re.Pattern[str]:
     """The pattern of a search: the text itself, whatever its case."""
     return re.compile(re.escape(shown(text)), re.IGNORECASE)
-
-
-def _markdown(text: str, width: int, indent: int) -> list[LayoutLine]:
-    """Markdown laid out by Rich, as text with emphasis: no links that open, no codes."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    console = Console(width=max(width, 20), color_system=None, force_terminal=False, legacy_windows=False)
-    made: list[LayoutLine] = []
-    for segments in console.render_lines(Markdown(shown(text), hyperlinks=False), pad=False):
-        line, spans = " " * indent, []
-        for segment in segments:
-            # An entity such as &#27; has become the character itself by now.
-            part = shown(segment.text.rstrip("\n")).replace("\n", " ")
-            if segment.style and (segment.style.bold or segment.style.italic or segment.style.underline):
-                spans.append((len(line), len(line) + len(part), "strong"))
-            line += part
-        made.append(LayoutLine(line.rstrip(), "plain", tuple(spans)))
-    return made
 
 
 def _shown_spans(block: TextBlock) -> tuple[str, Sequence[tuple[int, int, str]]]:

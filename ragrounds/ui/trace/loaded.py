@@ -21,7 +21,7 @@ from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.records import WITHOUT_ANSWER, Attempt, Call, Event, Score, outcome
 from ragrounds.ui.text import one_line, percent
 from ragrounds.ui.trace.row_text import RowText
-from ragrounds.ui.trace.times import Span, measured
+from ragrounds.ui.trace.times import measured
 from ragrounds.ui.trace.tree import Node, NodeFigures, Told, attempt_tree, event_tree, telling, walk
 
 
@@ -98,10 +98,10 @@ class LoadedAttempt:
         made.sketch = tuple(
             replace(read[call.key], call=call) if call.key in read else TracedCall(call) for call in calls
         )
-        whole = Span(live.at, max(made.now, live.at))
-        figures = NodeFigures(whole.seconds, live.tokens, live.cost_uncached)
+        end = max(made.now, live.at)
+        figures = NodeFigures(end - live.at, live.tokens, live.cost_uncached)
         row = RowText(summary.question.id, said=(("running", "key"),))
-        made.root = event_tree(made._events, figures, whole, row, replace(made._told(), doing=live.doing, now=made.now))
+        made.root = event_tree(made._events, figures, end, row, replace(made._told(), doing=live.doing, now=made.now))
         return made
 
     @classmethod

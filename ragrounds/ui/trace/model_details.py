@@ -127,7 +127,7 @@ def _reply(reply: Reply) -> Iterator[TextBlock]:
     yield TextBlock(f"\n[reply, finish: {reply.finish}{name}]", "heading")
     if reply.reasoning:
         yield TextBlock(reply.reasoning, "note")
-    yield TextBlock(reply.text or "(no text)", markdown=True)
+    yield TextBlock(reply.text or "(no text)")
     for wish in reply.calls:
         yield TextBlock(f"calls {wish.name}({wish.arguments})", "note")
     if likely := probability_of(reply):

@@ -14,9 +14,9 @@ from textual.widgets import TextArea
 
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of, write_note
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.ui.trace.bars import KeyBar, KeysShown
+from ragrounds.ui.trace.bars import KeyBar
 from ragrounds.ui.trace.layout import TextBlock
-from ragrounds.ui.trace.widgets import Pager, type_early
+from ragrounds.ui.trace.widgets import type_early
 
 MARK_SIGNS = {"star": "★", "check": "✔", "good": "+", "wrong": "✘", "question": "?"}
 """How the marks that are offered stand in the list; another word has a sign for all."""
@@ -66,10 +66,6 @@ class ReaderNotes:
         """What this reader has left there."""
         return next((note for note in self.of(summary) if note.author == self.author), None)
 
-    def others(self, summary: AttemptSummary) -> tuple[AttemptNote, ...]:
-        """What others have left there."""
-        return tuple(note for note in self.of(summary) if note.author != self.author)
-
     def marks(self) -> list[str]:
         """All words by which something is marked."""
         return sorted({note.mark for notes in self._held.values() for note in notes if note.mark})
@@ -95,35 +91,26 @@ class NoteScreen(ModalScreen[str | None]):
         & > Vertical { width: 76; max-width: 96%; height: 60%; min-height: 12; border: round $accent;
                        background: $surface; }
         & TextArea { height: 1fr; border: none; background: $surface; padding: 0 1; &:focus { border: none; } }
-        & Pager { height: auto; max-height: 8; border: none; background: $surface; padding: 0 1; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "save", "Save the note", priority=True, id="note.save"),
         Binding("escape", "leave", "Leave without saving", priority=True, id="note.leave"),
     ]
-    KEYS_SHOWN: ClassVar[KeysShown] = {"": (("note.save", "save"), ("note.leave", "leave without saving"))}
 
-    def __init__(self, title: str, text: str, others: Sequence[AttemptNote] = ()) -> None:
+    def __init__(self, title: str, text: str) -> None:
         super().__init__()
-        self.note_title, self._text, self._others = title, text, tuple(others)
+        self.note_title, self._text = title, text
 
     def compose(self) -> ComposeResult:
-        """The notes of others, and the text to write."""
+        """The text to write."""
         with Vertical() as box:
-            box.border_title = self.note_title
-            if self._others:
-                yield Pager(id="others", title="")
+            box.border_title = self.note_title.replace("[", r"\[")
             yield TextArea(self._text, soft_wrap=True, show_line_numbers=False, tab_behavior="focus", id="note-text")
         yield KeyBar()
 
     def on_mount(self) -> None:
         """Begin at the end of what was written before."""
-        if self._others:
-            pager = self.query_one(Pager)
-            blocks = note_blocks(self._others)
-            pager.styles.height = min(8, len(blocks) + 2)
-            pager.show(blocks)
         area = self.query_one(TextArea)
         self.set_focus(area)
         area.move_cursor(area.document.end)

@@ -137,7 +137,7 @@ def _readers(loaded: LoadedAttempt, hop: Hop, later: Sequence[int]) -> Iterator[
         if traced.reply is not None:
             title = "kept by reading" if traced.call.role == "reading" else "replied"
             yield TextBlock(f"{title}:", "dim", 2)
-            yield TextBlock(traced.reply.text or "(no text)", "plain", 2, markdown=True, elsewhere=True)
+            yield TextBlock(traced.reply.text or "(no text)", "plain", 2, elsewhere=True)
 
 
 def _held(hop: Hop, place: int) -> str:

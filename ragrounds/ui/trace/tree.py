@@ -2,8 +2,7 @@
 
 A step that ran inside another (a graph inside a node) is its child. A step of which all that is known is one call is
 one node with it. Steps that repeat as a cycle are rounds. Tokens and dollars of a node are the sums of its children; a
-sum of which a part is not known is not known. Time is told twice: the whole, from its beginning to its end, and its own
-(:mod:`ragrounds.ui.trace.times`), so that the own times of all nodes add up to the attempt's.
+sum of which a part is not known is not known. The time of a node is from its beginning to its end, with all below it.
 """
 
 from __future__ import annotations
@@ -21,11 +20,8 @@ from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import TOKENS_APART, Attempt, Call, Called, Entered, Event, Gold, Step
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
-from ragrounds.ui.trace.times import Span, measured, own_seconds, side_by_side, union_seconds
+from ragrounds.ui.trace.times import Span, measured, union_seconds
 
-Measure = Literal["time", "tokens", "cost"]
-MEASURES: tuple[Measure, ...] = ("time", "tokens", "cost")
-"""What the share of a node can be a share of."""
 Kind = Literal["attempt", "round", "step", "call", "doing"]
 _LONGEST_ROUND = 8
 """Steps of the longest cycle that is looked for."""
@@ -38,15 +34,8 @@ class NodeFigures(Struct, frozen=True):
     """What a node took: seconds, tokens in and out, dollars uncached. ``None``: not known."""
 
     seconds: float | None = None
-    """The whole: from its beginning to its end, with all below it."""
     tokens: int | None = 0
     cost: float | None = 0.0
-    own: float | None = None
-    """The part of the attempt's seconds in which it ran and nothing below it did."""
-
-    def amount(self, measure: Measure) -> float | None:
-        """The figure of a measure; ``None``: not known."""
-        return {"time": self.seconds, "tokens": self.tokens, "cost": self.cost}[measure]
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -69,8 +58,6 @@ class Node(Struct, frozen=True, kw_only=True):
     """The place of `call` among the calls of the attempt."""
     doing: LiveCall | None = None
     """A call that has begun and not ended."""
-    beside: bool = False
-    """Another node of the same parent ran at the same time."""
     troubled: bool = False
     """An error, or a try that failed, here or below."""
 
@@ -107,23 +94,23 @@ def attempt_tree(attempt: Attempt, told: Told = NOTHING_TOLD) -> Node:
     used = attempt.usage
     seconds = measured(attempt.seconds, attempt.at)
     figures = NodeFigures(seconds, used.input + used.output if used else None, attempt.cost_uncached)
-    whole = None if seconds is None or not attempt.at else Span(attempt.at, attempt.at + attempt.seconds)
+    end = None if seconds is None or not attempt.at else attempt.at + attempt.seconds
     why = ((f": {one_line(attempt.reason[:400], 120)}", "trouble"),) if attempt.reason else ()
     row = RowText(attempt.question_id, told.outcome or ((attempt.status, "key"),), tail=why)
-    return event_tree(attempt.events, figures, whole, row, told, attempt.status != "completed")
+    return event_tree(attempt.events, figures, end, row, told, attempt.status != "completed")
 
 
 def event_tree(
     events: Sequence[Event],
     figures: NodeFigures,
-    whole: Span | None,
+    end: float | None,
     row: RowText,
     told: Told = NOTHING_TOLD,
     troubled: bool = False,
 ) -> Node:
-    """The tree of these events under a node with `figures` and `row`, which ran at `whole` (``None``: not known)."""
-    children = _Builder(events, whole, told).children()
-    root = Node(
+    """The tree of these events under a node with `figures` and `row`, which ended at `end` (``None``: not known)."""
+    children = _Builder(events, end, told).children()
+    return Node(
         key="attempt",
         kind="attempt",
         label=row.name,
@@ -133,7 +120,6 @@ def event_tree(
         children=children,
         troubled=troubled or any(child.troubled for child in children),
     )
-    return root if whole is None else _timed(root, whole)
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -146,7 +132,7 @@ def walk(node: Node) -> Iterator[Node]:
 class _Builder:
     """Puts nodes together from flat events."""
 
-    def __init__(self, events: Sequence[Event], whole: Span | None, told: Told) -> None:
+    def __init__(self, events: Sequence[Event], end: float | None, told: Told) -> None:
         self._steps = {step.index: step for step in steps_of(events)}
         self._told = told
         called = [event for event in events if isinstance(event, Called)]
@@ -156,7 +142,7 @@ class _Builder:
             self._steps[-1] = replace(outside, calls=tuple(one for one in outside.calls if one is not call))
             self._steps[index] = replace(home, calls=(*home.calls, call))
         self._rows: dict[int, RowText] = {}
-        self._end = whole.end if whole else None
+        self._end = end
         self._inside: dict[int, list[Step]] = {}
         above: dict[int, list[int]] = {}
         for step in self._steps.values():
@@ -189,8 +175,7 @@ class _Builder:
             _doing(call, number, self._told.now) for number, call in enumerate(self._told.doing) if call.step == index
         ]
         nodes.sort(key=_began)  # where no times are known, calls stay before steps
-        beside = side_by_side([_core(node) for node in nodes])
-        return _rounds([replace(node, beside=flag) for node, flag in zip(nodes, beside, strict=True)])
+        return _rounds(nodes)
 
     def _step(self, step: Step) -> Node:
         below = self._below(step.index)
@@ -375,40 +360,3 @@ def _span(node: Node) -> Span | None:
     """When a node ran; ``None``: it was not measured."""
     at, seconds = _began(node), node.figures.seconds
     return Span(at, at + seconds) if at and seconds is not None else None
-
-
-def _core(node: Node) -> Span | None:
-    """When a node's calls ran: what surrounds them is noted late where much runs; without calls, when it ran."""
-    if node.call is not None:
-        return Span(node.call.at, node.call.at + node.call.seconds) if node.call.at else None
-    inner = [span for child in node.children if (span := _core(child)) is not None]
-    return Span(min(one.begin for one in inner), max(one.end for one in inner)) if inner else _span(node)
-
-
-def _timed(root: Node, whole: Span) -> Node:
-    """The tree with the own time of each node that was measured."""
-    nodes: list[Node] = []
-    spans: list[Span] = []
-    parents: list[int] = []
-
-    def _note(node: Node, parent: int, around: Span, rounds: bool) -> None:
-        span = whole if parent < 0 else (_span(node) or Span(around.begin, around.begin)).within(around)
-        # A round is no part that ran: its time is its members'.
-        place = parent if rounds else len(nodes)
-        if not rounds:
-            nodes.append(node)
-            spans.append(span.since(whole.begin))
-            parents.append(parent)
-        for child in node.children:
-            _note(child, place, around if rounds else span, child.kind == "round")
-
-    _note(root, -1, whole, rounds=False)
-    own = {node.key: seconds for node, seconds in zip(nodes, own_seconds(spans, parents), strict=True)}
-
-    def _told(node: Node) -> Node:
-        seconds = own.get(node.key, 0.0) if node.figures.seconds is not None else None
-        return replace(
-            node, figures=replace(node.figures, own=seconds), children=tuple(_told(child) for child in node.children)
-        )
-
-    return _told(root)

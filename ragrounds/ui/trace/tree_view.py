@@ -8,14 +8,12 @@ from ragrounds.ui.text import duration, tokens
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars, search_pattern, shown
 from ragrounds.ui.trace.loaded import LoadedAttempt
-from ragrounds.ui.trace.tree import Measure, Node, NodeFigures, walk
+from ragrounds.ui.trace.tree import Node, NodeFigures, walk
 
 _OPEN = 60
 """Nodes up to which a tree begins unfolded."""
-_MOST = 0.9
-"""The part of its whole from which a node's own time says nothing more."""
-_LEAST = (34, 60, 68, 76, 86)
-"""Cells of a pane from which on it has a first, second … column of figures."""
+_COLUMNS = (("share", 6, 60), ("time", 0, 34), ("tokens", 8, 68), ("uncached", 9, 76))
+"""The figures of a node: cells (0: what the time of the whole needs), and cells of a pane from which on it has them."""
 _NO_FIGURES = NodeFigures()
 _DEEPEST = 12
 """Levels by which a line is set in at most."""
@@ -49,11 +47,6 @@ class TreeState:
     def node(self) -> Node:
         """The node under the cursor."""
         return self._nodes.get(self.cursor, self.root)
-
-    @property
-    def matches(self) -> int:
-        """How many nodes the search found."""
-        return len(self._matches)
 
     def lines(self) -> list[TreeLine]:
         """The lines of the tree as it is folded; while something is searched for, what holds it and the way there."""
@@ -141,13 +134,6 @@ class TreeState:
         self.cursor = order[(beyond or places)[0]]
         return True
 
-    def at_end(self, step: int) -> bool:
-        """Whether the search has no further node behind the cursor (for `step` -1: before it)."""
-        order = [node.key for node in walk(self.root)]
-        here = order.index(self.cursor)
-        places = [order.index(key) for key in self._matches]
-        return not any(place > here if step > 0 else place < here for place in places)
-
     def blocks(self) -> list[TextBlock]:
         """The detail of the node under the cursor."""
         return detail(self.loaded, self.node)
@@ -160,71 +146,46 @@ class TreeState:
             self.search(other.pattern)
 
 
-def tree_cells(line: TreeLine, total: NodeFigures, width: int, measure: Measure) -> Cells:
-    """The cells of a line: what happened, share bar, time, own time, tokens, cost, as far as `width` has room."""
-    node = line.node
+def tree_cells(line: TreeLine, total: NodeFigures, width: int) -> Cells:
+    """The cells of a line: what happened, share bar, time, tokens, cost, as far as `width` has room."""
+    node, columns = line.node, _columns(width, total)
     fold = "  " if not node.children else "▸ " if line.folded else "▾ "
-    columns, room = figure_cells(node, total, width, measure)
-    return [*row_cells(node, line.depth, fold, room, line.folded), *columns]
+    texts = {
+        "share": " " + bar(share(node.figures, total), 5),
+        "time": duration(node.figures.seconds),
+        "tokens": tokens(node.figures.tokens),
+        "uncached": narrow_dollars(node.figures.cost),
+    }
+    room = max(0, width - sum(size for _, size in columns))
+    figures = [
+        (fit(texts[name], size, right=name != "share"), "bar" if name == "share" else "dim") for name, size in columns
+    ]
+    return [*row_cells(node, line.depth, fold, room, line.folded), *figures]
 
 
 def row_cells(node: Node, depth: int, fold: str, width: int, folded: bool = False) -> Cells:
-    """What a node's row says, in `width` cells, behind signs: ``!`` trouble, ``∥`` beside another."""
+    """What a node's row says, in `width` cells, behind ``!`` where something is amiss."""
     style = "trouble" if node.troubled else "heading" if node.kind in ("attempt", "round") else "key"
     signs = "  " * min(depth, _DEEPEST) + fold + "! " * node.troubled
-    made: Cells = [(signs, style)] + [("∥ ", "dim")] * node.beside
     row = node.folded if folded else node.row
-    return [*made, *row.cells(max(0, width - sum(len(text) for text, _ in made)), style)]
+    return [(signs, style), *row.cells(max(0, width - len(signs)), style)]
 
 
-def figure_heading(width: int, total: NodeFigures = _NO_FIGURES, measure: Measure = "time") -> str:
+def figure_heading(width: int, total: NodeFigures = _NO_FIGURES) -> str:
     """The headings of the columns of :func:`tree_cells` for an attempt that took `total`."""
-    figures = "".join(fit(name, size, right=name != "share") for name, size in _columns(width, total, measure))
+    figures = "".join(fit(name, size, right=name != "share") for name, size in _columns(width, total))
     return fit("  what happened", width - len(figures)) + figures
 
 
-def figure_cells(node: Node, total: NodeFigures, width: int, measure: Measure) -> tuple[Cells, int]:
-    """A node's figures for a pane of `width`, and the cells that they leave for its name. Where there is room for one
-    figure, it is the one of `measure`."""
-    figures = node.figures
-    columns = _columns(width, total, measure)
-    made: Cells = []
-    for name, size in columns:
-        if name == "share":
-            made.append((" " + bar(share(figures, total, measure), size - 1), "bar"))
-            continue
-        text = {
-            "time": lambda: duration(figures.seconds),
-            "own": lambda: own_time(node),
-            "tokens": lambda: tokens(figures.tokens),
-            "uncached": lambda: narrow_dollars(figures.cost),
-        }[name]()
-        made.append((fit(text, size, right=True), "dim"))
-    return made, max(0, width - sum(size for _, size in columns))
-
-
-def _columns(width: int, total: NodeFigures, measure: Measure) -> list[tuple[str, int]]:
+def _columns(width: int, total: NodeFigures) -> list[tuple[str, int]]:
     """The columns that there is room for, with their cells."""
     clock = max(7, min(12, len(duration(total.seconds)) + 1))
-    sizes = {"share": 6, "time": clock, "own": clock, "tokens": 8, "uncached": 9}
-    measured = "uncached" if measure == "cost" else measure
-    wanted = dict.fromkeys((measured, "share", "time", "tokens", "own", "uncached"))
-    chosen = [name for name, least in zip(wanted, _LEAST, strict=False) if width >= least]
-    return [(name, sizes[name]) for name in sizes if name in chosen]
+    return [(name, size or clock) for name, size, least in _COLUMNS if width >= least]
 
 
-def own_time(node: Node) -> str:
-    """A node's own time, where it is another than the whole: below it, or in another branch, something ran too."""
-    whole, own = node.figures.seconds, node.figures.own
-    if own is None or whole is None or node.kind == "round":
-        return ""
-    return duration(own) if node.children or own < _MOST * whole else ""
-
-
-def share(figures: NodeFigures, total: NodeFigures, measure: Measure) -> float:
-    """A node's part of the attempt's time, tokens or cost, from 0 to 1; 0 where either is not known."""
-    part, whole = figures.amount(measure), total.amount(measure)
-    return min(1.0, part / whole) if part and whole else 0.0
+def share(figures: NodeFigures, total: NodeFigures) -> float:
+    """A node's part of the attempt's time, from 0 to 1; 0 where either is not known."""
+    return min(1.0, figures.seconds / total.seconds) if figures.seconds and total.seconds else 0.0
 
 
 def bar(value: float, width: int) -> str:

@@ -7,18 +7,12 @@ and no view imports another: one opens the other by its name.
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import ClassVar, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 from textual import work
 from textual._context import NoActiveAppError
-from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
@@ -30,7 +24,7 @@ from ragrounds.evals.store.attempt_notes import MARK_WORDS
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
-from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen, letters
+from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen
 from ragrounds.ui.trace.notes import MARK_SIGNS, OTHER_SIGN, NoteScreen, ReaderNotes
 from ragrounds.ui.trace.widgets import Pager
 
@@ -55,7 +49,6 @@ class ViewScreen(Screen[int | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", "Copy", id="copy", show=False),
-        Binding("o", "editor", "Open in $EDITOR", id="editor", show=False),
     ]
     DETAIL = ""
     """Id of the :class:`Pager` that is copied where none has the focus."""
@@ -148,7 +141,7 @@ class ViewScreen(Screen[int | None]):
         elif self.focused is not None:
             self.maximize(self.focused)
 
-    # Copying and opening the detail
+    # Copying the detail
 
     def detail_text(self) -> str:
         """The text of the detail with the focus, else of the first, as it was recorded."""
@@ -161,22 +154,6 @@ class ViewScreen(Screen[int | None]):
         self.app.copy_to_clipboard(text)
         self.app.notify(f"Copied {len(text):,} characters.", markup=False)
 
-    def action_editor(self) -> None:
-        """Open a copy of the detail in the user's editor."""
-        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-        if not editor:
-            self.app.notify("Set EDITOR to the editor of your choice, such as EDITOR=vim.", markup=False)
-            return
-        with tempfile.TemporaryDirectory(prefix="ragrounds-") as folder:
-            file = Path(folder) / "trace.md"
-            file.write_text(self.detail_text(), encoding="utf-8", errors="surrogatepass")
-            try:
-                with self.app.suspend():
-                    # The user's own command, from the user's own environment.
-                    subprocess.run([*shlex.split(editor), str(file)], check=False)  # noqa: S603
-            except (SuspendNotSupported, OSError, ValueError) as error:
-                self.app.notify(f"Cannot open {editor!r}: {error}", markup=False, severity="error")
-
     # Marks and notes on the attempt under the cursor
 
     def action_mark(self) -> None:
@@ -188,10 +165,10 @@ class ViewScreen(Screen[int | None]):
         here = mine.mark if mine else ""
         words = [*MARK_WORDS, *(word for word in self.notes.marks() if word not in MARK_WORDS)]
         lines = [
-            MenuLine(word, f"{MARK_SIGNS.get(word, OTHER_SIGN)} {word}", "", letter, "▸ " if word == here else "  ")
-            for word, letter in zip(words, letters(words, taken="qjkgGx0"), strict=True)
+            MenuLine(word, word, "the mark here" if word == here else "", MARK_SIGNS.get(word, OTHER_SIGN))
+            for word in words
         ]
-        lines += [MenuLine(" ", "another word …", "", "+"), MenuLine("", "no mark", "", "0")]
+        lines += [MenuLine(" ", "another word …"), MenuLine("", "no mark")]
 
         def chosen(word: str | None) -> None:
             """Leave the mark."""
@@ -220,7 +197,7 @@ class ViewScreen(Screen[int | None]):
                 self._annotate(text=text)
 
         title = f"note on {one_line(summary.question.id, 30)}, {one_line(summary.run.agent, 30)}"
-        self.app.push_screen(NoteScreen(title, mine.text if mine else "", self.notes.others(summary)), written)
+        self.app.push_screen(NoteScreen(title, mine.text if mine else ""), written)
 
     def _annotate(self, mark: str | None = None, text: str | None = None) -> None:
         summary = self.attempt_list.current

@@ -6,7 +6,6 @@ exactly as it was recorded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -112,7 +111,7 @@ class Rows(Lines):
         Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False, id="rows.page_down"),
         Binding("home,g", "go(0)", "First", show=False, id="rows.first"),
         Binding("end,G", "go(-1)", "Last", show=False, id="rows.last"),
-        Binding("enter", "choose", "Open", show=False, id="rows.open"),
+        Binding("enter", "choose", "Open", id="rows.open"),
     ]
 
     class Moved(Message):
@@ -129,18 +128,6 @@ class Rows(Lines):
 
     class Chosen(Moved):
         """A row was asked for: Enter, or a click on the row under the cursor."""
-
-    class HeadClicked(Message):
-        """A word of the heading was clicked."""
-
-        def __init__(self, rows: Rows, word: str) -> None:
-            super().__init__()
-            self.rows, self.word = rows, word
-
-        @property
-        def control(self) -> Rows:
-            """The list whose heading it is."""
-            return self.rows
 
     def __init__(self, draw: Draw, *, id: str, title: str, head: Callable[[int], str] | None = None) -> None:
         super().__init__(id=id)
@@ -178,12 +165,6 @@ class Rows(Lines):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row that was clicked; a second click chooses it."""
         line = event.y - self.gutter.top
-        if line == 0 and self._head is not None:
-            at = event.x - self.gutter.left
-            found = [one for one in re.finditer(r"\S+", self._head(self.columns)) if one.start() <= at < one.end()]
-            if found:
-                self.post_message(self.HeadClicked(self, found[0].group()))
-            return
         row = line - self._top + self.scroll_offset.y
         if line >= self._top and 0 <= row < self.count:
             again = row == self.row
@@ -238,7 +219,6 @@ class Pager(Lines):
         super().__init__(id=id)
         self.border_title = title
         self.blocks: Sequence[TextBlock] = ()
-        self.markdown = False
         self.pattern = ""
         self._page = TextLayout((), 80)
         self._width = 0
@@ -249,11 +229,6 @@ class Pager(Lines):
         self._lay_out()
         if not keep_scroll:
             self.scroll_to(0, 0, animate=False, immediate=True)
-
-    def toggle_markdown(self) -> None:
-        """Show replies as Markdown, or again as they were written."""
-        self.markdown = not self.markdown
-        self._lay_out()
 
     def search(self, text: str) -> int:
         """Mark a text and go to its first line; return how many lines hold it."""
@@ -303,7 +278,7 @@ class Pager(Lines):
 
     def _lay_out(self) -> None:
         self._width = self.columns
-        self._page = TextLayout(self.blocks, max(10, self._width), self.markdown)
+        self._page = TextLayout(self.blocks, max(10, self._width))
         self.virtual_size = Size(self._width, len(self._page.lines))
         self.refresh()
 

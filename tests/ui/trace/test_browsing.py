@@ -73,7 +73,7 @@ def test_rows_fill_their_width_and_no_more(pages: Pages, width: int) -> None:
         assert sum(len(text) for text, _ in attempt_cells(one, width, agents)) == width
     state = TreeState(LoadedAttempt(pages, pages.read([6])[0]))
     for line in state.lines():
-        assert sum(len(text) for text, _ in tree_cells(line, state.root.figures, width, "time")) == width
+        assert sum(len(text) for text, _ in tree_cells(line, state.root.figures, width)) == width
 
 
 def test_fit_counts_cells() -> None:

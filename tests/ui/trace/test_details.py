@@ -42,7 +42,7 @@ def test_the_exact_messages_and_the_reply(loaded: LoadedAttempt) -> None:
     assert texts[texts.index("\n[system]") + 1] == "You are careful."
     assert texts[texts.index("\n[user]") + 1] == "Now **answer**."
     assert "The answer is **A**, by [this](http://x.example)." in texts
-    assert next(block for block in found if block.text.startswith("The answer is")).markdown
+    assert any(block.text.startswith("The answer is") for block in found)
 
 
 def test_retries_stand_with_the_call_and_the_error(loaded: LoadedAttempt, pages: Pages) -> None:

@@ -236,31 +236,15 @@ async def test_marks_and_notes_are_kept_listed_and_shown(pilot: Pilot[None], pag
     assert "look here" in shown
     await press(pilot, "f", *"mark:star", "enter")
     assert len(browse(pilot).attempt_list) == 1
-    await press(pilot, "escape", "asterisk", "plus", *"odd", "enter")
+    await press(pilot, "escape", "asterisk", "a", *"odd", "enter")
     assert browse(pilot).notes.marks() == ["odd"]
-    await press(pilot, "asterisk", "0", "a", *["backspace"] * 9, "f2")
+    await press(pilot, "asterisk", "n", "a", *["backspace"] * 9, "f2")
     assert not browse(pilot).notes
 
 
 async def test_a_note_that_is_left_changes_nothing(pilot: Pilot[None]) -> None:
     await press(pilot, "a", *"look", "escape")
     assert not browse(pilot).notes
-
-
-async def test_a_click_on_a_heading_sorts(pilot: Pilot[None]) -> None:
-    await pilot.click("#attempts", offset=(11, 1))
-    await settle(pilot)
-    assert browse(pilot).attempt_list.sort == "calls"
-    await pilot.click("#attempts", offset=(11, 1))
-    await settle(pilot)
-    assert not browse(pilot).attempt_list.descending
-
-
-async def test_a_click_on_a_key_presses_it(pilot: Pilot[None]) -> None:
-    at = screen(pilot.app).splitlines()[-1].index("f filter")
-    await pilot.click("KeyBar", offset=(at, 0))
-    await settle(pilot)
-    assert isinstance(pilot.app.screen, FilterScreen)
 
 
 async def test_the_theme_and_the_filters_are_remembered(pages: Pages, tmp_path: Path) -> None:

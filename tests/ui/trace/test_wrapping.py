@@ -38,14 +38,3 @@ def test_a_search_finds_what_a_line_end_divides() -> None:
     assert page.find("two three") == [0]
     assert page.find("seven") == []
     assert page.find("") == []
-
-
-def test_markdown_is_laid_out_and_searched() -> None:
-    pieces = [TextBlock("# Head\n\n- **bold** item\n\n[link](http://x.example)", markdown=True)]
-    laid = TextLayout(pieces, 40, markdown=True)
-    text = "\n".join(line.text for line in laid.lines)
-    assert "**" not in text
-    assert "bold item" in text
-    assert "\x1b" not in text
-    assert laid.find("bold item")
-    assert "**bold**" in "\n".join(line.text for line in TextLayout(pieces, 40).lines)

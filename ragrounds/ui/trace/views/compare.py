@@ -28,7 +28,7 @@ from ragrounds.ui.trace.aligned import (
     side_title,
 )
 from ragrounds.ui.trace.attempt_list import AttemptList, ScoreDifference, differences, mark
-from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
+from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, TextLayout, fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes
@@ -96,32 +96,16 @@ class CompareScreen(ViewScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w", "next_difference(1)", "Next question they differ on", id="compare.next"),
-        Binding("W", "next_difference(-1)", "Question before", id="compare.before", show=False),
-        Binding("d", "which", "Questions they differ on", id="compare.which"),
+        Binding("w", "next_difference(1)", "Next difference", id="compare.next"),
+        Binding("W", "next_difference(-1)", "Difference before", id="compare.before", show=False),
+        Binding("d", "which", "Questions", id="compare.which"),
         Binding("left_square_bracket", "other(0)", "Other left", id="compare.left", key_display="["),
         Binding("right_square_bracket", "other(1)", "Other right", id="compare.right", key_display="]"),
         Binding("x", "swap", "Swap sides", id="compare.swap"),
         Binding("enter", "open", "Open this attempt", id="compare.open", show=False),
-        Binding("m", "markdown", "Replies as Markdown or text", id="markdown", show=False),
         Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
         Binding("escape,c", "leave", "Back", id="compare.back"),
     ]
-    _OFTEN = (
-        ("compare.next", "next difference"),
-        ("compare.which", "questions"),
-        ("compare.left", "other left"),
-        ("compare.right", "other right"),
-        ("compare.swap", "swap"),
-        ("compare.back", "back"),
-    )
-    KEYS_SHOWN: ClassVar[KeysShown] = {
-        "sides": (("rows.open", "open left"), *_OFTEN),
-        "questions": (("rows.open", "its lines"), *_OFTEN),
-        "left": (("compare.open", "open it"), *_OFTEN, ("zoom", "enlarge")),
-        "right": (("compare.open", "open it"), *_OFTEN, ("zoom", "enlarge")),
-        "": (*_OFTEN, ("zoom", "enlarge")),
-    }
 
     def __init__(
         self,
@@ -391,11 +375,6 @@ class CompareScreen(ViewScreen):
         move = self._moves(row)[side]
         self.chosen_place = move.place if move is not None and move.traced is not None else None
         self.dismiss(self.chosen[side])
-
-    def action_markdown(self) -> None:
-        """Show replies as Markdown, or again as they were written."""
-        for id in ("left", "right"):
-            self.query_one(f"#{id}", Pager).toggle_markdown()
 
 
 def _compared(attempt_list: AttemptList, notes: ReaderNotes, places: tuple[int, ...], listed: bool) -> CompareScreen:

@@ -19,7 +19,7 @@ from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, short_names
-from ragrounds.ui.trace.bars import KeyBar, KeysShown, TopLine
+from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import hop_blocks
 from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.hop_lines import (
@@ -61,24 +61,11 @@ class HopScreen(ViewScreen):
         Binding("right,l", "hop(1)", "Next search", id="hops.next", show=False),
         Binding("w", "seek(1, 'wrong', 'wrong attempt')", "Next wrong", id="hops.wrong"),
         Binding("W", "seek(-1, 'wrong', 'wrong attempt')", "Wrong one before", id="hops.wrong_before", show=False),
-        Binding("b", "chart", "Gold found by search, as bars", id="hops.chart"),
+        Binding("b", "chart", "Gold by search", id="hops.chart"),
         Binding("escape", "leave", "Back", id="hops.back"),
         FILTER_KEY,
         *MARK_KEYS,
     ]
-    KEYS_SHOWN: ClassVar[KeysShown] = {
-        "hops": (
-            ("rows.open", "open the step"),
-            ("hops.next", "next search"),
-            ("hops.wrong", "next wrong"),
-            ("hops.chart", "gold by search"),
-            ("hops.back", "back"),
-            ("filter", "filter"),
-            ("mark", "mark"),
-            ("note", "note"),
-        ),
-        "find-text": (("submit", "mark"), ("find.leave", "leave")),
-    }
 
     def __init__(self, attempt_list: AttemptList, notes: ReaderNotes) -> None:
         super().__init__(attempt_list, notes)
