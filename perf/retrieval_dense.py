@@ -1,4 +1,4 @@
-"""BM25, dense and their fusion side by side, and Chroma's recall against exact search.
+"""BM25, dense and their fusion side by side, and a graph's recall against exact search.
 
     python perf/retrieval_dense.py DATA HOME
 
@@ -31,7 +31,7 @@ def main(data: Path, home: Path) -> None:
     specs = {
         "BM25": "bm25",
         "dense, FAISS flat": flat,
-        "dense, Chroma": f'dense[model="{weights}",store=chroma]',
+        "dense, HNSW": f'dense[model="{weights}",store=faiss[index=hnsw]]',
         "RRF of BM25 and dense": f"rrf[a=bm25,b={flat}]",
     }
     for name in ("pubmedqa_1k", "scifact"):
@@ -43,13 +43,13 @@ def main(data: Path, home: Path) -> None:
             values[label] = measure(asked.judgements, found.scores, MEASURES)
             shown = "  ".join(f"{key} {value:.4f}" for key, value in means(values[label]).items())
             print(f"{name:12} {label:24} {shown}  {found.queries_per_second:7.1f} q/s", flush=True)
-        exact, near = runs["dense, FAISS flat"], runs["dense, Chroma"]
+        exact, near = runs["dense, FAISS flat"], runs["dense, HNSW"]
         shares = [
             len({d for d, _ in exact[query][:10]} & {d for d, _ in near[query][:10]}) / min(10, len(exact[query]))
             for query in asked.queries
         ]
-        print(f"{name:12} Chroma's recall@10 against flat: {sum(shares) / len(shares):.4f}")
-        tested = {label: each["nDCG@10"] for label, each in values.items() if label != "dense, Chroma"}
+        print(f"{name:12} The graph's recall@10 against flat: {sum(shares) / len(shares):.4f}")
+        tested = {label: each["nDCG@10"] for label, each in values.items() if label != "dense, HNSW"}
         for pair in compare(tested, "nDCG@10"):
             print(
                 f"{name:12} {pair.first} - {pair.second}: {pair.difference:+.4f} "

@@ -34,16 +34,16 @@ FORMS = (
     "faiss",
     "faiss[index=sq8,rerank=0]",
     "faiss[index=sq8,rerank=4]",
-    "faiss[index=ivfpq,m=48,rerank=0]",
-    "faiss[index=ivfpq,m=48]",
-    "faiss[index=ivfpq,m=48,nprobe=256,rerank=16]",
-    "faiss[index=ivfpq,bits=4,m=96]",
-    "faiss[index=ivfpq,bits=4,m=96,nprobe=256,rerank=16]",
-    "faiss[index=hnsw,links=16,ef_search=64,rerank=4]",
+    "faiss[index=ivfpq,rerank=0]",
+    "faiss[index=ivfpq]",
+    'faiss[index=ivfpq,search="nprobe=256",rerank=16]',
+    'faiss[index="IVF1024,PQ96x4fs"]',
+    'faiss[index="IVF1024,PQ96x4fs",search="nprobe=256",rerank=16]',
+    'faiss[index=HNSW16_SQ8,search="efSearch=64",rerank=4]',
 )
 LARGE = (
     "faiss",
-    "faiss[index=ivfpq,bits=4,m=96,nlist=1024]",
+    'faiss[index="IVF1024,PQ96x4fs"]',
     "faiss[index=sq8,rerank=4]",
 )
 
@@ -89,7 +89,7 @@ def real(folder: Path, queries: Path, questions: int) -> None:
     """Builds → seconds: forms that differ in their search alone share one."""
     for text in FORMS:
         form = faiss_form(parse(text)).fitted(*vectors.shape)
-        key = "-".join(map(str, form.built.values()))
+        key = form.index
         path = with_folder / f"{key}.faiss"
         if form.index == "flat":
             store, size, built, told = FlatStore(vectors, "cosine"), vectors.shape[1] * 2, 0.0, 1.0

@@ -30,7 +30,8 @@ from ragrounds.version import __version__
 
 EXTRAS = {
     "chinese": "jieba",
-    "dense": "chromadb",
+    "chroma": "chromadb",
+    "dense": "faiss",
     "docs": "sphinx",
     "elasticsearch": "elasticsearch",
     "export": "pyarrow",

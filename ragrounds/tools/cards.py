@@ -84,7 +84,7 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Val
         UserError: an unknown parameter, a wrong value, or no model.
     """
     given = dict(spec.parameters)
-    store = given.pop("store", "chroma")
+    store = given.pop("store", "faiss")
     known = Encoding.__struct_fields__
     for key in given:
         if key not in known:
@@ -102,10 +102,10 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Val
         encoding = msgspec.convert({**base, **given}, Encoding)
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
-    name = store.name if isinstance(store, Spec) else str(store)
-    if name != "faiss" and (isinstance(store, Spec) or (name != "chroma" and "://" not in name)):
+    if (store.name if isinstance(store, Spec) else store) != "faiss":
         raise UserError(
-            f"Unknown store {str(store)!r}: expected chroma, faiss, faiss[index=…], or the URL of a Chroma server."
+            f"Unknown store {str(store)!r}: expected faiss or faiss[index=…]. Vectors in Chroma are searched by the "
+            "retriever chroma[…], which `ragrounds index push` fills."
         )
     return encoding, store
 

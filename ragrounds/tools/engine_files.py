@@ -21,8 +21,8 @@ from ragrounds.tools.collection import write_whole
 MANIFEST = "engine.json"
 _PASSING = ("building.lock", MANIFEST, "counting.json")
 """Files that say how a build goes, or are read whole in any case."""
-_PASSING_FOLDERS = ("run-*", "part-*", "chroma")
-"""What only a build needs, and a store that changes its files by itself."""
+_PASSING_FOLDERS = ("run-*", "part-*")
+"""What only a build needs."""
 
 
 class IndexManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,9 +6,11 @@ The vectors of a collection lie in one file, float32 or float16, and are never l
 * ``sq8`` keeps one byte a number and compares with every code (Jégou et al.'s scalar quantiser of FAISS);
 * ``hnsw`` walks a graph (Malkov and Yashunin 2018) over such codes;
 * ``ivfpq`` keeps product-quantised codes in inverted lists (Jégou et al. 2011), of which some are looked into;
-* ``auto`` takes ``flat`` below 100,000 vectors, ``sq8`` below 1,000,000, and ``ivfpq`` above.
+* ``auto`` takes ``flat`` below 100,000 vectors, ``sq8`` below 1,000,000, and ``ivfpq`` above;
+* any other is a string of FAISS' index factory: ``index="IVF4096,PQ96x4fs"``, with its own parameters of the search:
+  ``search="nprobe=256"``.
 
-What the last three find is ordered anew by the stored vectors: ``rerank`` candidates for each passage asked for.
+What all but ``flat`` find is ordered anew by the stored vectors: ``rerank`` candidates for each passage asked for.
 At every build the recall against ``flat`` is measured on a sample and kept in ``engine.json``."""
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Literal, Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.specs import Spec, Value
@@ -40,10 +43,12 @@ Found = list[tuple[int, float]]
 ADDED_AT_ONCE = 50_000
 _BLOCK = 8_192
 """Vectors that are compared at once: some megabytes, which the processor's cache holds (65,536 were 7 times slower)."""
-_CODES = 256
-"""Values of one byte of a product quantiser's code."""
 SAMPLED, SAMPLED_K = 200, 32
 """Questions and depth of the recall that every build measures."""
+
+
+NAMED = {"sq8": "SQ8", "hnsw": "HNSW32_SQ8", "ivfpq": "IVF{lists},PQ{parts}"}
+"""Name of a form → its string for FAISS' index factory."""
 
 
 class FaissIndex(Protocol):
@@ -56,73 +61,46 @@ class FaissIndex(Protocol):
 
 
 class FaissForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of ``faiss[…]``. 0 is: by the number of vectors and their dimensions (:meth:`fitted`)."""
+    """The parameters of ``faiss[…]``."""
 
-    index: Literal["flat", "sq8", "hnsw", "ivfpq", "auto"] = "flat"
-    nlist: int = 0
-    """Inverted lists; by default 4 times the square root of the number of vectors, as a power of 2."""
-    m: int = 0
-    """Parts that a product quantiser cuts a vector into; a divisor of the dimensions, by default an eighth of them (a
-    quarter with ``bits=4``)."""
-    bits: Literal[8, 4] = 8
-    """Bits of a part's code; those of 4 are compared 32 at a time (FAISS' fast scan)."""
-    links: int = 32
-    """Links of a node of the graph on every layer (FAISS' M)."""
-    ef_construction: int = 200
-    nprobe: int = 0
-    """Inverted lists that a question looks into; by default an eighth, 16 or more."""
-    ef_search: int = 0
-    """Candidates that a walk through the graph keeps; by default 128, and not fewer than are asked for."""
-    rerank: int = 12
+    index: str = "flat"
+    """``flat``, ``auto``, a name of :data:`NAMED`, or a string of FAISS' index factory."""
+    search: str = ""
+    """Parameters of FAISS' search, ``nprobe=64``; by default an eighth of the inverted lists, 16 or more, and 128
+    candidates of a graph."""
+    rerank: Annotated[int, Meta(ge=0)] = 12
     """Candidates for each passage that is asked for, ordered anew by the stored vectors; 0: their order stays."""
 
     def __post_init__(self) -> None:
-        for name in ("nlist", "m", "ef_construction", "nprobe", "ef_search", "rerank"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}={getattr(self, name)} is below 0")
-        if self.links < 2:
-            raise ValueError(f"links={self.links} is below 2")
+        if not self.index[:1].isupper() and self.index not in ("flat", "auto", *NAMED):
+            known = ("flat", "auto", *NAMED)
+            raise ValueError(
+                f"index={self.index!r}: expected {', '.join(known)}, or a string of FAISS' index factory such as "
+                f"IVF4096,PQ96x4fs.{nearest(self.index, known)}"
+            )
 
     def fitted(self, count: int, dimensions: int) -> FaissForm:
-        """The form with everything filled in for `count` vectors.
-
-        Raises:
-            UserError: `m` does not divide the dimensions.
-        """
+        """The form as FAISS' factory takes it, for `count` vectors."""
         kind = self.index
         if kind == "auto":
             kind = "flat" if count < 100_000 else "sq8" if count < 1_000_000 else "ivfpq"
-        if kind != "ivfpq":
-            return msgspec.structs.replace(self, index=kind, ef_search=self.ef_search or 128)
         power = 2 ** round(np.log2(max(4 * count**0.5, 1)))
-        nlist = self.nlist or max(1, min(power, count // 39))  # FAISS wants 39 vectors for each centroid
-        if self.m and dimensions % self.m:
-            fitting = [n for n in range(1, dimensions + 1) if dimensions % n == 0]
-            raise UserError(
-                f"m={self.m} does not divide the {dimensions} dimensions of these vectors: expected one of "
-                f"{', '.join(map(str, fitting))}."
-            )
-        most = max(1, dimensions // self.bits)  # FAISS is fastest with parts of 8 or 4 numbers
-        parts = self.m or max(n for n in range(1, most + 1) if dimensions % n == 0)
-        nprobe = min(nlist, self.nprobe or max(16, nlist // 8))
-        return msgspec.structs.replace(self, index=kind, nlist=min(nlist, count), m=parts, nprobe=nprobe)
-
-    @property
-    def built(self) -> dict[str, object]:
-        """What decides the file: searching with other values of the rest uses the same one."""
-        decisive = {"sq8": (), "hnsw": ("links", "ef_construction"), "ivfpq": ("nlist", "m", "bits"), "flat": ()}
-        return {"index": self.index, **{key: getattr(self, key) for key in decisive.get(self.index, ())}}
+        lists = max(1, min(power, count // 39))  # FAISS wants 39 vectors for each centroid
+        # Above some thousand lists the nearest of them are found by a graph of their own.
+        coarse = "_HNSW32" if lists >= 4096 else ""
+        # FAISS is fastest with parts of 8 numbers.
+        parts = max(n for n in range(1, max(1, dimensions // 8) + 1) if dimensions % n == 0)
+        factory = NAMED.get(kind, kind).format(lists=f"{lists}{coarse}", parts=parts)
+        return msgspec.structs.replace(self, index=factory)
 
 
-def faiss_form(store: Value) -> FaissForm | None:
-    """The form that a ``store=…`` names; ``None``: it is none of FAISS'.
+def faiss_form(store: Value) -> FaissForm:
+    """The form that a ``store=…`` names.
 
     Raises:
         UserError: an unknown parameter or a wrong value.
     """
     spec = store if isinstance(store, Spec) else Spec(str(store))
-    if spec.name != "faiss":
-        return None
     known = FaissForm.__struct_fields__
     for key in spec.parameters:
         if key not in known:
@@ -223,7 +201,6 @@ class QuantisedStore:
     def __init__(self, index: FaissIndex, vectors: StoredVectors, metric: Metric, form: FaissForm) -> None:
         self._index, self._vectors, self._metric, self._form = index, vectors, metric, form
         self._sign = -1.0 if metric == "l2" else 1.0
-        _tuned(index, form)
 
     def nearest(self, vector: Vectors, k: int) -> Found:
         """Positions and scores of the `k` best of the candidates, best first, ties to the earlier position."""
@@ -233,7 +210,6 @@ class QuantisedStore:
         """:meth:`nearest` for a row a question."""
         asked = np.ascontiguousarray(vectors, dtype=np.float32)
         deep = min(max(k, k * self._form.rerank), self._index.ntotal)
-        _tuned(self._index, self._form, deep)
         scores, positions = self._index.search(asked, deep)
         found: list[Found] = []
         for vector, row, own in zip(asked, positions, scores, strict=True):
@@ -260,14 +236,6 @@ def _ordered(positions: Positions, scores: Vectors) -> Found:
     return sorted(((position, score) for position, score in pairs if position >= 0), key=lambda hit: (-hit[1], hit[0]))
 
 
-def _tuned(index: FaissIndex, form: FaissForm, deep: int = 0) -> None:
-    """Set how far a search looks."""
-    if form.index == "ivfpq":
-        index.nprobe = form.nprobe  # type: ignore[attr-defined]
-    elif form.index == "hnsw":
-        index.hnsw.efSearch = max(form.ef_search, deep)  # type: ignore[attr-defined]
-
-
 def build_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissForm, progress: Count | None) -> None:
     """Build the index of a fitted form over stored vectors, and write it whole.
 
@@ -276,25 +244,18 @@ def build_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissF
     faiss = _faiss()
     count, dimensions = vectors.shape
     kind = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
-    eight = faiss.ScalarQuantizer.QT_8bit
-    if form.index == "sq8":
-        index, wanted = faiss.IndexScalarQuantizer(dimensions, eight, kind), 100_000
-    elif form.index == "hnsw":
-        index, wanted = faiss.IndexHNSWSQ(dimensions, eight, form.links, kind), 100_000
-        index.hnsw.efConstruction = form.ef_construction
-    else:
-        # Above some thousand lists the nearest of them are found by a graph of their own.
-        coarse = faiss.IndexHNSWFlat(dimensions, 32, kind) if form.nlist >= 4096 else faiss.IndexFlat(dimensions, kind)
-        made = faiss.IndexIVFPQ if form.bits == 8 else faiss.IndexIVFPQFastScan
-        index = made(coarse, dimensions, form.nlist, form.m, form.bits, kind)
-        index.quantizer_trains_alone = 2 if form.nlist >= 4096 else 0
-        index.own_fields = True
-        coarse.this.disown()
-        index.cp.niter = 10
-        index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # no warnings from inside
-        index.pq.cp.niter = 10
-        wanted = max(48 * form.nlist, 100 * _CODES)
-    index.train(_sample(vectors, wanted))
+    try:
+        index = faiss.index_factory(dimensions, form.index, kind)
+    except RuntimeError as problem:
+        said = " ".join(str(problem).split())[-200:]
+        raise UserError(f"FAISS makes no index={form.index!r} over {dimensions} dimensions: {said}") from None
+    inverted, graph = faiss.try_extract_index_ivf(index), getattr(index, "hnsw", None)
+    if graph is not None:
+        graph.efConstruction = 200
+    for part in (inverted, getattr(inverted, "pq", None)):
+        if part is not None:
+            part.cp.niter, part.cp.min_points_per_centroid = 10, 1  # no warnings from inside
+    index.train(_sample(vectors, max(100_000, 48 * inverted.nlist if inverted is not None else 0)))
     for start in range(0, count, ADDED_AT_ONCE):
         end = min(count, start + ADDED_AT_ONCE)
         index.add(np.ascontiguousarray(vectors[start:end], dtype=np.float32))
@@ -329,6 +290,16 @@ def read_index(path: Path, vectors: StoredVectors, metric: Metric, form: FaissFo
         raise UserError(
             f"The index {str(path)!r} holds {index.ntotal:,} vectors, expected {len(vectors):,}: remove its folder."
         )
+    inverted, graph = faiss.try_extract_index_ivf(index), getattr(index, "hnsw", None)
+    if inverted is not None:
+        inverted.nprobe = min(inverted.nlist, max(16, inverted.nlist // 8))
+    if graph is not None:
+        graph.efSearch = 128
+    try:
+        faiss.ParameterSpace().set_index_parameters(index, form.search)
+    except RuntimeError as problem:
+        said = " ".join(str(problem).split())[-200:]
+        raise UserError(f"FAISS takes no search={form.search!r} for index={form.index!r}: {said}") from None
     return QuantisedStore(index, vectors, metric, form)
 
 
@@ -348,8 +319,7 @@ def measured_recall(
     exact = FlatStore(vectors, metric).nearest_many(asked, k + 1)
     plain = QuantisedStore(store._index, vectors, metric, msgspec.structs.replace(form, rerank=0))
     shares = [_share(exact, one.nearest_many(asked, k + 1), chosen.tolist(), k) for one in (store, plain)]
-    keys = {"ivfpq": ("nprobe", "rerank"), "hnsw": ("ef_search", "rerank")}.get(form.index, ("rerank",))
-    told = ",".join(f"{key}={getattr(form, key)}" for key in keys)
+    told = f"{form.search},rerank={form.rerank}".strip(",")
     return MeasuredRecall(questions=len(chosen), k=k, recall=shares[0], without_rerank=shares[1], searched=told)
 
 

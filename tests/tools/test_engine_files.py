@@ -123,12 +123,12 @@ def test_what_cannot_be_removed_is_said_with_the_folder(beir, tmp_path, monkeypa
 
 
 def test_only_what_stays_is_noted(tmp_path):
-    for name in ("a.bin", "rare/b.u8", "chroma/c.sqlite3", "run-0/d.u32", "counting.json", "e.part", "engine.json"):
+    for name in ("a.bin", "rare/b.u8", "part-1/c.u8", "run-0/d.u32", "counting.json", "e.part", "engine.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"{}")
     engine_files.write_manifest(tmp_path, engine_files.IndexManifest(format=1, index="", version="", passages=1))
     assert engine_files.damage(tmp_path) is None
-    for name in ("chroma", "run-0"):
+    for name in ("part-1", "run-0"):
         shutil.rmtree(tmp_path / name)
     for name in ("counting.json", "e.part"):
         (tmp_path / name).unlink()

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("faiss")
 
 from ragrounds.errors import UserError
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.vector_events import BUILT
 from ragrounds.tools.vector_index import (
@@ -58,12 +58,18 @@ def test_flat_search_is_exact_over_what_is_stored(metric, kept, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "text", ["sq8", "hnsw", "ivfpq,nlist=32,m=8,nprobe=12", "ivfpq,nlist=32,m=16,bits=4,nprobe=12,rerank=16"]
+    "text",
+    [
+        "index=sq8",
+        "index=hnsw",
+        'index="IVF32,PQ8",search="nprobe=12"',
+        'index="IVF32,PQ16x4fs",search="nprobe=12",rerank=16',
+    ],
 )
 @pytest.mark.parametrize("metric", ["ip", "l2"])
 def test_what_is_found_has_the_scores_of_the_stored_vectors(text, metric, tmp_path):
     vectors = clustered().astype(np.float16)
-    form = faiss_form(parse(f"faiss[index={text}]")).fitted(*vectors.shape)
+    form = faiss_form(parse(f"faiss[{text}]")).fitted(*vectors.shape)
     build_index(tmp_path / "index.faiss", vectors, metric, form, None)
     store = read_index(tmp_path / "index.faiss", vectors, metric, form)
     query = clustered(1, seed=2)[0]
@@ -81,7 +87,7 @@ def test_what_is_found_has_the_scores_of_the_stored_vectors(text, metric, tmp_pa
 def test_a_poor_index_is_measured_as_one(tmp_path):
     """The measurement can fail: one list of many, and no re-ranking."""
     vectors = clustered(2_000)
-    form = FaissForm(index="ivfpq", nlist=40, m=2, nprobe=1, rerank=0).fitted(*vectors.shape)
+    form = FaissForm(index="IVF40,PQ2", search="nprobe=1", rerank=0).fitted(*vectors.shape)
     build_index(tmp_path / "index.faiss", vectors, "ip", form, None)
     measured = measured_recall(read_index(tmp_path / "index.faiss", vectors, "ip", form), vectors, "ip", form)
     assert measured.recall < 0.7
@@ -89,27 +95,27 @@ def test_a_poor_index_is_measured_as_one(tmp_path):
 
 
 def test_forms_are_fitted_to_the_vectors():
-    assert FaissForm(index="auto").fitted(1_000, 384).index == "flat"
-    assert FaissForm(index="auto").fitted(500_000, 384).index == "sq8"
-    medcorp = FaissForm(index="auto").fitted(54_000_000, 768)
-    assert (medcorp.index, medcorp.nlist, medcorp.m, medcorp.nprobe) == ("ivfpq", 32_768, 96, 4_096)
-    assert FaissForm(index="ivfpq").fitted(100_000, 384).m == 48
-    assert FaissForm(index="ivfpq", bits=4).fitted(100_000, 384).m == 96
-    assert FaissForm(index="ivfpq").fitted(10, 7).nlist == 1
-    with pytest.raises(UserError, match=r"m=5 does not divide the 384.*expected one of 1, 2, 3, 4, 6"):
-        FaissForm(index="ivfpq", m=5).fitted(100_000, 384)
+    for form, count, dimensions, made in (
+        ("auto", 1_000, 384, "flat"),
+        ("auto", 500_000, 384, "SQ8"),
+        ("auto", 54_000_000, 768, "IVF32768_HNSW32,PQ96"),
+        ("ivfpq", 100_000, 384, "IVF1024,PQ48"),
+        ("ivfpq", 10, 7, "IVF1,PQ1"),
+        ("OPQ16,IVF64,PQ16", 10, 7, "OPQ16,IVF64,PQ16"),
+    ):
+        assert FaissForm(index=form).fitted(count, dimensions).index == made
     assert form_text(faiss_form(parse("faiss[index=flat]"))) == "faiss"
-    assert str(form_text(faiss_form(parse("faiss[index=hnsw,links=32]")))) == "faiss[index=hnsw]"
-    assert faiss_form(Spec("chroma")) is None
+    assert str(form_text(faiss_form(parse("faiss[index=hnsw,rerank=12]")))) == "faiss[index=hnsw]"
 
 
 @pytest.mark.parametrize(
     ("store", "reason"),
     [
         ("faiss[index=hsnw]", "hsnw"),
-        ("faiss[nprob=3]", r"'nprob'.*'nprobe'"),
-        ("faiss[index=ivfpq,bits=6]", "6"),
-        ("faiss[rerank=-1]", "rerank=-1 is below 0"),
+        ("faiss[reran=3]", r"'reran'.*'rerank'"),
+        ("faiss[index=IVFF6]", "FAISS makes no index='IVFF6'"),
+        ('faiss[index=SQ8,search="nprobs=3"]', "FAISS takes no search='nprobs=3'"),
+        ("faiss[rerank=-1]", "rerank"),
         ("chromadb[index=flat]", "faiss"),
     ],
 )
@@ -121,7 +127,7 @@ def test_a_form_that_cannot_be_meant_is_told(store, reason, beir, tmp_path):
 def test_an_index_is_built_once_measured_and_told(beir, tmp_path):
     words = "gout statin asthma renal lupus sepsis croup angina".split()
     corpus = beir([(f"d{n}", "", f"{words[n % 8]} {words[n // 8 % 8]} case {n}") for n in range(300)])
-    spec = f"dense[{_HASHING},kept=float16,store=faiss[index=ivfpq,nlist=4,m=4,nprobe=4]]"
+    spec = f'dense[{_HASHING},kept=float16,store=faiss[index="IVF4,PQ4",search="nprobe=4"]]'
     with BUILT.collecting() as told:
         first = open_searcher(spec, corpus, tmp_path)
     with BUILT.collecting() as again:
@@ -138,13 +144,13 @@ def test_an_index_is_built_once_measured_and_told(beir, tmp_path):
     for query in ("gout renal case", "sepsis croup"):
         same = [[p.score for p in one.find(query, 5)] for one in (first, exact)]  # many passages are equally near
         assert same[0] == pytest.approx(same[1], abs=1e-4)
-    assert second.spec.endswith("store=faiss[index=ivfpq,m=4,nlist=4,nprobe=3]]")
+    assert second.spec.endswith('store=faiss[index="IVF4,PQ4",search="nprobe=3"]]')
     assert "batch" not in open_searcher(spec.replace("kept", "batch=7,kept"), corpus, tmp_path).spec
 
 
 async def test_many_queries_are_those_of_one_after_another(beir, tmp_path):
     corpus = beir([(f"d{n}", "", f"word{n} gout") for n in range(40)])
-    for store in ("faiss", "chroma", "faiss[index=sq8]"):
+    for store in ("faiss", "faiss[index=sq8]"):
         searcher = open_searcher(f"dense[{_HASHING},store={store}]", corpus, tmp_path)
         queries = ["word3 gout", " ", "word7"]
         together = await searcher.search_many(queries, 4)

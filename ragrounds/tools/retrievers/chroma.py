@@ -12,15 +12,16 @@ as JSON: ``filter="{\\"year\\": {\\"$gt\\": 2015}}"``. Chroma ranks by vectors a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
-from ragrounds.tools.chroma_client import chroma_client, graph
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, status_fault
 from ragrounds.tools.external_index import external_retriever
@@ -29,6 +30,9 @@ from ragrounds.tools.push import PushRow
 
 _LOOKED_AT = 100
 """Records whose metadata say which fields there are."""
+
+
+_GRAPH = {"ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
 
 
 class ChromaParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +50,7 @@ class ChromaEngine(ExternalEngine):
 
     parameters = ChromaParameters
     given: ChromaParameters
-    extra = "dense"
+    extra = "chroma"
     by_words = False
     _collection: Vendor = None
 
@@ -57,13 +61,24 @@ class ChromaEngine(ExternalEngine):
 
     def connect(self) -> Vendor:
         """Chroma's client for a server or a folder."""
-        more: Vendor = {"tenant": self.given.tenant, "database": self.given.database}
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        import chromadb
+        from chromadb.config import Settings
+
+        more = {"tenant": self.given.tenant, "database": self.given.database}
+        settings = Settings(anonymized_telemetry=False)
         if self.local:
             if not self.filling and not Path(self.address).is_dir():
                 raise UserError(f"There is no folder {self.address!r} for chroma to search: expected one of Chroma's.")
-            return chroma_client(path=Path(self.address), **more)
-        headers = {"X-Chroma-Token": self.key, "Authorization": f"Bearer {self.key}"} if self.key else None
-        return chroma_client(url=self.address, headers=headers, **more)
+            return chromadb.PersistentClient(self.address, settings=settings, **more)
+        parts = urlsplit(self.address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UserError("The address of Chroma's server is none: expected http://HOST:PORT.")
+        secure = parts.scheme == "https"
+        return chromadb.HttpClient(
+            host=parts.hostname, port=parts.port or (443 if secure else 8000), ssl=secure, settings=settings,
+            headers={"X-Chroma-Token": self.key, "Authorization": f"Bearer {self.key}"} if self.key else None, **more,
+        )  # fmt: skip
 
     def release(self, client: Vendor) -> None:
         """Nothing: Chroma shares its connections among its clients."""
@@ -135,7 +150,7 @@ class ChromaEngine(ExternalEngine):
         if not self.dimensions:
             raise UserError("chroma holds vectors: name what makes them with --embed MODEL.")
         self._collection = self.client.get_or_create_collection(
-            self.named, embedding_function=None, configuration=graph(self.metric)
+            self.named, embedding_function=None, configuration={"hnsw": {"space": self.metric, **_GRAPH}}
         )
 
     def put(self, rows: Sequence[PushRow]) -> None:

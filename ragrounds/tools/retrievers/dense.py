@@ -1,9 +1,8 @@
-"""Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS or Chroma.
+"""Dense retrieval over a collection: vectors made once, kept on disk, searched by FAISS.
 
-``dense[model=PATH_OR_ID,store=chroma]``, with the parameters of :class:`~ragrounds.tools.embedders.Encoding`, or a
-card's name with what is to be different: ``medcpt[store=faiss,model=/copies/MedCPT-Query-Encoder]``. ``store`` is
-``chroma`` (the default: HNSW, approximate, in this process), ``faiss`` (exact), ``faiss[index=ivfpq,…]`` and the other
-forms of :mod:`ragrounds.tools.vector_index`, or the URL of a Chroma server.
+``dense[model=PATH_OR_ID]``, with the parameters of :class:`~ragrounds.tools.embedders.Encoding`, or a card's name with
+what is to be different: ``medcpt[model=/copies/MedCPT-Query-Encoder]``. ``store`` is ``faiss`` (exact), or
+``faiss[index=ivfpq]`` and the other forms of :mod:`ragrounds.tools.vector_index`.
 
 The greater a score the better: inner product, cosine, or the squared distance with a minus sign."""
 
@@ -15,18 +14,16 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 
-from ragrounds.addresses import check_address
 from ragrounds.contracts import Searcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import Spec, Value
+from ragrounds.specs import Spec
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
-from ragrounds.tools.chroma_client import chroma_client, graph
 from ragrounds.tools.collection import Collection, CollectionSearcher, map_array, sync
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
@@ -60,51 +57,6 @@ class VectorStore(Protocol):
 
     def nearest_many(self, vectors: Vectors, k: int) -> list[list[tuple[int, float]]]:
         """:meth:`nearest` for a row a question."""
-
-
-class ChromaStore:
-    """A collection of Chroma's, filled where it is not yet."""
-
-    def __init__(self, client: Any, name: str, vectors: StoredVectors, metric: Metric, progress: Count | None) -> None:
-        self._metric = metric
-        self._count = len(vectors)
-        try:
-            # Without `embedding_function=None` Chroma downloads a model of its own, here and in get_collection.
-            self._collection = client.get_or_create_collection(
-                name,
-                embedding_function=None,
-                configuration=graph(metric),
-            )
-            held = self._collection.count()
-            if held > self._count:
-                raise UserError(
-                    f"Chroma's collection {name!r} holds {held} vectors, expected {self._count}: remove it."
-                )
-            step = min(client.get_max_batch_size(), 5_000)
-            for start in range(held, self._count, step):  # vectors go in by position: what is there is the beginning
-                end = min(start + step, self._count)
-                self._collection.upsert(
-                    ids=[str(position) for position in range(start, end)],
-                    embeddings=np.asarray(vectors[start:end], np.float32),
-                )
-                if progress:
-                    progress(end)
-        except UserError:
-            raise
-        except Exception as problem:  # the client has many kinds of errors, and the server's come as text
-            raise UserError(f"Chroma's collection {name!r} cannot be used: {problem}.") from None
-
-    def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
-        """Positions and scores of the `k` best that the graph search finds, best first."""
-        return self.nearest_many(vector.reshape(1, -1), k)[0]
-
-    def nearest_many(self, vectors: Vectors, k: int) -> list[list[tuple[int, float]]]:
-        """:meth:`nearest` for a row a question."""
-        found = self._collection.query(query_embeddings=vectors, n_results=min(k, self._count), include=["distances"])
-        one = 0.0 if self._metric == "l2" else 1.0  # Chroma's distances are 1 - product, or squared distances
-        rows = zip(found["ids"], found["distances"], strict=True)
-        hits = [[(int(at), one - float(away)) for at, away in zip(*row, strict=True)] for row in rows]
-        return [sorted(row, key=lambda hit: (-hit[1], hit[0])) for row in hits]
 
 
 _BATCH = 256
@@ -160,36 +112,10 @@ def open_dense(
     if encoding.alias:
         placed.pop("base_url", None)
     form = faiss_form(store)
-    placed["store"] = "chroma" if isinstance(store, str) and "://" in store else form_text(form) if form else store
-    return DenseSearcher(
-        collection,
-        made.folder,
-        str(Spec(spec.name, placed)),
-        made.embedder,
-        _store(store, form, collection, made, progress),
-    )
-
-
-def _store(
-    store: Value, form: FaissForm | None, collection: Collection, made: PassageVectors, progress: Progress | None
-) -> VectorStore:
-    metric = made.encoding.metric
-    if form is not None:
-        doing = partial(progress, "indexing vectors") if progress else None
-        return indexed_store(collection, made.folder.name, made.vectors, metric, form, doing)
-    name = f"ragrounds-{collection.manifest.version}-{made.folder.name.removeprefix('dense-')}"
-    if store == "chroma":
-        (made.folder / "chroma").mkdir(exist_ok=True)
-        client = chroma_client(path=made.folder / "chroma")
-    else:
-        check_address(str(store), "let the server on this machine ask for none")
-        try:
-            client = chroma_client(url=str(store))
-        except UserError:
-            raise
-        except Exception as problem:  # whatever the client makes of a server that is not there
-            raise UserError(f"No Chroma server answers at {store}: {problem}. Start one with `chroma run`.") from None
-    return ChromaStore(client, name, made.vectors, metric, partial(progress, "embedding") if progress else None)
+    placed["store"] = form_text(form)
+    doing = partial(progress, "indexing vectors") if progress else None
+    found = indexed_store(collection, made.folder.name, made.vectors, made.encoding.metric, form, doing)
+    return DenseSearcher(collection, made.folder, str(Spec(spec.name, placed)), made.embedder, found)
 
 
 def indexed_store(
@@ -203,7 +129,7 @@ def indexed_store(
     fitted = form.fitted(*vectors.shape)
     if fitted.index == "flat":
         return FlatStore(vectors, metric)
-    described = msgspec.json.encode({"of": of, "metric": metric, **fitted.built}).decode()
+    described = msgspec.json.encode({"of": of, "metric": metric, "index": fitted.index}).decode()
     key = hashlib.blake2b(described.encode(), digest_size=6).hexdigest()
     folder = collection.folder / f"faiss-{key}"
 
@@ -278,7 +204,7 @@ class DenseSearcher(CollectionSearcher):
 
     @property
     def size(self) -> int:
-        """Bytes of the vectors and of an embedded store, the passages apart."""
+        """Bytes of the vectors, the passages apart."""
         return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
 
     async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
@@ -320,9 +246,7 @@ DENSE = Retriever(
     example="dense[model=PATH_OR_ID,store=faiss]",
     open=_open,
     parameters=(
-        RetrieverParameter(
-            "store", "chroma, faiss, faiss[index=flat|sq8|hnsw|ivfpq|auto,…], or the URL of a Chroma server", "chroma"
-        ),
+        RetrieverParameter("store", "faiss, or faiss[index=sq8|hnsw|ivfpq|auto|FACTORY,search=…,rerank=12]", "faiss"),
         RetrieverParameter("model", "the encoder of queries, and of documents where they have none of their own"),
         RetrieverParameter("document_model", "the encoder of documents"),
         RetrieverParameter("pooling", "mean, cls, last, or model for what the weights say", _DEFAULTS.pooling),
@@ -345,6 +269,6 @@ DENSE = Retriever(
     index="vectors of all passages, made once for every store",
     cost="the model once for each query",
     extra="dense",
-    library="chromadb",
+    library="faiss",
     further_names=_names,
 )
