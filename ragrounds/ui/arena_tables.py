@@ -143,7 +143,6 @@ def wins_table(axis: AxisReport) -> TextTable:
         ),
         title=f"{axis.axis}: won-tied-lost",
         about="the row against the column",
-        turns=False,
     )
 
 

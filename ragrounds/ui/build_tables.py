@@ -21,7 +21,7 @@ def print_built(card: BuiltCard, out: Path) -> None:
         Column("kept"),
         words("dropped, and why", _dropped),
     )
-    table = table_of("stages", made.stages, columns, turns=False)
+    table = table_of("stages", made.stages, columns)
     print_table(table, console)
     for model, bill in made.by_model.items():
         name = one_line(model, 120)

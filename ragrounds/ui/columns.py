@@ -84,11 +84,6 @@ class TextTable(Struct, frozen=True, kw_only=True):
     """What its headings mean."""
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
-    turns: bool = True
-    """Whether its rows may stand as columns: not where one row goes on from the one above it."""
-
-    names: tuple[str, ...] = ()
-    """Names of rows that are shortened in it, as they are written below it."""
 
     @property
     def caption(self) -> str:

@@ -95,11 +95,10 @@ def print_comparison(
     labels = {run: f"#{number}" for run, number in numbered(comparison).items()}
     for line in average_lines(comparison, scorers, labels):
         console.print(Text(line, style="yellow"))
-    told: set[str] = set()
     for table in comparison_tables(comparison, scorers, matrix=True):
-        print_table(table, console, told)
+        print_table(table, console)
     if frontier and len(comparison.rows) > 1:
-        _print_frontiers(comparison, scorers, console, told)
+        _print_frontiers(comparison, scorers, console)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
 
@@ -110,13 +109,13 @@ def comparison_notes(comparison: Comparison, scorers: Sequence[str] = ()) -> lis
     return [*average_lines(comparison, scorers, labels), *comparison.notes]
 
 
-def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console, told: set[str]) -> None:
+def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console) -> None:
     numbers, agents = numbered(comparison), agent_names(comparison)
     for table, _ in comparison.shown(scorers):
         if table.frontier is None:
             continue
         for costs in frontier_tables(table.frontier, table.scorer, numbers, agents):
-            print_table(costs, console, told)
+            print_table(costs, console)
         console.print()
         picture = frontier_picture(table.frontier, table.scorer, numbers, agents)
         console.print(draw(picture, min(console.width, 100), legend=False))
@@ -303,7 +302,6 @@ def difference_matrix(table: ScorerTable, numbers: Mapping[str, str], names: Map
         title=_paired(table),
         about=f"line minus column; *: the tests tell the two apart, corrected over {len(table.pairs):,} pairs; "
         "intervals and p of each pair: --csv, --markdown, --baseline RUN",
-        turns=False,
     )
 
 

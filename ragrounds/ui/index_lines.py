@@ -73,7 +73,7 @@ def index_table(found: Sequence[IndexDetails]) -> TextTable:
         Column("size", "bytes", _size),
         words("chunker", lambda one: one.manifest.chunker if one.manifest else ""),
     )
-    return table_of("indexes", found, columns, turns=False)
+    return table_of("indexes", found, columns)
 
 
 def details_lines(found: IndexDetails, width: int = 100) -> Iterator[str]:

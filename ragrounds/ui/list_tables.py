@@ -27,7 +27,7 @@ def retriever_table(retrievers: Iterable[Retriever]) -> TextTable:
         words("what it is", about, text=str),
         words("missing", lambda one: one.missing() or "nothing"),
     )
-    return table_of("retrievers", retrievers, columns, title="retrievers", turns=False)
+    return table_of("retrievers", retrievers, columns, title="retrievers")
 
 
 def card_table(cards: Iterable[tuple[RetrieverCard, str]]) -> TextTable:
@@ -39,7 +39,7 @@ def card_table(cards: Iterable[tuple[RetrieverCard, str]]) -> TextTable:
         words("missing", lambda row: row[1] or "nothing"),
         words("used in", lambda row: "; ".join(row[0].used_in)),
     )
-    return table_of("cards", cards, columns, title="cards of models", turns=False)
+    return table_of("cards", cards, columns, title="cards of models")
 
 
 def benchmark_table(cards: Iterable[tuple[Card, str]]) -> TextTable:
@@ -54,4 +54,4 @@ def benchmark_table(cards: Iterable[tuple[Card, str]]) -> TextTable:
         words("licence", lambda row: row[0].license),
         words("package", lambda row: row[1]) if any(package for _, package in given) else None,
     )
-    return table_of("benchmarks", given, columns, turns=False)
+    return table_of("benchmarks", given, columns)

@@ -41,12 +41,11 @@ def print_retrieval(
         has = f"has the best {first}, {ranked[0][first]:.4f}"
         console.print(Text(f"#{numbers[best]} {one_line(best)} {has}{_told_apart(best, comparisons, numbers)}."))
     who = _who(numbers, lambda entry: entry["retriever"])
-    told: set[str] = set()
     means = (Column(name, text=_figure) for name in names)
     about = {"title": "means over every judged query", "about": "as trec_eval -c gives them"}
-    print_table(table_of("means", entries, (*who, *means), **about), console, told)
+    print_table(table_of("means", entries, (*who, *means), **about), console)
     facts = (one for one in _FACTS if any(one.of(entry) is not None for entry in entries))
-    print_table(table_of("queries", entries, (*who, *facts), title="queries, speed and size"), console, told)
+    print_table(table_of("queries", entries, (*who, *facts), title="queries, speed and size"), console)
     if comparisons:
         title = f"{first}, 1st minus 2nd, {number_of(comparisons[0].queries, 'query')}"
         counts = Column("wins", heading="won"), Column("ties", heading="tied"), Column("losses", heading="lost")
@@ -210,5 +209,4 @@ def _differing_queries(differences: Sequence[QueryDifference], measure: str, fir
         ),
         title=f"queries that {first} and {second} differ on most",
         about=measure,
-        turns=False,
     )

@@ -58,7 +58,6 @@ def runs_table(runs: Sequence[RunOverview], now: float) -> TextTable:
             Column("time", "seconds", duration, spare=9),
             Column("age", lambda one: age(max(0.0, now - one.run.created))),
         ),
-        turns=False,
     )
 
 

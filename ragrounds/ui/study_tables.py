@@ -132,7 +132,7 @@ def _main(table: StudyTable) -> TextTable:
                 rows.append(("  deviation", *(_signed(table, cell.deviation) for cell in row.cells)))
     columns = (Column("", right=False), *(Column(safe(name)) for name in table.columns))
     key = f"study-{table.study.lower()}"
-    return TextTable(key=key, title=_title(table), columns=columns, rows=tuple(rows), turns=False)
+    return TextTable(key=key, title=_title(table), columns=columns, rows=tuple(rows))
 
 
 def _title(table: StudyTable) -> str:
@@ -148,7 +148,6 @@ def _differences(table: StudyTable) -> TextTable:
             rows.append(("  95 % interval", *(_ends(table, cell) for cell in row.cells)))
     return TextTable(
         key=f"study-{table.study.lower()}-differences",
-        turns=False,
         title=f"Against {safe(table.baseline)}, on the same questions",
         columns=(Column("", right=False), *(Column(safe(name)) for name in table.columns)),
         rows=tuple(rows),

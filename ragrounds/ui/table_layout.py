@@ -1,9 +1,8 @@
 """How a table is laid out on a terminal of any width.
 
-A table that fits is drawn as it is, its words folded where need be. One that does not is turned: its rows become
-columns, which is how a few agents are compared on 80 columns. Of many rows the columns are drawn in several bands, one
-below the other, each with the names of the rows. Where even that does not fit, every row stands in lines of its own.
-Figures are never cut or broken.
+A table that fits is drawn as it is, its words folded where need be. One that does not loses the columns that can be
+spared; then its columns are drawn in several bands, one below the other, each with the names of the rows. Where even
+that does not fit, every row stands in lines of its own. Figures are never cut or broken.
 """
 
 from __future__ import annotations
@@ -15,20 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich.cells import cell_len, set_cell_size
 
-from ragrounds.ui.columns import FOLDED, Column, TextTable
+from ragrounds.ui.columns import TextTable
 
 GAP = 2
 """Blank columns between two columns of a table."""
-_AGENT = 20
-"""Columns that agents get at least where there is room."""
-_NAME = 24
-"""Columns to which names are shortened, where a number says which row they are of."""
-_NAMED = 24
-"""Columns of the names of figures in a turned table, at most."""
-_WIDE = 40
-"""Columns of a turned table's columns, at most, where its figures need less."""
-_HEAD = 5
-"""Lines of a heading in a turned table, at most: longer names stand whole below it."""
 _INTERVAL = re.compile(r"\d+(\.\d+)? ?%( interval)?|interval")
 """Headings of what belongs to the column before it, and is not parted from it."""
 _BREAKS = (re.compile(r"(?<=[\s,/])|(?=\[)"), re.compile(r"(?<=[_=:.\-])"))
@@ -42,25 +31,30 @@ class Band(Struct, frozen=True):
     widths: tuple[int, ...]
 
 
-def laid_out(table: TextTable, width: int) -> tuple[Band, ...]:
-    """The parts in which a table is drawn, from the top; none: every row needs lines of its own.
+def laid_out(table: TextTable, width: int) -> tuple[tuple[Band, ...], list[str]]:
+    """The parts in which a table is drawn, from the top; none: every row needs lines of its own. And what is said below
+    them: of the columns that are spared those that are alike in all rows, and the names of the others.
 
     Args:
         table: with any number of rows.
         width: columns of the terminal.
     """
-    whole = _fitting(table, width)
-    if whole is not None:
-        return (_lower(whole, _fitting(_shortened(table), width)),)
-    if any(column.spare for column in table.columns):
-        return _without_spare(table, width)
-    turned = _turned(table, width)
-    return (turned,) if turned is not None else _bands(table, width)
+    kept, spared = list(range(len(table.columns))), list[int]()
+    while (whole := _fitting(table, kept, width)) is None and any(table.columns[place].spare for place in kept):
+        spared.append(max(kept, key=lambda place: table.columns[place].spare))
+        kept.remove(spared[-1])
+    below, others = list[str](), list[str]()
+    for place in sorted(spared):
+        name, cells = table.columns[place].name, {row[place] for row in table.rows}
+        (below if len(cells) == 1 else others).append(f"{name}: {cells.pop()}" if len(cells) == 1 else name)
+    below += [f"left out at this width: {', '.join(others)}"] if others else []
+    said = ["; ".join(below)] if below else []
+    return ((whole,) if whole is not None else _bands(table, kept, width)), said
 
 
 def stacked(table: TextTable, width: int) -> Iterator[str]:
     """Every row in lines: its first words, then its figures with their names. Lines are broken between cells only."""
-    words = _keys(table)
+    words = len(_keys(table, range(len(table.columns))))
     for row in table.rows:
         cells = [" ".join(cell.split()) for cell in row]
         figures = zip(table.columns[words:], cells[words:], strict=True)
@@ -94,169 +88,54 @@ def _parts(text: str, width: int) -> Iterator[str]:
         yield from [part] if cell_len(part.rstrip()) <= width else _BREAKS[1].split(part)
 
 
-def _fitting(table: TextTable, width: int) -> Band | None:
-    """The table with words folded to the width; ``None``: it is too wide."""
+def _fitting(table: TextTable, places: Sequence[int], width: int) -> Band | None:
+    """These columns of the table, with words folded to the width; ``None``: they are too wide."""
     widths, least = [], []
-    for place, column in enumerate(table.columns):
+    for place in places:
+        column = table.columns[place]
         cells = max((cell_len(line) for row in table.rows for line in row[place].split("\n")), default=0)
-        wanted = max(cells, cell_len(column.name), _AGENT if column.name == "agent" else 0)
         # Headings are broken between their words.
         needed = max(cells, *(cell_len(word) for word in column.name.split() or [""]))
-        widths.append(wanted)
-        least.append(needed if column.right or column.whole else min(wanted, max(column.least, cell_len(column.name))))
-    return _narrowed(table, widths, least, width)
-
-
-def _narrowed(table: TextTable, wanted: Sequence[int], least: Sequence[int], width: int) -> Band | None:
-    room = width - GAP * (len(wanted) - 1)
+        widths.append(max(cells, cell_len(column.name)))
+        least.append(needed if column.right or column.whole else min(widths[-1], max(column.least, len(column.name))))
+    room = width - GAP * (len(places) - 1)
     if sum(least) > room:
         return None
-    widths = [min(each, room) for each in wanted]
     while sum(widths) > room:
         widest = max((place for place in range(len(widths)) if widths[place] > least[place]), key=widths.__getitem__)
         widths[widest] -= 1
-    return Band(table, tuple(widths))
+    columns = tuple(table.columns[place] for place in places)
+    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
+    return Band(replace(table, columns=columns, rows=rows), tuple(widths))
 
 
-def _without_spare(table: TextTable, width: int) -> tuple[Band, ...]:
-    """The table without the columns that can be spared, as few as need be; what is alike in all their rows, and the
-    names of the others, stand below it."""
-    kept = list(range(len(table.columns)))
-    while True:
-        kept.remove(max(kept, key=lambda place: table.columns[place].spare))
-        chosen = _chosen(table, kept)
-        band = _fitting(chosen, width)
-        if band is None and any(column.spare for column in chosen.columns):
-            continue
-        left = [place for place in range(len(table.columns)) if place not in kept]
-        alike = {place: {row[place] for row in table.rows} for place in left}
-        said = [f"{table.columns[place].name}: {next(iter(alike[place]))}" for place in left if len(alike[place]) == 1]
-        others = [table.columns[place].name for place in left if len(alike[place]) != 1]
-        said += [f"left out at this width: {', '.join(others)}"] if others else []
-        named = replace(chosen, names=("; ".join(said),))
-        return (Band(named, band.widths),) if band is not None else laid_out(named, width)
+def _keys(table: TextTable, places: Sequence[int]) -> list[int]:
+    """The columns from the left that name a row."""
+    figures = (at for at, place in enumerate(places) if table.columns[place].right and table.columns[place].name != "#")
+    return list(places[: next(figures, len(places))])
 
 
-def _keys(table: TextTable) -> int:
-    """How many columns from the left name a row."""
-    number = 0
-    while number < len(table.columns) and (not table.columns[number].right or table.columns[number].name == "#"):
-        number += 1
-    return number
-
-
-def _turned(table: TextTable, width: int) -> Band | None:
-    """Rows as columns, headed by what names them; ``None``: they are too many."""
-    keys = _keys(table)
-    if not table.turns or not keys or len(table.columns) - keys < 2 or not table.rows:
-        return None
-    figures = table.columns[keys:]
-    rows = tuple((column.name, *(row[keys + place] for row in table.rows)) for place, column in enumerate(figures))
-    label = max(min(_NAMED, cell_len(column.name)) for column in figures)
-    cells = [max(cell_len(line) for row in rows for line in row[place].split("\n")) for place in range(1, len(rows[0]))]
-    heads = [_head(table, row[:keys]) for row in table.rows]
-    words = [max(map(cell_len, map(str.strip, _parts(head, FOLDED)))) for head in heads]
-    whole = [place for place in range(keys) if table.columns[place].whole]
-    ids = [max((cell_len(row[place]) for place in whole), default=0) for row in table.rows]
-    least = [max(cell, id, min(word, FOLDED)) for cell, id, word in zip(cells, ids, words, strict=True)]
-    wanted = max(max(map(cell_len, head.split("\n"))) for head in heads)
-    # Columns of one width are easier to compare; the room that is left is not filled for its own sake.
-    least, even = [max(least)] * len(least), [max(*least, min(wanted, _WIDE))] * len(least)
-    band = _narrowed(table, [label, *even], [label, *least], width)
-    if band is None:
-        return None
-    lines_of, cut = list[list[str]](), list[str]()
-    for head, each in zip(heads, band.widths[1:], strict=True):
-        lines = folded(head, each)
-        if len(lines) > _HEAD and _numbered(table):
-            cut.append("  ".join(head.split("\n")))
-            lines = [*lines[: _HEAD - 1], f"{lines[_HEAD - 1][: each - 1]}…"]
-        lines_of.append(lines)
-    height = max(map(len, lines_of))
-    named = [Column("\n".join(lines + [""] * (height - len(lines)))) for lines in lines_of]
-    turned = replace(table, columns=(Column("", right=False), *named), rows=rows, names=tuple(cut))
-    return Band(turned, band.widths)
-
-
-def _head(table: TextTable, cells: Sequence[str]) -> str:
-    """What names a row, as a heading: its number, then its words, each from a line of its own."""
-    parts = zip(table.columns, cells, strict=False)
-    return "\n".join(f"#{cell}" if column.name == "#" and cell.isdigit() else cell for column, cell in parts if cell)
-
-
-def _bands(table: TextTable, width: int) -> tuple[Band, ...]:
-    """The columns in bands, each with the names of the rows; none: that does not fit, or takes more lines than the rows
-    one after the other."""
-    keys = _keys(table)
-    if not keys:
-        return ()
-    named = _shortened(table)
-    found: list[Band] = []
-    groups = _groups(table.columns, keys)
-    while groups:
-        for count in range(len(groups), 0, -1):
-            places = [*range(keys), *(place for group in groups[:count] for place in group)]
-            band = _fitting(_chosen(named, places), width)
-            if band is not None:
-                found.append(band)
-                groups = groups[count:]
-                break
-        else:
-            return ()
-    if not _numbered(table) and sum(map(_height, found)) > sum(1 for _ in stacked(table, width)):
-        return ()
-    return tuple(found)
-
-
-def _groups(columns: Sequence[Column], start: int) -> list[list[int]]:
-    """The places of the figures, an interval with the figure that it is of."""
-    groups: list[list[int]] = []
-    for place in range(start, len(columns)):
-        if groups and _INTERVAL.fullmatch(columns[place].name):
+def _bands(table: TextTable, places: Sequence[int], width: int) -> tuple[Band, ...]:
+    """The columns in bands, each with the names of the rows; none: that does not fit."""
+    keys = _keys(table, places)
+    groups = list[list[int]]()
+    for place in places[len(keys) :]:
+        if groups and _INTERVAL.fullmatch(table.columns[place].name):
             groups[-1].append(place)
         else:
             groups.append([place])
-    return groups
-
-
-def _numbered(table: TextTable) -> bool:
-    return bool(table.columns) and table.columns[0].name == "#"
-
-
-def _shortened(table: TextTable) -> TextTable:
-    """The table with names of one line, where a number says of which row they are; what it leaves out are its
-    `names`."""
-    if not _numbered(table):
-        return table
-    keys = range(_keys(table))
-    cut = [f"#{row[0]}  {row[place]}" for row in table.rows for place in keys if cell_len(row[place]) > _NAME]
-    rows = tuple((*(_middle_out(row[place]) for place in keys), *row[len(keys) :]) for row in table.rows)
-    columns = tuple(replace(column, whole=True) for column in table.columns)
-    return replace(table, columns=columns, rows=rows, names=tuple(cut))
-
-
-def _middle_out(text: str) -> str:
-    """A name without its middle, where it is long: its end tells it from others."""
-    if cell_len(text) <= _NAME:
-        return text
-    start = _NAME // 3
-    return f"{set_cell_size(text, start)}…{text[len(text) - (_NAME - start - 1) :]}"
-
-
-def _chosen(table: TextTable, places: Sequence[int]) -> TextTable:
-    columns = tuple(table.columns[place] for place in places)
-    return replace(table, columns=columns, rows=tuple(tuple(row[place] for place in places) for row in table.rows))
-
-
-def _lower(one: Band, other: Band | None) -> Band:
-    """The one of fewer lines, the first where both have as many."""
-    return one if other is None or _height(one) <= _height(other) else other
-
-
-def _height(band: Band) -> int:
-    """Lines of a part of a table, with the names below it."""
-    rows = (max(map(len, map(folded, row, band.widths))) for row in band.table.rows)
-    return 1 + sum(rows) + len(band.table.names)
+    found, taken = list[Band](), list(keys)
+    for group in groups:
+        wider = _fitting(table, [*taken, *group], width)
+        if wider is not None and len(taken) > len(keys):
+            found[-1] = wider
+        elif (wider := _fitting(table, [*keys, *group], width)) is not None:
+            found.append(wider)
+            taken = list(keys)
+        else:
+            return ()
+        taken += group
+    return tuple(found) if keys else ()
 
 
 def _filled(parts: Sequence[str], width: int, indent: str) -> Iterator[str]:

@@ -48,25 +48,16 @@ def results_console() -> Console:
     return SafeConsole() if sys.stdout.isatty() else SafeConsole(width=max(160, SafeConsole().width))
 
 
-def print_table(table: TextTable, console: Console, told: set[str] | None = None) -> None:
-    """Print a table under its title, laid out for the console's width (:mod:`ragrounds.ui.table_layout`).
-
-    Args:
-        table: what to print.
-        console: where.
-        told: names that stand whole above already; those that are written below this table are put in.
-    """
-    told = set() if told is None else told
+def print_table(table: TextTable, console: Console) -> None:
+    """Print a table under its title, laid out for the console's width (:mod:`ragrounds.ui.table_layout`)."""
     print_title(table, console)
-    bands = laid_out(table, console.width)
+    bands, below = laid_out(table, console.width)
     for number, band in enumerate(bands):
         if number:
             console.print()
         console.print(_drawn(band))
-    for name in dict.fromkeys(name for band in bands for name in band.table.names):
-        if name not in told:
-            console.print(Text(name, style="dim"))
-            told.add(name)
+    for said in below:
+        console.print(Text(said, style="dim"))
     if not bands:
         for line in stacked(table, console.width):
             console.print(Text(line), soft_wrap=True)
