@@ -70,7 +70,7 @@ def card_encoding(spec: Spec) -> Encoding:
         UserError: the card is of a retriever that is not used this way.
     """
     card = cards()[spec.name]
-    if card.kind == "reranker":
+    if card.kind in ("reranker", "late"):
         raise UserError(f"{spec.name!r} is a reranker: use it as rerank[of=bm25,model={spec.name},top=100].")
     if card.kind == "foreign":
         raise UserError(f"{spec.name!r} cannot be used by its card alone. {card.note}")

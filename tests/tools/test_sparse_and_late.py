@@ -10,7 +10,7 @@ from ragrounds.tools.cards import card_names, cards
 from ragrounds.tools.collection_builder import open_collection
 from ragrounds.tools.embedders import joined
 from ragrounds.tools.retriever import open_searcher
-from ragrounds.tools.retrievers import late, sparse
+from ragrounds.tools.retrievers import rerank, sparse
 from ragrounds.tools.row_files import make_rows, row_ends
 
 _WORDS = "gout uric acid statins lower cholesterol asthma inhaled steroids help renal heart".split()
@@ -41,29 +41,11 @@ class Weighted:
         return rows
 
 
-class Tokens:
-    """A late-interaction model's double: a fixed random vector for every word."""
-
-    def __init__(self, encoding):
-        pass
-
-    def documents(self, documents):
-        return self.queries([joined(*one, "sentence") for one in documents])
-
-    def queries(self, texts):
-        made = [
-            [np.random.default_rng(zlib.crc32(word.encode())).standard_normal(8) for word in t.split()] for t in texts
-        ]
-        return [np.array([v / np.linalg.norm(v) for v in row], np.float32).reshape(-1, 8) for row in made]
-
-
 @pytest.fixture
 def doubles(monkeypatch):
-    """Both retrievers with doubles of their models."""
+    """The retriever with a double of its model."""
     monkeypatch.setattr(sparse, "SparseModel", Weighted)
-    monkeypatch.setattr(late, "LateModel", Tokens)
-    for module in (sparse, late):
-        monkeypatch.setattr(module, "check_embedder", lambda encoding: None)
+    monkeypatch.setattr(sparse, "check_embedder", lambda encoding: None)
 
 
 async def test_sparse_search_is_the_inner_product_of_all_passages(beir, tmp_path, doubles, monkeypatch):
@@ -84,25 +66,29 @@ async def test_sparse_search_is_the_inner_product_of_all_passages(beir, tmp_path
         assert [passage.rank for passage in found] == list(range(1, len(order) + 1))
 
 
-async def test_late_interaction_orders_candidates_or_all_by_maxsim(beir, tmp_path, doubles):
-    corpus = beir(_ROWS)
-    query = "uric steroids"
-    (asked,) = Tokens(None).queries([query])
-    rows = Tokens(None).documents([("", text) for _, _, text in _ROWS])
-    scores = [float((asked @ row.T).max(axis=1).sum()) for row in rows]
-    everything = open_searcher("late[model=any,of=all]", corpus, tmp_path)
-    found = await everything.search(query, 10)
-    assert [p.score for p in found] == pytest.approx(sorted(scores, reverse=True)[:10], abs=2e-3)
-    few = open_searcher("late[model=any,top=5]", corpus, tmp_path)
+async def test_late_interaction_orders_the_first_by_maxsim(beir, tmp_path, monkeypatch):
+    """A fixed random vector stands for every word."""
+
+    class Tokens:
+        def encode_document(self, texts, **_):
+            return self.encode_query(texts)
+
+        def encode_query(self, texts, **_):
+            seeds = [[zlib.crc32(word.encode()) for word in text.split()] for text in texts]
+            return [np.array([np.random.default_rng(seed).standard_normal(8) for seed in row]) for row in seeds]
+
+    monkeypatch.setattr(rerank, "load_weights", lambda kind, model, **_: Tokens())
+    corpus, query = beir(_ROWS), "uric steroids"
+    few = open_searcher("rerank[model=colbertv2,top=5]", corpus, tmp_path)
     first = {p.id for p in await open_searcher("bm25", corpus, tmp_path).search(query, 5)}
     chosen = await few.search(query, 3)
+    (asked,) = Tokens().encode_query([query])
+    rows = dict(zip((id for id, _, _ in _ROWS), Tokens().encode_query([text for _, _, text in _ROWS]), strict=True))
+    best = sorted((float((asked @ rows[name].T).max(axis=1).sum()) for name in first), reverse=True)[:3]
     assert {p.id for p in chosen} <= first
-    best = sorted((scores[int(name[1:])] for name in first), reverse=True)[:3]
-    assert [p.score for p in chosen] == pytest.approx(best, abs=2e-3)
-    assert few.spec.startswith("late[model=any,of=bm25")
-    assert await few.search(" ", 3) == []
-    with pytest.raises(UserError, match="a whole number of 1 or more"):
-        open_searcher("late[model=any,top=0]", corpus, tmp_path)
+    assert [p.score for p in chosen] == pytest.approx(best, abs=1e-4)
+    with pytest.raises(UserError, match=r"is a reranker: use it as rerank\[of=bm25,model=colbertv2"):
+        open_searcher("colbertv2", corpus, tmp_path)
 
 
 def test_rows_go_on_where_a_build_stopped(beir, tmp_path):
@@ -166,11 +152,8 @@ async def test_real_encoders_with_random_weights(beir, tmp_path, tiny):
         row[made["words.u32"]] = made["weights.f32"]
     right = np.sort(vectors[:20] @ vectors[20])[::-1]
     assert [p.score for p in await weights.search("gout", 5)] == pytest.approx(right[:5].tolist(), rel=1e-4)
-    tokens = open_searcher(f"late[model={tiny},of=all]", corpus, tmp_path)
-    found = await tokens.search("gout uric", 20)
-    encoder = late.LateModel(late.encoding_of(late.Spec("late", {"model": str(tiny)}))[0])
-    assert len(found) == 20
-    assert found[0].score <= len(encoder.queries(["gout uric"])[0]) + 1e-2  # every token's best is at most 1
+    found = await open_searcher(f"rerank[model={tiny},late=true]", corpus, tmp_path).search("gout uric", 20)
+    assert [p.score for p in found] == sorted((p.score for p in found), reverse=True)
 
 
 @pytest.mark.slow

@@ -236,7 +236,7 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
 
 def _names() -> list[str]:
     """Rerankers too: who names one as a retriever is told how it is used."""
-    return card_names("dense", "api", "foreign", "reranker")
+    return card_names("dense", "api", "foreign", "reranker", "late")
 
 
 _DEFAULTS = Encoding(model="")

@@ -1,6 +1,8 @@
-"""Reranking: ``rerank[of=bm25,model=monobert,top=100]`` puts the first `top` passages into a cross-encoder's order.
+"""Reranking: ``rerank[of=bm25,model=monobert,top=100]`` puts the first `top` passages into a model's order.
 
-The passages behind the first `top` follow in the order they had. `model` is a card, a Hugging Face id, or a folder.
+The passages behind the first `top` follow in the order they had. `model` is a card, a Hugging Face id, or a folder: a
+cross-encoder, or with ``late=true``, and for ``colbertv2``, an encoder of tokens, by whose vectors a passage scores for
+every token of the query its nearest one (MaxSim; ColBERT, Khattab and Zaharia 2020).
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class PairScorer(Protocol):
 
 
 class RerankedSearcher:
-    """A searcher whose first passages are put into a cross-encoder's order."""
+    """A searcher whose first passages are put into a model's order."""
 
     def __init__(self, spec: Spec, searcher: Searcher, scorer: PairScorer) -> None:
         self._searcher = searcher
@@ -54,7 +56,7 @@ class RerankedSearcher:
         return passages_of(id, [self._searcher])
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages. Scores are the cross-encoder's; those behind the first `top`, which it did not see,
+        """The `k` best passages. Scores are the model's; those behind the first `top`, which it did not see,
         carry scores below its lowest, in their order."""
         found = await self._searcher.search(query, max(k, self._top))
         first, rest = found[: self._top], found[self._top :]
@@ -88,8 +90,26 @@ class CrossEncoderScorer:
         return [float(score) for score in scores]
 
 
+class LateScorer:
+    """sentence-transformers' encoder of tokens, and MaxSim."""
+
+    def __init__(self, model: str) -> None:
+        self._model = load_weights("MultiVectorEncoder", model)
+
+    def __call__(self, query: str, texts: list[str]) -> list[float]:
+        asked, *rows = (
+            np.asarray(row.cpu().float() if hasattr(row, "cpu") else row, np.float32)  # of whatever precision
+            for encode, given in ((self._model.encode_query, [query]), (self._model.encode_document, texts))
+            for row in encode(given, batch_size=_BATCH, show_progress_bar=False)
+        )
+        scores = [float((asked @ row.T).max(axis=1).sum()) if len(row) else 0.0 for row in rows]
+        if not np.isfinite(scores).all():
+            raise UserError("The model gave vectors with values that are not finite numbers.")
+        return scores
+
+
 def scorer_of(spec: Spec) -> PairScorer:
-    """Load the cross-encoder that a ``rerank[…]`` spec names.
+    """Load the model that a ``rerank[…]`` spec names.
 
     Raises:
         UserError: it names none, or it cannot be had.
@@ -99,9 +119,11 @@ def scorer_of(spec: Spec) -> PairScorer:
     if not isinstance(model, str):
         raise UserError(f"{str(spec)!r} names no model: rerank[of=bm25,model=monobert], say, or a folder.")
     card = cards().get(model)
-    if card is not None and card.kind != "reranker":
+    if card is not None and card.kind not in ("reranker", "late"):
         raise UserError(f"{model!r} is no reranker: see `ragrounds retrievers ls`.")
-    return CrossEncoderScorer(card.encoding.model if card else model, given["length"])
+    weights = card.encoding.model if card is not None else model
+    late = given["late"] or (card is not None and card.kind == "late")
+    return LateScorer(weights) if late else CrossEncoderScorer(weights, given["length"])
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> RerankedSearcher:
@@ -112,7 +134,7 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> RerankedSearcher:
 
 RERANK = Retriever(
     name="rerank",
-    summary="a cross-encoder over the first passages of another retriever",
+    summary="a cross-encoder, or ColBERT, over the first passages of another retriever",
     example="rerank[of=bm25,model=monobert,top=100]",
     open=_open,
     parameters=(
@@ -120,6 +142,7 @@ RERANK = Retriever(
         RetrieverParameter("model", "a reranker's card, a Hugging Face id, or a folder"),
         RetrieverParameter("top", "passages that are reranked", 100, least=1),
         RetrieverParameter("length", "tokens of query and passage together", 512, least=0),
+        RetrieverParameter("late", "the model gives a vector for every token (ColBERT)", False),
     ),
     cost="a search by the retriever inside, and the model once for each of the first passages",
     extra="local",
