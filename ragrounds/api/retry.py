@@ -15,7 +15,7 @@ from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, described, option_name, takes
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.event_loop import finish
-from ragrounds.api.progress import RunListener, run_listener
+from ragrounds.api.progress import run_listener
 from ragrounds.api.resume import kept_options
 from ragrounds.api.run import begun_runs
 from ragrounds.api.run_request import Listener, RunArguments, Shown
@@ -26,15 +26,14 @@ from ragrounds.evals.engine.ask_again import RetryChoice, RetryPlan, made_again,
 from ragrounds.evals.store.asked_again import begin_retry
 from ragrounds.evals.store.leases import Lease
 from ragrounds.records import Asked
-from ragrounds.settings import Settings
-from ragrounds.ui.projection import dollars_span, plan_text, result_text
+from ragrounds.ui.projection import plan_text, result_text
 
 
 class RetryResult(ComparisonResult, frozen=True, kw_only=True):
     """What came of :func:`retry`: what was asked again, what it cost, and the run's figures."""
 
     plan: RetryPlan
-    """What was chosen, and what it was projected to cost."""
+    """What was chosen."""
     became: Mapping[str, int]
     """How the attempts that were made again ended: outcome → how many."""
     ended: str
@@ -88,7 +87,8 @@ class RetryArguments(_Retried, frozen=True, kw_only=True):
 def retry(given: RetryArguments) -> RetryResult:
     """Make attempts of a run again, as the run was asked for, and keep those of before.
 
-    Calls that gave a good reply are not paid again. Figures are of the newest attempts from then on; the earlier ones
+    The run goes on with them and with whatever else is left of it; calls that gave a good reply are not paid again.
+    Figures are of the newest attempts from then on; the earlier ones
     stay in the store, and what they cost in the ledger. Choosing by `answer_status` conditions on what came of an
     attempt: such a run's figures are those of a system that tries again, and tables say so.
 
@@ -115,13 +115,22 @@ def retry(given: RetryArguments) -> RetryResult:
             return RetryResult(
                 settings=chosen, comparison=figures, plan=plan, became={}, ended="", made=0, reused=0, cost_paid=0.0
             )
-    _check_cost(plan, chosen, given.max_cost, given.confirmed, heard)
-    asked = _kept(plan, chosen, heard)
-    how = {"workers": given.workers, "max_cost": given.max_cost, "only": plan.run, "confirmed": True}
+    with opened_runs([plan.run], chosen) as (store, [found]), Lease(store.engine, [found.id], heard.message):
+        begin_retry(store, found, plan.attempts)
+    try:
+        _, asked = kept_options(plan.run, chosen)
+    except UserError as error:
+        raise UserError(
+            f"{len(plan.attempts):,} attempts are set down, and the run's own command makes them again, with whatever "
+            f"else is left of it. {error}"
+        ) from error
+    there = Path(asked.folder).is_dir()
+    if not there:
+        heard.message(f"{asked.folder}, where this run was begun, is gone: paths are taken from here.")
+    how = {"workers": given.workers, "max_cost": given.max_cost, "only": plan.run, "confirmed": given.confirmed}
     kept = _arguments(asked) | how | ({"concurrency": given.concurrency} if given.concurrency else {})
     again = RunArguments(**kept, settings=chosen, listener=heard)
-    with chdir(asked.folder) if Path(asked.folder).is_dir() else nullcontext(), begun_runs(again) as replay:
-        replay.make_again(plan.attempts)
+    with chdir(asked.folder) if there else nullcontext(), begun_runs(again) as replay:
         result = replay.result(finish(replay.carry_out()))
     with opened_runs(plan.run, chosen) as (store, [found]):
         became, costs = made_again(store, found, plan)
@@ -137,26 +146,6 @@ def retry(given: RetryArguments) -> RetryResult:
     )
 
 
-def _kept(plan: RetryPlan, settings: Settings, listener: RunListener) -> Asked:
-    """How the run was asked for.
-
-    Raises:
-        UserError: it does not say, or names code: then the attempts are set down, and its own command makes them.
-    """
-    try:
-        _, asked = kept_options(plan.run, settings)
-    except UserError as error:
-        with opened_runs([plan.run], settings) as (store, [run]), Lease(store.engine, [run.id], listener.message):
-            begin_retry(store, run, plan.attempts)
-        raise UserError(
-            f"{len(plan.attempts):,} attempts are set down, and the run's own command makes them again, with whatever "
-            f"else is left of it. {error}"
-        ) from error
-    if not Path(asked.folder).is_dir():
-        listener.message(f"{asked.folder}, where this run was begun, is gone: paths are taken from here.")
-    return asked
-
-
 def _arguments(asked: Asked) -> dict[str, Any]:
     """Options of `ragrounds run`, as the library calls them."""
     known = {option_name(name, said): (name, kind, said) for name, (kind, said) in described(RunArguments).items()}
@@ -168,19 +157,3 @@ def _arguments(asked: Asked) -> dict[str, Any]:
         else:
             found[name] = msgspec.convert(value, kind, strict=False)
     return found
-
-
-def _check_cost(
-    plan: RetryPlan, settings: Settings, max_cost: float | None, confirmed: bool, listener: RunListener
-) -> None:
-    """Raise a UserError where the projected cost is above the settings' threshold, and nobody confirms it."""
-    above = settings.project_above_dollars
-    if confirmed or max_cost is not None or above is None or plan.cost is None:
-        return
-    if (plan.cost.high or plan.cost.value) > above:
-        what = f"{dollars_span(plan.cost)}, which may be above project_above_dollars = {above:g}"
-        if not listener.confirm(what):
-            raise UserError(
-                f"Making these attempts again is projected to take {what}. Give --yes to go on, or bound it with "
-                "--max-cost; nothing was asked."
-            )

@@ -7,7 +7,7 @@ hears what happens, and a :class:`RunResult` is what comes of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -47,7 +47,6 @@ from ragrounds.evals.engine.recording.recorder import ProbedCall
 from ragrounds.evals.engine.window_fit import fitting_agents
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers.words import keep_words
-from ragrounds.evals.store.asked_again import AskedAgain, AttemptKey, begin_retry
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.run_facts import check_replayable
@@ -186,7 +185,6 @@ class _Replay:
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
         self.planned_runs: list[PlannedRun] = []
         self.until: ClaimStop | None = None
-        self._wanted: frozenset[AttemptKey] | None = None
         self._skipped: tuple[str, ...] = ()
         self._journal: StoreJournal
 
@@ -337,13 +335,6 @@ class _Replay:
             whose = "An attempt" if len(capped) == 1 else f"An attempt of {', '.join(agents)}"
             self._listener.message(f"{whose} ends as capped at {caps.words()}; AGENT[limits.calls=…] sets another cap.")
 
-    def make_again(self, attempts: Mapping[AttemptKey, AskedAgain]) -> None:
-        """Set these attempts of the one run down to be made again; of all that is left, they alone are made."""
-        (planned,) = self.planned_runs
-        begin_retry(self._store, planned.run, attempts)
-        self._wanted = frozenset(attempts)
-        self._counts = ReplayProgress(self._store, self.planned_runs, self._wanted, self._scorers.first)
-
     def _show(self, spent: BudgetStop) -> None:
         """Give the counts what a display shows beside them."""
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
@@ -379,8 +370,7 @@ class _Replay:
 
                 def hear(finished: FinishedAttempt) -> None:
                     heard(finished)
-                    if self._wanted is None:
-                        pilot.hear(finished)
+                    pilot.hear(finished)
 
                 return await self._replay(
                     self._store,
@@ -392,7 +382,6 @@ class _Replay:
                     concurrency=self._in_flight,
                     stops=stops,
                     listener=hear,
-                    wanted=self._wanted,
                 )
 
         async with closing([model for planned in self.planned_runs for model in planned.models.values()], journal):

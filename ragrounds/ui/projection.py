@@ -50,13 +50,12 @@ def _span(found: ProjectedSum, written: Callable[[float], str]) -> str:
 
 
 def plan_text(plan: RetryPlan) -> str:
-    """What is about to be asked again, and what it may cost."""
+    """What is about to be asked again."""
     if not plan.attempts:
         there = _counted(plan.there) or "none was made yet"
         return f"{plan.run}: no attempt is of that kind, so nothing is asked again. There are: {there}."
-    cost = "their cost is not known" if plan.cost is None else f"{dollars_span(plan.cost)} uncached at most"
     lines = [
-        f"{plan.run}: {number_of(len(plan.attempts), 'attempt')} to be made again ({_chosen(plan.by)}), {cost}; calls "
+        f"{plan.run}: {number_of(len(plan.attempts), 'attempt')} to be made again ({_chosen(plan.by)}); calls "
         "that gave a good reply are not paid again. The earlier attempts are kept."
     ]
     if any(name.startswith(ANSWER_STATUS) for name in plan.by):
@@ -84,7 +83,6 @@ def retry_json(
         "attempts": len(plan.attempts),
         "by": plan.by,
         "there": plan.there,
-        "projected_cost": plan.cost,
         "became": became,
         "made": made,
         "reused": reused,

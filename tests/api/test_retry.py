@@ -150,10 +150,8 @@ def test_what_is_paid_is_what_the_server_was_paid_for(home: Path, server: Script
     home.mkdir(parents=True, exist_ok=True)
     (home / "prices.toml").write_text('["openai:m"]\ninput = 1000.0\noutput = 2000.0\n')
     run = rr.run("sample", "direct", model="openai:m", base_url=server.url, limit=LIMIT)
-    planned = rr.retry(run, status="failed", answer_status="empty", dry_run=True)
+    rr.retry(run, status="failed", answer_status="empty", dry_run=True)
     seen = Seen()
-    assert planned.plan.cost is not None
-    assert planned.plan.cost.value == pytest.approx(5 * PRICE)
     assert server.calls == LIMIT
     failed = rr.retry(run, status="failed", confirmed=True, listener=seen)
     (counts,) = seen.counts.runs.values()

@@ -15,13 +15,11 @@ from msgspec import Struct
 
 from ragrounds.contracts import Request
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.engine.progress import ProjectedSum, project
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.asked_again import ANSWER_STATUS, AskedAgain, AttemptKey, fault_of, retries
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import (
-    FINAL,
     OUTCOMES,
     AnswerStatus,
     Attempt,
@@ -89,8 +87,6 @@ class RetryPlan(Struct, frozen=True, kw_only=True):
     """What attempts were chosen by → how many."""
     there: Mapping[str, int]
     """How the attempts of the run stand: failed ones by their fault, the others by status or answer status."""
-    cost: ProjectedSum | None
-    """Dollars, were every call of these attempts paid: no more than that is. ``None``: not known."""
 
 
 def plan_retry(store: Store, run: Run, choice: RetryChoice) -> RetryPlan:
@@ -113,15 +109,11 @@ def plan_retry(store: Store, run: Run, choice: RetryChoice) -> RetryPlan:
             by[chosen] += 1
             whole = store.attempt(run, *key)
             attempts[key] = AskedAgain(chosen, calls_asked_again(store, whole) if whole else ())
-    seen = [one for one in made if one.status in FINAL and (one.question_id, one.epoch) not in attempts] or made
-    costs = [one.cost_uncached for one in seen if one.cost_uncached is not None]
-    cost = project(costs, len(attempts)) if costs and len(costs) == len(seen) else None
     return RetryPlan(
         run=run.id,
         attempts=attempts,
         by=dict(sorted(by.items())),
         there=dict(sorted(there.items(), key=lambda one: (-one[1], one[0]))),
-        cost=cost,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.asked_again import AttemptKey, fault_of, paid_before_retries, settled
+from ragrounds.evals.store.asked_again import fault_of, paid_before_retries, settled
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import FINAL, Attempt, Gold, Question, Reply, Run, Score, Usage, outcome
@@ -82,7 +82,6 @@ class ReplayProgress:
     Args:
         store: where the runs are.
         planned_runs: the runs.
-        wanted: the attempts that alone are made, by question id and epoch; ``None``: all that are left.
         scorer: whose figure is live; empty: the headline's.
     """
 
@@ -90,7 +89,6 @@ class ReplayProgress:
         self,
         store: Store,
         planned_runs: Sequence[PlannedRun],
-        wanted: Container[AttemptKey] | None = None,
         scorer: str = "",
     ) -> None:
         self.started = time.monotonic()
@@ -118,9 +116,8 @@ class ReplayProgress:
                 questions[run.questions] = store.questions(run)
             counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(*questions[run.questions], scorer))
             counts.epochs = run.epochs
-            done = settled(store, run) if wanted is None else {}
-            made = [((one.question_id, one.epoch), one) for one in store.summaries(run)]
-            kept = [one for key, one in made if (key in done if wanted is None else key not in wanted)]
+            done = settled(store, run)
+            kept = [one for one in store.summaries(run) if (one.question_id, one.epoch) in done]
             counts.cost_paid = paid_before_retries(store, run)
             scores: dict[tuple[str, int], list[Score]] = {}
             for score in store.scores(run, counts.score.scorer) if kept and counts.score.scorer else ():

@@ -13,7 +13,7 @@ import gc
 import itertools
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ragrounds.contracts import FinishedAttempt, Stop
@@ -23,7 +23,7 @@ from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.live_feed import live_feed
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.asked_again import AttemptKey, settled
+from ragrounds.evals.store.asked_again import settled
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import ResizableSemaphore
@@ -62,13 +62,12 @@ async def replay(
     budget: Budget | None = None,
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
-    wanted: Container[AttemptKey] | None = None,
 ) -> str:
     """Answer every question with every agent, as often as the run has epochs, leaving out what is done.
 
     All agents of one question follow each other in the queue, so that equal calls meet. Attempts are written with
     their scores as soon as they end. Questions are asked in the order given, until the budget or one of `stops` ends
-    the run. Of what is left, `wanted` names the attempts to make, by question id and epoch; ``None``: all.
+    the run.
 
     Returns:
         Why the run ended before its last question (its budget is used up); empty: it did not.
@@ -80,7 +79,7 @@ async def replay(
     disable_uploads()
     runner = AttemptRunner(store, journal, planned_runs, scorers)
     limits = [BudgetStop(budget)] if budget is not None else []
-    source = WorkQueue(store, planned_runs, questions, golds, [*limits, *stops], listener, wanted)
+    source = WorkQueue(store, planned_runs, questions, golds, [*limits, *stops], listener)
     ends: list[BaseException] = []
     with interruptible(ends), live_feed(store.home):
         try:
@@ -106,10 +105,9 @@ class WorkQueue:
         golds: Mapping[str, Gold],
         stops: Sequence[Stop],
         listener: Listener,
-        wanted: Container[AttemptKey] | None = None,
     ) -> None:
         together = any(stop.epochs_together for stop in stops)
-        self._left = _work_left(store, planned_runs, questions, golds, together, wanted)
+        self._left = _work_left(store, planned_runs, questions, golds, together)
         self._stops = stops
         self._listener = listener
         self.ended = ""
@@ -146,14 +144,11 @@ def _work_left(
     questions: Sequence[Question],
     golds: Mapping[str, Gold],
     epochs_together: bool,
-    wanted: Container[AttemptKey] | None,
 ) -> Iterator[WorkItem]:
     done = {planned.run.id: settled(store, planned.run) for planned in planned_runs}
     epochs = range(max((planned.run.epochs for planned in planned_runs), default=0))
     by_question = ((epoch, question) for question in questions for epoch in epochs)
     for epoch, question in by_question if epochs_together else itertools.product(epochs, questions):
-        if wanted is not None and (question.id, epoch) not in wanted:
-            continue
         left = tuple(
             planned
             for planned in planned_runs

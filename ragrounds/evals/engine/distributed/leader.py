@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +35,6 @@ from ragrounds.evals.engine.distributed.protocol import (
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun, Recipe
 from ragrounds.evals.engine.scheduler import Listener, WorkQueue
-from ragrounds.evals.store.asked_again import AttemptKey
 from ragrounds.evals.store.database import RECONNECT_SECONDS
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
@@ -68,7 +67,6 @@ async def replay_distributed(
     budget: Budget | None = None,
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
-    wanted: Container[AttemptKey] | None = None,
     say: Say = lambda text: None,
     serve: StartServers | None = None,
     worker_timeout: float = WORKER_TIMEOUT,
@@ -91,7 +89,7 @@ async def replay_distributed(
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
     every = [*([BudgetStop(budget)] if budget is not None else []), *stops]
-    source = WorkQueue(store, planned_runs, questions, golds, every, listener, wanted)
+    source = WorkQueue(store, planned_runs, questions, golds, every, listener)
     leader = _Leader(store, planned_runs, scorers, source, concurrency, say, worker_timeout)
     setup = replace(_setup(recipe, planned_runs, home, url, journal.mode), store_timeout=store_timeout)
     try:
