@@ -25,16 +25,13 @@ from ragrounds.evals.store.codec import run_body, run_of
 from ragrounds.evals.store.database import open_source, open_target
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
-from ragrounds.evals.store.transfer import ARENA_TABLES, RUN_TABLES, TransferResult, copy_runs, read_runs
+from ragrounds.evals.store.transfer import TransferResult, copy_runs, read_runs, tables_of
 from ragrounds.records import FINAL, Reply, Usage
 from tests.conftest import Cli
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, always, questions
 from tests.servers.process import Running
 from tests.store.making import contents, two_in_an_arena
-
-LEFT: tuple[sa.Table, ...] = (schema.notes, *(table for table in schema.DERIVED if "run" in table.c))
-"""Tables of a run that say something of the machine it runs on, and stay there."""
 
 
 @pytest.fixture
@@ -85,11 +82,10 @@ def moved(one: sa.Engine, other: sa.Engine) -> TransferResult:
     return copy_runs(one, other, read_runs(one), FINAL)
 
 
-def test_every_table_of_a_run_is_moved_or_left_on_purpose() -> None:
-    of_runs = {t.name for t in schema.metadata.sorted_tables if "run" in t.c and t.c.run.foreign_keys}
-    assert of_runs == {table.name for table in (*RUN_TABLES, *LEFT)}
-    of_arenas = {t.name for t in schema.metadata.sorted_tables if "arena" in t.c and t.c.arena.foreign_keys}
-    assert of_arenas == {table.name for table in ARENA_TABLES}
+def test_every_table_with_a_number_of_a_run_or_an_arena_goes_with_it() -> None:
+    for owner, name in ((schema.runs, "run"), (schema.arenas, "arena")):
+        own = {t for t in schema.metadata.sorted_tables if name in t.c and t is not schema.leases}
+        assert set(tables_of(owner)) == own - {schema.facts}
 
 
 async def test_a_file_and_back_again_is_everything(store: Store, tmp_path: Path) -> None:

@@ -155,12 +155,13 @@ class ChangeWatch:
         return int(self._connection.execute(self._statement).scalar_one())
 
 
-def upsert(engine: sa.Engine, table: sa.Table) -> sa.Insert:
-    """An INSERT statement that replaces a row of the same primary key."""
+def upsert(engine: sa.Engine, table: sa.Table, newest: sa.Column[Any] | None = None) -> sa.Insert:
+    """An INSERT statement that replaces a row of the same primary key; with `newest` only where that column grows."""
     statement = dialect_of(engine).insert(table)
     keys = [column.name for column in table.primary_key.columns]
     rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in keys}
-    executable: sa.Insert = statement.on_conflict_do_update(index_elements=keys, set_=rest)
+    later = None if newest is None else statement.excluded[newest.name] > newest
+    executable: sa.Insert = statement.on_conflict_do_update(index_elements=keys, set_=rest, where=later)
     return executable
 
 

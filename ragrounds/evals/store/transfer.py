@@ -1,21 +1,23 @@
 """Copying runs between stores with all that they rest on: questions, attempts, scores, recorded calls, texts, arenas.
 
-A source may be a file of unknown origin, so nothing in it is believed: every row is read and checked before anything is
-written. Calls, texts and questions are known by their content and are only added; a run and its own rows appear in one
-transaction. A process that is killed in the middle leaves whole runs, and perhaps calls that nothing refers to yet:
-the same command completes the copy, and `gc` would remove them.
+What goes with a run or an arena is said by the foreign keys of :mod:`ragrounds.evals.store.schema`: its rows have its
+number, which is another one in every store. A source may be a file of unknown origin, so nothing in it is believed:
+every row is read and checked before anything is written. Calls, texts and questions are known by their content and are
+only added; a run and its own rows appear in one transaction. A process that is killed in the middle leaves whole runs,
+and perhaps calls that nothing refers to yet: the same command completes the copy, and `gc` would remove them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
@@ -25,274 +27,59 @@ from ragrounds.evals.store.codec import (
     StoredQuestion,
     decompress,
     decompress_untrusted,
-    hash_of,
     run_body,
     run_of,
     unpack,
 )
-from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing, writing_failed
-from ragrounds.evals.store.garbage import BATCH, Marks, Progress, reported
+from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing
+from ragrounds.evals.store.garbage import BATCH, UNREADABLE, Marks, Progress, reported
 from ragrounds.evals.store.journal import arena_payer
 from ragrounds.evals.store.run_names import find_runs
 from ragrounds.evals.store.servers import adopt_servers
 from ragrounds.records import Run
 
-ARENA_TABLES: tuple[sa.Table, ...] = (schema.judgements, schema.votes)
-"""Tables whose rows belong to an arena and are copied with it."""
 _ID = re.compile(r"(?=.*[^\W_])[\w.-]{1,200}")
 """What any version has given a run as its id. It is a name in the store: files get theirs where they are written."""
-_Plain: TypeAlias = dict[str, Any]
-_Rows: TypeAlias = Iterator[Any]
-"""Rows of another store: whatever stands in their columns."""
-_BROKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
-
-
-class VerifiedArena(Struct, frozen=True):
-    """An arena in which only the chosen runs played, with its row without the number."""
-
-    number: int
-    id: str
-    fingerprint: str
-    row: dict[str, object]
-
-
-class VerifiedSource(Struct, frozen=True):
-    """What is to be copied, checked."""
-
-    runs: dict[int, Run] = field(default_factory=dict)
-    """By their numbers in the source."""
-    sets: tuple[str, ...] = ()
-    """Names of the question sets that they answer."""
-    arenas: tuple[VerifiedArena, ...] = ()
-
-
-def read_runs(engine: sa.Engine) -> list[Run]:
-    """The runs of a store of unknown origin, oldest first.
-
-    Raises:
-        UserError: one of them cannot be read.
-    """
-    found: list[Run] = []
-    with engine.connect() as reading:
-        try:
-            for row in stream(reading, sa.select(schema.runs).order_by(schema.runs.c.number)):
-                _check_types(schema.runs, row)
-                run = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Run)
-                if run.id != row.id or run.fingerprint != row.fingerprint:
-                    raise ValueError(f"the run {row.id} is not what its row says")
-                if not _ID.fullmatch(run.id):
-                    raise ValueError(f"{run.id!r} is no id of a run")
-                _check_shown(run.agent, run.benchmark)
-                found.append(run)
-        except sa.exc.DatabaseError as error:
-            raise UserError(f"{shown(engine)} cannot be read: {said(error)}.") from error
-        except _BROKEN as error:
-            raise UserError(f"{shown(engine)} cannot be read: runs: {error}.") from error
-    return found
-
-
-def choose_runs(engine: sa.Engine, references: Sequence[str]) -> list[Run]:
-    """The runs of a store of unknown origin that some references name, each once; all of them where none is given.
-
-    Raises:
-        UserError: a run cannot be read, a reference names none or several, or there is no run at all.
-    """
-    known = read_runs(engine)
-    chosen = [fitting[-1] for fitting in find_runs(references, known, shown(engine))] or known
-    if not chosen:
-        raise UserError(f"{shown(engine)} holds no runs.")
-    return list({run.id: run for run in chosen}.values())
-
-
-class SourceVerifier:
-    """Reads and checks all that some runs rest on, in one pass, and marks the calls and texts."""
-
-    def __init__(
-        self, reading: sa.Connection, place: str, marks: Marks, final: frozenset[str], report: Progress
-    ) -> None:
-        self._reading = reading
-        self._place = place
-        self._marks = marks
-        self._final = final
-        self._report = report
-        self._at = ""
-
-    def read(self, runs: Sequence[Run]) -> VerifiedSource:
-        """Check and mark all that these runs refer to.
-
-        Raises:
-            UserError: something is broken or missing; names the place.
-        """
-        try:
-            return self._read(runs)
-        except sa.exc.DatabaseError as error:
-            raise self._broken(said(error)) from error
-        except _BROKEN as error:
-            raise self._broken(str(error) or type(error).__name__) from error
-
-    def _read(self, runs: Sequence[Run]) -> VerifiedSource:
-        chosen: dict[int, Run] = {}
-        for run in runs:
-            self._at = f"run {run.id}"
-            number = self._reading.execute(sa.select(schema.runs.c.number).where(schema.runs.c.id == run.id)).scalar()
-            if number is None:
-                raise ValueError("it is not there any more")
-            chosen[int(number)] = run
-        sets = tuple(dict.fromkeys(run.questions for run in runs))
-        for name in sets:
-            self._questions(name, [run for run in runs if run.questions == name])
-        for number, run in chosen.items():
-            self._run(number, run)
-        arenas = tuple(self._arenas({run.id for run in runs}))
-        self._marks.of_payers()
-        self._calls()
-        self._marks.flush()
-        self._texts()
-        return VerifiedSource(chosen, sets, arenas)
-
-    def _questions(self, name: str, runs: Sequence[Run]) -> None:
-        self._at = "questions"
-        table, count = schema.questions, 0
-        named = sa.select(sa.func.count(table.c.question_id.distinct())).where(table.c.set == name)
-        distinct = self._reading.execute(named).scalar_one()
-        asked = sa.select(table).where(table.c.set == name).order_by(table.c.position)
-        for position, row in enumerate(self._rows(table, asked)):
-            item = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
-            _check_shown(row.question_id, item.question.benchmark)
-            if row.position != position or item.question.id != row.question_id:
-                raise ValueError(f"the questions {name[:12]} are not in order")
-            count += 1
-        for run in runs:
-            if not count == distinct == run.count:
-                raise ValueError(f"the run {run.id} has {run.count:,} questions, and {distinct:,} of them are here")
-
-    def _run(self, number: int, run: Run) -> None:
-        questions = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
-        for table in (schema.attempts, schema.scores, schema.earlier_attempts, schema.notes):
-            self._at = f"{table.name} of {run.id}"
-            strangers = sa.select(sa.func.count()).where(
-                table.c.run == number,
-                table.c.question_id.not_in(questions) | (table.c.epoch < 0) | (table.c.epoch >= run.epochs),
-            )
-            if count := self._reading.execute(strangers).scalar_one():
-                raise ValueError(f"{count:,} of them are of questions that the run does not have")
-        for table in (*RUN_TABLES, schema.notes):
-            self._at = f"{table.name} of {run.id}"
-            for row in self._rows(table, own(table, "run", number)):
-                _check_shown(*(str(getattr(row, name) or "") for name in _SHOWN if name in table.c))
-                if table is schema.notes and len(row.text) > LONGEST_NOTE:
-                    raise ValueError(f"a note has {len(row.text):,} characters")
-                self._marks.of(table, row)
-        self._marks.unfinished(number, run, self._final)
-
-    def _arenas(self, runs: set[str]) -> Iterator[VerifiedArena]:
-        for row in self._rows(schema.arenas, sa.select(schema.arenas).order_by(schema.arenas.c.number)):
-            self._at = f"arena {row.id}"
-            arena = msgspec.msgpack.decode(decompress_untrusted(row.body))
-            _check_shown(row.id, *(system["name"] for system in arena["systems"]), *arena["judges"])
-            played = {system["run"] for system in arena["systems"] if system.get("run")}
-            if not played or not played <= runs:
-                continue
-            self._marks.mark(self._marks.payers, [arena_payer(row.fingerprint)])
-            for one in self._rows(schema.judgements, own(schema.judgements, "arena", row.number)):
-                self._marks.of(schema.judgements, one)
-            for _ in self._rows(schema.votes, own(schema.votes, "arena", row.number)):
-                pass  # their types are all there is to check
-            kept = {name: value for name, value in row._mapping.items() if name != "number"}
-            yield VerifiedArena(row.number, row.id, row.fingerprint, kept)
-
-    def _calls(self) -> None:
-        self._at = "recorded calls"
-        marked, calls = self._marks.calls, schema.calls
-        for row in self._rows(calls, sa.select(calls).join(marked, calls.c.key == marked.c.mark)):
-            self._marks.of(schema.calls, row)
-        self._missing(marked, calls.c.key, "recorded calls")
-
-    def _texts(self) -> None:
-        self._at = "texts"
-        marked, blobs = self._marks.blobs, schema.blobs
-        for row in self._rows(blobs, sa.select(blobs).join(marked, blobs.c.hash == marked.c.mark), 20):
-            text = decompress_untrusted(row.data)
-            if hash_of(text) != row.hash:
-                raise ValueError("a text is not what its hash says")
-            text.decode("utf-8")
-        self._missing(marked, blobs.c.hash, "texts")
-
-    def _missing(self, marked: sa.Table, column: sa.Column[Any], what: str) -> None:
-        held = sa.exists().where(column == marked.c.mark)
-        lacking = sa.select(sa.func.count()).select_from(marked).where(~held)
-        if count := self._reading.execute(lacking).scalar_one():
-            raise ValueError(f"{count:,} {what} that the runs refer to are missing")
-
-    def _rows(self, table: sa.Table, statement: sa.Select[Any], size: int = 100) -> _Rows:
-        for row in reported(stream(self._reading, statement, size), f"reading {self._at}", self._report):
-            _check_types(table, row)
-            yield row
-
-    def _broken(self, why: str) -> UserError:
-        return UserError(f"{self._place} cannot be read: {self._at}: {why}. Nothing was written.")
-
-
-def own(table: sa.Table, column: str, number: int) -> sa.Select[Any]:
-    """The statement that selects the rows of a run or an arena."""
-    return sa.select(table).where(table.c[column] == number)
-
-
-def own_rows(connection: sa.Connection, table: sa.Table, column: str, number: int) -> _Rows:
-    """The rows of a run or an arena, as they come."""
-    return stream(connection, own(table, column, number))
-
-
-def digest(connection: sa.Connection, table: sa.Table, column: str, number: int) -> tuple[int, int]:
-    """How many rows a run or an arena has in a table, and a hash of them that does not depend on their order."""
-    count = total = 0
-    for row in own_rows(connection, table, column, number):
-        # Scores are made again where their code has changed (`code`): what they are is in the other columns.
-        values = [value for name, value in row._mapping.items() if name not in (column, "code", "checksum")]
-        count += 1
-        total += int.from_bytes(hashlib.sha256(msgspec.msgpack.encode(values)).digest()[:16], "big")
-    return count, total % 2**128
-
-
+_NAMES = frozenset({"id", "question_id", "chosen", "code", "mark"})
+"""Columns that tables show as they are, beside those of a key."""
 _TYPES: dict[type[Any], tuple[type, ...]] = {
     sa.Text: (str,),
     sa.Integer: (int,),
     sa.Float: (float, int),
     sa.LargeBinary: (bytes,),
 }
-
-
-_SHOWN = ("scorer", "code", "chosen", "author", "mark")
-"""Columns of names that tables show."""
-
-
-def _check_shown(*names: str) -> None:
-    """Raise ValueError for names with control characters: tables show names as they are, and ours have none."""
-    for name in names:
-        if not name.isprintable():
-            raise ValueError(f"a name holds control characters: {name!r}")
-
-
-def _check_types(table: sa.Table, row: Any) -> None:
-    # SQLite keeps whatever it is given in any column.
-    for column, value in zip(table.columns, row, strict=True):
-        if value is None and column.nullable:
-            continue
-        if not isinstance(value, _TYPES[type(column.type)]) or (isinstance(value, str) and "\0" in value):
-            raise ValueError(f"{table.name}.{column.name} holds {type(value).__name__} of the wrong kind")
-
-
-RUN_TABLES: tuple[sa.Table, ...] = (
-    schema.attempts,
-    schema.earlier_attempts,
-    schema.scores,
-    schema.gradings,
-    schema.regradings,
-    schema.stoppings,
-)
-"""Tables whose rows belong to a run and are copied with it. Readers' notes are too; two stores may differ in them."""
 _BYTES = 8 << 20
 """Bytes of rows written at a time."""
+
+
+def tables_of(owner: sa.Table) -> dict[sa.Table, sa.Column[Any]]:
+    """The tables whose rows go with a run or an arena, each with the column of its number."""
+    links = [
+        (table, key.parent)
+        for table in schema.metadata.sorted_tables
+        if table not in schema.DERIVED
+        for key in table.foreign_keys
+        if key.column.table is owner
+    ]
+    return dict(links)
+
+
+class _Owner(Struct, frozen=True):
+    """A run or an arena of the source."""
+
+    table: sa.Table
+    number: int
+    row: dict[str, Any]
+    """Without the number."""
+
+    @property
+    def id(self) -> str:
+        return str(self.row["id"])
+
+    def find(self, connection: sa.Connection) -> Any:
+        """The row of the same one in another store; ``None``: it is not there."""
+        same = next(column for column in self.table.c if column.unique)
+        return connection.execute(sa.select(self.table).where(same == self.row[same.name])).first()
 
 
 class TransferResult(Struct, frozen=True, kw_only=True):
@@ -309,6 +96,39 @@ class TransferResult(Struct, frozen=True, kw_only=True):
     texts: int
     differing: int
     """Calls that the target had recorded with another reply: that one stays, and traces show it."""
+
+
+def read_runs(engine: sa.Engine) -> list[Run]:
+    """The runs of a store of unknown origin, oldest first.
+
+    Raises:
+        UserError: one of them cannot be read.
+    """
+    found: list[Run] = []
+    with engine.connect() as reading, _believed(shown(engine), lambda: "runs"):
+        for row in stream(reading, sa.select(schema.runs).order_by(schema.runs.c.number)):
+            _check_row(schema.runs, row)
+            run = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Run)
+            if run.id != row.id or run.fingerprint != row.fingerprint:
+                raise ValueError(f"the run {row.id} is not what its row says")
+            if not _ID.fullmatch(run.id):
+                raise ValueError(f"{run.id!r} is no id of a run")
+            _check_names(run.agent, run.benchmark)
+            found.append(run)
+    return found
+
+
+def choose_runs(engine: sa.Engine, references: Sequence[str]) -> list[Run]:
+    """The runs of a store of unknown origin that some references name, each once; all of them where none is given.
+
+    Raises:
+        UserError: a run cannot be read, a reference names none or several, or there is no run at all.
+    """
+    known = read_runs(engine)
+    chosen = [fitting[-1] for fitting in find_runs(references, known, shown(engine))] or known
+    if not chosen:
+        raise UserError(f"{shown(engine)} holds no runs.")
+    return list({run.id: run for run in chosen}.values())
 
 
 def copy_runs(
@@ -334,93 +154,212 @@ def copy_runs(
     """
     with snapshot(source) as reading:
         marks = Marks(reading)
-        chosen = SourceVerifier(reading, shown(source), marks, final, report).read(runs)
-        present = _present(reading, target, chosen)
-        new = [run for run in chosen.runs.values() if run.id not in present]
-        adopt_servers(target, new, check=True)
+        checked = _Source(reading, marks, final, report)
+        with _believed(shown(source), lambda: checked.at, " Nothing was written."):
+            owners = checked.read(runs)
+        with snapshot(target) as there:
+            present = [owner for owner in owners if _is_there(owner, reading, there, shown(target))]
+        new = [owner for owner in owners if owner not in present]
+        ids = {owner.id for owner in new if owner.table is schema.runs}
+        added = [run for run in runs if run.id in ids]
+        adopt_servers(target, added, check=True)
         writer = _Writer(reading, target, report)
-        for table in (schema.questions,):
-            for name in chosen.sets:
-                writer.add(table, stream(reading, sa.select(table).where(table.c.set == name)))
-        marked = sa.select(schema.blobs).join(marks.blobs, schema.blobs.c.hash == marks.blobs.c.mark)
-        texts = writer.add(schema.blobs, stream(reading, marked, 20))
-        marked = sa.select(schema.calls).join(marks.calls, schema.calls.c.key == marks.calls.c.mark)
-        calls = writer.add(schema.calls, stream(reading, marked))
-        for number, run in chosen.runs.items():
-            if run.id not in present:
-                tables = (*RUN_TABLES, schema.notes)
-                writer.run(run, {table: own_rows(reading, table, "run", number) for table in tables})
-            else:
-                writer.notes(run, own_rows(reading, schema.notes, "run", number))
-        arenas = [arena for arena in chosen.arenas if arena.id not in present]
-        for arena in arenas:
-            rows = {table: own_rows(reading, table, "arena", arena.number) for table in ARENA_TABLES}
-            writer.arena(arena.row, rows)
-    adopt_servers(target, new, check=False)
+        sets = {run.questions for run in runs}
+        writer.add(schema.questions, sa.select(schema.questions).where(schema.questions.c.set.in_(sets)))
+        texts, calls = (writer.add(table, _marked(table, marks)) for table in (schema.blobs, schema.calls))
+        for owner in new:
+            writer.whole(owner)
+        for owner in present:
+            writer.notes(owner)
+    adopt_servers(target, added, check=False)
     return TransferResult(
-        runs=tuple(run.id for run in new),
-        present=tuple(sorted(present & {run.id for run in chosen.runs.values()})),
-        arenas=tuple(arena.id for arena in arenas),
+        runs=tuple(run.id for run in added),
+        present=tuple(sorted(owner.id for owner in present if owner.table is schema.runs)),
+        arenas=tuple(owner.id for owner in new if owner.table is schema.arenas),
         calls=calls,
         texts=texts,
         differing=writer.differing,
     )
 
 
-def _present(reading: sa.Connection, target: sa.Engine, chosen: VerifiedSource) -> set[str]:
-    """Ids of the runs and arenas that the target holds already with equal rows.
+class _Source:
+    """Reads and checks all that some runs rest on, and marks the calls and texts; `at` says where it is."""
+
+    def __init__(self, reading: sa.Connection, marks: Marks, final: frozenset[str], report: Progress) -> None:
+        self._reading, self._marks, self._final, self._report = reading, marks, final, report
+        self.at = ""
+
+    def read(self, runs: Sequence[Run]) -> list[_Owner]:
+        """Check and mark all that these runs refer to, and the arenas in which only they played.
+
+        Raises:
+            UNREADABLE: something is broken or missing.
+        """
+        numbers = {
+            id: int(number) for id, number in self._reading.execute(sa.select(schema.runs.c.id, schema.runs.c.number))
+        }
+        owners = []
+        for name in dict.fromkeys(run.questions for run in runs):
+            self._questions(name, [run for run in runs if run.questions == name])
+        for run in runs:
+            self.at = f"run {run.id}"
+            if run.id not in numbers:
+                raise ValueError("it is not there any more")
+            row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
+            owners.append(_Owner(schema.runs, numbers[run.id], row))
+            self._owned(owners[-1], run)
+            self._marks.unfinished(numbers[run.id], run, self._final)
+        owners += self._arenas({run.id for run in runs})
+        self._marks.of_payers()
+        for table, what in ((schema.calls, "recorded calls"), (schema.blobs, "texts")):
+            self.at, wanted = what, _marked(table, self._marks)
+            self._rows(table, wanted)
+            self._marks.flush()
+            marked = self._marks.calls if table is schema.calls else self._marks.blobs
+            held = sa.exists().where(next(iter(table.primary_key)) == marked.c.mark)
+            if count := self._count(sa.select(sa.func.count()).select_from(marked).where(~held)):
+                raise ValueError(f"{count:,} {what} that the runs refer to are missing")
+        return owners
+
+    def _questions(self, name: str, runs: Sequence[Run]) -> None:
+        self.at, table, position = "questions", schema.questions, -1
+        distinct = self._count(sa.select(sa.func.count(table.c.question_id.distinct())).where(table.c.set == name))
+        asked = sa.select(table).where(table.c.set == name).order_by(table.c.position)
+        for position, row in enumerate(self._stream(table, asked)):
+            item = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
+            _check_names(item.question.benchmark)
+            if row.position != position or item.question.id != row.question_id:
+                raise ValueError(f"the questions {name[:12]} are not in order")
+        for run in runs:
+            if not position + 1 == distinct == run.count:
+                raise ValueError(f"the run {run.id} has {run.count:,} questions, and {distinct:,} of them are here")
+
+    def _owned(self, owner: _Owner, run: Run | None = None) -> None:
+        """Check and mark the rows of a run or an arena."""
+        for table, column in tables_of(owner.table).items():
+            self.at = f"{table.name} of {owner.id}"
+            if run is not None and {"question_id", "epoch"} <= set(table.c.keys()):
+                known = sa.select(schema.questions.c.question_id).where(schema.questions.c.set == run.questions)
+                wrong = table.c.question_id.not_in(known) | (table.c.epoch < 0) | (table.c.epoch >= run.epochs)
+                if count := self._count(sa.select(sa.func.count()).where(column == owner.number, wrong)):
+                    raise ValueError(f"{count:,} of them are of questions that the run does not have")
+            self._rows(table, sa.select(table).where(column == owner.number))
+
+    def _arenas(self, runs: set[str]) -> Iterator[_Owner]:
+        for row in self._stream(schema.arenas, sa.select(schema.arenas).order_by(schema.arenas.c.number)):
+            self.at = f"arena {row.id}"
+            arena = msgspec.msgpack.decode(decompress_untrusted(row.body))
+            _check_names(*(system["name"] for system in arena["systems"]), *arena["judges"])
+            played = {system["run"] for system in arena["systems"] if system.get("run")}
+            if played and played <= runs:
+                self._marks.mark(self._marks.payers, [arena_payer(row.fingerprint)])
+                kept = {name: value for name, value in row._mapping.items() if name != "number"}
+                owner = _Owner(schema.arenas, row.number, kept)
+                self._owned(owner)
+                yield owner
+
+    def _rows(self, table: sa.Table, statement: sa.Select[Any]) -> None:
+        for row in self._stream(table, statement):
+            self._marks.of(table, row)
+
+    def _stream(self, table: sa.Table, statement: sa.Select[Any]) -> Iterator[Any]:
+        size = 20 if table is schema.blobs else 100
+        for row in reported(stream(self._reading, statement, size), f"reading {self.at}", self._report):
+            _check_row(table, row)
+            yield row
+
+    def _count(self, statement: sa.Select[Any]) -> int:
+        return int(self._reading.execute(statement).scalar_one())
+
+
+def _marked(table: sa.Table, marks: Marks) -> sa.Select[Any]:
+    """The recorded calls, or the texts, that are marked."""
+    marked = marks.calls if table is schema.calls else marks.blobs
+    return sa.select(table).join(marked, next(iter(table.primary_key)) == marked.c.mark)
+
+
+@contextmanager
+def _believed(place: str, at: Callable[[], str], end: str = "") -> Iterator[None]:
+    """What is read of a store of unknown origin in the block is what it should be, or a UserError says where not."""
+    try:
+        yield
+    except (sa.exc.DatabaseError, *UNREADABLE) as error:
+        why = said(error) if isinstance(error, sa.exc.DatabaseError) else str(error) or type(error).__name__
+        raise UserError(f"{place} cannot be read: {at()}: {why.rstrip('.')}.{end}") from error
+
+
+def _check_names(*names: str) -> None:
+    """Raise ValueError for names with control characters: tables show names as they are, and ours have none."""
+    for name in names:
+        if not name.isprintable():
+            raise ValueError(f"a name holds control characters: {name!r}")
+
+
+def _check_row(table: sa.Table, row: Any) -> None:
+    # SQLite keeps whatever it is given in any column.
+    for column, value in zip(table.columns, row, strict=True):
+        if value is None and column.nullable:
+            continue
+        if not isinstance(value, _TYPES[type(column.type)]) or (isinstance(value, str) and "\0" in value):
+            raise ValueError(f"{table.name}.{column.name} holds {type(value).__name__} of the wrong kind")
+        if isinstance(value, str) and (column.primary_key or column.name in _NAMES):
+            _check_names(value)
+    if table is schema.notes and len(row.text) > LONGEST_NOTE:
+        raise ValueError(f"a note has {len(row.text):,} characters")
+
+
+def _is_there(owner: _Owner, reading: sa.Connection, there: sa.Connection, place: str) -> bool:
+    """Whether a store holds a run or an arena already, with equal rows. Readers' notes may be others.
 
     Raises:
-        UserError: the target holds one of the same id with other rows.
+        UserError: it holds one of the same id with other rows.
     """
-    present: set[str] = set()
-    with snapshot(target) as there:
-        known = {row.id: row for row in there.execute(sa.select(schema.runs))}
-        for number, run in chosen.runs.items():
-            if run.id in known:
-                mine = {table.name: digest(reading, table, "run", number) for table in RUN_TABLES}
-                other = {table.name: digest(there, table, "run", known[run.id].number) for table in RUN_TABLES}
-                same = run_of(known[run.id].body) == run
-                if not same or mine != other:
-                    what = "another run" if not same else _difference(mine, other)
-                    raise UserError(
-                        f"{shown(target)} has a run {run.id} already, and it is not the same: {what}. Nothing was "
-                        f"written. Remove one of them (`ragrounds runs rm {run.id}`), or name the others alone."
-                    )
-                present.add(run.id)
-        arenas = {row.fingerprint: row for row in there.execute(sa.select(schema.arenas))}
-        for arena in chosen.arenas:
-            if (row := arenas.get(arena.fingerprint)) is not None:
-                mine = {table.name: digest(reading, table, "arena", arena.number) for table in ARENA_TABLES}
-                other = {table.name: digest(there, table, "arena", row.number) for table in ARENA_TABLES}
-                if mine != other:
-                    raise UserError(
-                        f"{shown(target)} has the arena {arena.id} already, and it is not the same: "
-                        f"{_difference(mine, other)}. Nothing was written."
-                    )
-                present.add(arena.id)
-    return present
+    known = owner.find(there)
+    if known is None:
+        return False
+    differing = ""
+    if owner.table is schema.runs and run_of(known.body) != run_of(owner.row["body"]):
+        differing = "another run"
+    for table, column in tables_of(owner.table).items():
+        if differing or table is schema.notes:
+            continue
+        (count, mine), (held, other) = _digest(reading, column, owner.number), _digest(there, column, known.number)
+        if count != held:
+            differing = f"{held:,} {table.name} there, {count:,} in what is copied"
+        elif mine != other:
+            differing = f"other {table.name}"
+    if differing:
+        kind = owner.table.name.removesuffix("s")
+        remedy = f" Remove one of them (`ragrounds runs rm {owner.id}`), or name the others alone."
+        raise UserError(
+            f"{place} has {'a' if kind == 'run' else 'the'} {kind} {owner.id} already, and it is not the same: "
+            f"{differing}. Nothing was written.{remedy if kind == 'run' else ''}"
+        )
+    return True
 
 
-def _difference(mine: Mapping[str, tuple[int, int]], other: Mapping[str, tuple[int, int]]) -> str:
-    name = next(name for name in mine if mine[name] != other[name])
-    here, there = other[name][0], mine[name][0]
-    return f"{here:,} {name} there, {there:,} in what is copied" if here != there else f"other {name}"
+def _digest(connection: sa.Connection, column: sa.Column[Any], number: int) -> tuple[int, int]:
+    """How many rows a run or an arena has in a table, and a hash of them that does not depend on their order."""
+    count = total = 0
+    for row in stream(connection, sa.select(column.table).where(column == number)):
+        # Scores are made again where their code has changed (`code`): what they are is in the other columns.
+        values = [value for name, value in row._mapping.items() if name not in (column.name, "code", "checksum")]
+        count += 1
+        total += int.from_bytes(hashlib.sha256(msgspec.msgpack.encode(values)).digest()[:16], "big")
+    return count, total % 2**128
 
 
 class _Writer:
     """Writes rows in bounded batches, a transaction each; a run or arena with its rows is one transaction."""
 
     def __init__(self, reading: sa.Connection, target: sa.Engine, report: Progress) -> None:
-        self._reading = reading
-        self._target = target
-        self._report = report
+        self._reading, self._target, self._report = reading, target, report
         self.differing = 0
 
-    def add(self, table: sa.Table, rows: _Rows) -> int:
+    def add(self, table: sa.Table, wanted: sa.Select[Any]) -> int:
         """Write the rows whose key the target does not hold yet; returns how many."""
         new = done = 0
-        for batch in _batches(rows):
+        for batch in self._batches(wanted, 20 if table is schema.blobs else 100):
             done += len(batch)
             fresh = self._new(table, batch)
             if fresh:
@@ -430,18 +369,18 @@ class _Writer:
             self._report(f"writing {table.name}", done)
         return new
 
-    def _new(self, table: sa.Table, batch: list[_Plain]) -> list[_Plain]:
+    def _new(self, table: sa.Table, batch: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if table is schema.questions:
             return batch
-        key = next(iter(table.primary_key.columns)).name
-        shown_too = [table.c.response] if table is schema.calls else []
-        wanted = sa.select(table.c[key], *shown_too).where(table.c[key].in_([row[key] for row in batch]))
+        key = next(iter(table.primary_key.columns))
+        replies = [table.c.response] if table is schema.calls else []
+        wanted = sa.select(key, *replies).where(key.in_([row[key.name] for row in batch]))
         with self._target.connect() as connection:
             known = {bytes(row[0]): row for row in connection.execute(wanted)}
         if table is schema.calls:
-            both = [(row["response"], known[row[key]].response) for row in batch if row[key] in known]
+            both = [(row["response"], known[row["key"]].response) for row in batch if row["key"] in known]
             self.differing += sum(not self._same(mine, theirs) for mine, theirs in both)
-        return [row for row in batch if row[key] not in known]
+        return [row for row in batch if row[key.name] not in known]
 
     def _same(self, mine: bytes, theirs: bytes) -> bool:
         # Which parts of a text are stored apart depends on what was stored before it.
@@ -450,56 +389,40 @@ class _Writer:
         with self._target.connect() as connection:
             return bool(unpack(mine, dict, _texts(self._reading)) == unpack(theirs, dict, _texts(connection)))
 
-    def run(self, run: Run, own: Mapping[sa.Table, _Rows]) -> None:
-        """Write a run with its own rows, whole or not at all."""
-        row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
-        self._whole(schema.runs, row, schema.runs.c.id == run.id, "run", own, f"writing {run.id}")
-
-    def notes(self, run: Run, rows: _Rows) -> None:
-        """Add readers' notes to a run that is there: of one author's two at an attempt, the later one stays."""
-        table = schema.notes
-        statement = upsert(self._target, table)
-        try:
-            for batch in _batches(rows):
-                with self._target.begin() as connection:
-                    named = sa.select(schema.runs.c.number).where(schema.runs.c.id == run.id)
-                    number = connection.execute(named).scalar_one()
-                    there = connection.execute(sa.select(table).where(table.c.run == number))
-                    known = {(row.question_id, row.epoch, row.author): row.at for row in there}
-                    places = [(row["question_id"], row["epoch"], row["author"]) for row in batch]
-                    later = [
-                        {**row, "run": number}
-                        for row, place in zip(batch, places, strict=True)
-                        if place not in known or row["at"] > known[place]
-                    ]
-                    if later:
-                        connection.execute(statement, later)
-        except sa.exc.SQLAlchemyError as error:
-            raise writing_failed(self._target, error) from error
-
-    def arena(self, row: Mapping[str, object], own: Mapping[sa.Table, _Rows]) -> None:
-        """Write an arena with its judgements and votes, whole or not at all."""
-        same = schema.arenas.c.fingerprint == row["fingerprint"]
-        self._whole(schema.arenas, row, same, "arena", own, f"writing {row['id']}")
-
-    def _whole(
-        self,
-        table: sa.Table,
-        row: Mapping[str, object],
-        same: sa.ColumnElement[bool],
-        column: str,
-        own: Mapping[sa.Table, _Rows],
-        what: str,
-    ) -> None:
+    def whole(self, owner: _Owner) -> None:
+        """Write a run or an arena with its own rows, whole or not at all."""
         done = 0
         with writing(self._target) as connection:
-            connection.execute(sa.insert(table), row)
-            number = connection.execute(sa.select(table.c.number).where(same)).scalar_one()
-            for other, rows in own.items():
-                for batch in _batches(rows):
-                    connection.execute(sa.insert(other), [{**one, column: number} for one in batch])
+            connection.execute(sa.insert(owner.table), owner.row)
+            number = owner.find(connection).number
+            for table, column in tables_of(owner.table).items():
+                for batch in self._batches(sa.select(table).where(column == owner.number)):
+                    connection.execute(sa.insert(table), [{**row, column.name: number} for row in batch])
                     done += len(batch)
-                    self._report(what, done)
+                    self._report(f"writing {owner.id}", done)
+
+    def notes(self, owner: _Owner) -> None:
+        """Add readers' notes to a run that is there: of one author's two at an attempt, the later one stays."""
+        table = schema.notes
+        if owner.table is not schema.runs:
+            return
+        for batch in self._batches(sa.select(table).where(table.c.run == owner.number)):
+            with writing(self._target) as connection:
+                number = owner.find(connection).number
+                later = upsert(self._target, table, newest=table.c.at)
+                connection.execute(later, [{**row, "run": number} for row in batch])
+
+    def _batches(self, wanted: sa.Select[Any], size: int = 100) -> Iterator[list[dict[str, Any]]]:
+        batch: list[dict[str, Any]] = []
+        held = 0
+        for row in stream(self._reading, wanted, size):
+            batch.append(dict(row._mapping))
+            held += sum(len(value) for value in row if isinstance(value, bytes | str))
+            if len(batch) >= BATCH or held >= _BYTES:
+                yield batch
+                batch, held = [], 0
+        if batch:
+            yield batch
 
 
 def _texts(connection: sa.Connection) -> Fetch:
@@ -508,16 +431,3 @@ def _texts(connection: sa.Connection) -> Fetch:
         return {bytes(row.hash): decompress(row.data).decode() for row in connection.execute(wanted)}
 
     return _fetch
-
-
-def _batches(rows: _Rows) -> Iterator[list[_Plain]]:
-    batch: list[_Plain] = []
-    size = 0
-    for row in rows:
-        batch.append(dict(row._mapping))
-        size += sum(len(value) for value in row if isinstance(value, bytes | str))
-        if len(batch) >= BATCH or size >= _BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
