@@ -33,8 +33,8 @@ from ragrounds.api.workspace import (
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import AnalysisOptions, AnalysisResult, find_analysis
-from ragrounds.evals.compare.assertions import ClaimVerdict, check_claims
-from ragrounds.evals.compare.claims import Decision, all_hold
+from ragrounds.evals.compare.assertions import check_claims
+from ragrounds.evals.compare.claims import ClaimVerdict, Decision, all_hold
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.comparison import compare as compare_runs
 from ragrounds.evals.compare.figures import Figure, PairChoice

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.compare.assertions import WIDE, ClaimVerdict, ConditionVerdict
-from ragrounds.evals.compare.claims import ClaimState, ConditionState
+from ragrounds.evals.compare.assertions import WIDE
+from ragrounds.evals.compare.claims import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.compare.sequential_stop import StopRecord
 from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -71,7 +71,7 @@ def against_lines(claims: Sequence[ClaimVerdict]) -> Iterator[str]:
             yield f"  {one.alike:,} without a difference"
 
 
-def live_claim_text(state: ClaimState) -> str:
+def live_claim_text(state: ClaimVerdict) -> str:
     """How a claim that may end a run early stands now, in a line."""
     conditions = "; ".join(_condition(one) for one in state.conditions)
     return f"{one_line(state.claim)}: {state.decision}, {conditions} after {state.questions:,} questions"
@@ -90,8 +90,8 @@ def stop_text(record: StopRecord) -> str:
     return "\n".join(lines)
 
 
-def _condition(one: ConditionState) -> str:
-    if one.value is None or one.low is None or one.high is None:
+def _condition(one: ConditionVerdict) -> str:
+    if one.value is None or one.low is None or one.high is None or one.level is None:
         return "nothing counted yet"
     return claimed_text(one.measured, one.claimed, one.value, one.low, one.high, f"{100 * one.level:g} % interval")
 

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.assertions import ClaimVerdict, ConditionVerdict, check_claims
+from ragrounds.evals.compare.assertions import check_claims
+from ragrounds.evals.compare.claims import ClaimVerdict, ConditionVerdict
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
 from ragrounds.records import Score, Usage

@@ -21,7 +21,9 @@ from ragrounds.errors import UserError
 from ragrounds.evals.compare.claims import (
     Claim,
     ClaimedSum,
+    ClaimVerdict,
     Condition,
+    ConditionVerdict,
     Decision,
     LiveClaim,
     Term,
@@ -52,41 +54,6 @@ _COSTS: Mapping[str, CostMeasure] = {
     "seconds": "seconds",
 }
 _SCORES = ("accuracy", "score")
-
-
-class ClaimVerdict(Struct, frozen=True, kw_only=True):
-    """A claim with its decision."""
-
-    claim: str
-    decision: Decision
-    scorer: str
-    """That scores are by."""
-    conditions: tuple[ConditionVerdict, ...]
-
-
-class ConditionVerdict(Struct, frozen=True, kw_only=True):
-    """One condition: what was measured, with the interval that decided it, and what was claimed of it."""
-
-    decision: Decision
-    measured: str
-    """``accuracy(a) - accuracy(b)``."""
-    claimed: str
-    """``> 0.02``."""
-    value: float | None = None
-    """Of what was measured."""
-    low: float | None = None
-    high: float | None = None
-    level: float | None
-    questions: int = 0
-    reason: str = ""
-    """Why nothing can be told, where that is not the width of the interval."""
-    against: tuple[str, ...] = ()
-    """Where it does not hold: questions that break it each by itself, those that break it most first, `AGAINST` at
-    most; none with an open attempt."""
-    against_count: int = 0
-    """How many there are."""
-    alike: int = 0
-    """Of a claimed difference: questions beside these without any difference, which do not carry it either."""
 
 
 AGAINST = 50
@@ -382,14 +349,10 @@ def _followed(
     against, alike = ([], 0) if state.decision == "holds" else _against(condition, scored, columns, open_)
     left_out = f"; {state.missing:,} have no score and are left out" if state.missing else ""
     # The state is of the condition with the runs' ids, the sum the same.
-    return ConditionVerdict(
-        decision=state.decision,
+    return replace(
+        state,
         measured=shown.measured,
         claimed=shown.claimed,
-        value=state.value,
-        low=state.low,
-        high=state.high,
-        level=state.level,
         questions=live.state.questions,
         reason="how many questions these runs have depends on their results: the interval is always valid" + left_out,
         against=tuple(against[:AGAINST]),

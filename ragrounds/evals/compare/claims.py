@@ -343,35 +343,47 @@ def resolved(claim: Claim, runs: Sequence[Run]) -> Claim:
     return replace(claim, conditions=tuple(named(condition) for condition in claim.conditions))
 
 
-class ConditionState(Struct, frozen=True, kw_only=True):
-    """How a condition stands, by an interval that is valid at any stopping time."""
+class ConditionVerdict(Struct, frozen=True, kw_only=True):
+    """How a condition stands: what was measured, with the interval that decides it, and what was claimed of it."""
 
     decision: Decision
-    value: float | None
-    """Of what was measured."""
-    low: float | None
-    high: float | None
-    level: float
-    p: float | None
-    """Always-valid p value of: the two sides are equal."""
-    rounds: int
-    """Draws that it rests on: questions, where there is one dataset and no duplicate."""
-    missing: int
-    """Draws without a score, which it leaves out."""
     measured: str = ""
     """``accuracy(a) - accuracy(b)``."""
     claimed: str = ""
-    """What was claimed of it: ``> 0.02``."""
+    """``> 0.02``."""
+    value: float | None = None
+    """Of what was measured."""
+    low: float | None = None
+    high: float | None = None
+    level: float | None
+    questions: int = 0
+    reason: str = ""
+    """Why nothing can be told, where that is not the width of the interval."""
+    against: tuple[str, ...] = ()
+    """Where it does not hold: questions that break it each by itself, those that break it most first; none with an open
+    attempt."""
+    against_count: int = 0
+    """How many there are; so many stand in `against` at most as are worth naming."""
+    alike: int = 0
+    """Of a claimed difference: questions beside these without any difference, which do not carry it either."""
+    p: float | None = None
+    """Of a claim that was followed: always-valid p value of: the two sides are equal."""
+    rounds: int = 0
+    """Likewise the draws that it rests on: questions, where there is one dataset and no duplicate."""
+    missing: int = 0
+    """Likewise draws without a score, which it leaves out."""
 
 
-class ClaimState(Struct, frozen=True, kw_only=True):
+class ClaimVerdict(Struct, frozen=True, kw_only=True):
     """How a claim stands."""
 
     claim: str
     decision: Decision
-    questions: int
-    """Answered by all agents, and counted in the order in which they were drawn."""
-    conditions: tuple[ConditionState, ...]
+    scorer: str = ""
+    """That scores are by; empty while it is followed."""
+    questions: int = 0
+    """Of a claim that is followed: answered by all agents, and counted in the order in which they were drawn."""
+    conditions: tuple[ConditionVerdict, ...]
 
 
 class LiveClaim:
@@ -407,9 +419,9 @@ class LiveClaim:
         return all_hold([one.decision for one in self._conditions])
 
     @property
-    def state(self) -> ClaimState:
+    def state(self) -> ClaimVerdict:
         """How the claim stands after the rounds so far."""
-        return ClaimState(
+        return ClaimVerdict(
             claim=self._claim.text,
             decision=self.decision,
             questions=self._questions,
@@ -455,11 +467,11 @@ class _LiveCondition:
         return total
 
     @property
-    def state(self) -> ConditionState:
+    def state(self) -> ConditionVerdict:
         """How the condition stands after the rounds so far."""
         found = self._sequence.interval
         low, high = self._shown.interval(found.low, found.high) if found else (None, None)
-        return ConditionState(
+        return ConditionVerdict(
             measured=self._shown.measured,
             claimed=self._shown.claimed,
             decision=self.decision,

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import UserError
-from ragrounds.evals.compare.claims import Claim, ClaimState, LiveClaim, check_measures, parse_claim, resolved
+from ragrounds.evals.compare.claims import Claim, ClaimVerdict, LiveClaim, check_measures, parse_claim, resolved
 from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions
 from ragrounds.evals.compare.figures import PairedFigure
 from ragrounds.evals.compare.question_values import Values, is_ratio
@@ -46,7 +46,7 @@ class StopRecord(Struct, frozen=True, kw_only=True):
     """Of the order in which questions were asked."""
     scorer: str
     """That scores are by."""
-    state: ClaimState
+    state: ClaimVerdict
     """How the claim stood when the command ended; before that: at its beginning."""
     reason: str = ""
     """Why no further question was begun; empty: the claim was decided, or the command did not end by itself."""
@@ -132,7 +132,7 @@ class ClaimStop:
         self._measures = {term.measure for condition in self.claim.conditions for term in condition.terms}
         self._held: dict[tuple[str, str], dict[int, Mapping[str, float | None]]] = defaultdict(dict)
         self._next = 0
-        self._earlier: ClaimState | None = None
+        self._earlier: ClaimVerdict | None = None
         """The decision of an earlier command, which stands."""
 
     def _ask_by(self, scorer: str, every: bool) -> None:
@@ -155,7 +155,7 @@ class ClaimStop:
         return [question for one in self.rounds for question in one.questions]
 
     @property
-    def state(self) -> ClaimState:
+    def state(self) -> ClaimVerdict:
         """How the claim stands."""
         return self._earlier or self._live.state
 
@@ -296,7 +296,7 @@ class StoppedRuns:
     @property
     def notes(self) -> list[str]:
         """What a reader of the tables must know, one text for each claim."""
-        together: dict[tuple[str, ...], ClaimState] = {}
+        together: dict[tuple[str, ...], ClaimVerdict] = {}
         for known in self.by_run.values():
             together[tuple(run for run in known.runs if run in self.by_run)] = known.state
         notes = []
