@@ -223,9 +223,6 @@ class ConsensusLabels(_Sets, frozen=True, kw_only=True):
         Several,
         Arg("A model that labels (repeatable: two or more, the paper has three).", option="--labeller", many=True),
     ]
-    synonyms: Annotated[
-        Path | None, Arg("JSON Lines {term, synonym}: also make synonym triples, written by `model`.")
-    ] = None
     relevant: Relevant = "SA"
     top_k: Annotated[int, Arg("Passages that each retriever gives for a query.", 1)] = 500
     candidates: Annotated[int, Arg("Passages a query that are labelled.", 1)] = 500
@@ -239,17 +236,14 @@ class ConsensusLabels(_Sets, frozen=True, kw_only=True):
             UserError: fewer than two labellers, unknown grades, queries or corpus; a model that is named twice.
         """
         from ragrounds.build.consensus_benchmark import consensus_product
-        from ragrounds.build.consensus_labels import PIPELINE, open_queries, query_items, read_synonyms
+        from ragrounds.build.consensus_labels import PIPELINE, open_queries, query_items
         from ragrounds.build.relevance_labels import check_relevant
 
         check_relevant(self.relevant)
         names = _distinct_models("--labeller", self.labellers)
         if len(names) < 2:
             raise UserError(f"Consensus needs two or more models, got {', '.join(names)}: repeat --labeller.")
-        if self.synonyms and not execution.model:
-            raise UserError("--synonyms needs --model, which writes the sentences.")
-        pairs = read_synonyms(self.synonyms) if self.synonyms else ()
-        found, dropped = query_items(open_queries(self.queries, settings.home, self.language), pairs)
+        found, dropped = query_items(open_queries(self.queries, settings.home, self.language))
         searched, committee = self.opened(settings, listener)
         name = f"consensus-labels/{_source_name(self.queries)}"
         items, by = self.drawn(name, found, dropped, self.queries, execution)

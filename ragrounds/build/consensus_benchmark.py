@@ -7,10 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from ragrounds.build.card import stage_count
-from ragrounds.build.consensus_labels import SynonymTriple, TripleSentences, synonym_of, triple_pair
 from ragrounds.build.expert_sheets import agreement_note
 from ragrounds.build.files import Lines, Product, json_lines, rejection_file
 from ragrounds.build.items import Dropped
@@ -25,12 +22,12 @@ from ragrounds.build.judged_sets import (
     retrieval_files,
     titled,
 )
-from ragrounds.build.outcome import REFUSED, JsonObject
+from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import ItemResult, kept_results
 from ragrounds.build.relevance_labels import Consensus, LabelledPair, consensus, fate
-from ragrounds.build.stages import MALFORMED, reason_counts
+from ragrounds.build.stages import MALFORMED
 
-VERIFY, LABEL, SYNONYMS = "verify", "label", "synonyms"
+VERIFY, LABEL = "verify", "label"
 NO_POSITIVE = "no passage that all models find relevant"
 
 
@@ -54,29 +51,15 @@ def consensus_product(
         if not query.positives
     ]
     found = consensus(models, pairs, relevant)
-    triples, faulty = _triples(through, names)
     figures: JsonObject = {"consensus": found}
     notes = [_consensus_note(found)]
-    if triples or faulty:
-        asked, why = len(triples) + len(faulty), Counter(each.reason for each in faulty)
-        figures["triples"] = {
-            "asked": asked,
-            "made": len(triples),
-            "malformed": why[MALFORMED],
-            "refused": why[REFUSED],
-        }
-        notes.append(
-            f"Of {asked:,} queries with a term that has a synonym, {len(triples):,} made triples"
-            f"{reason_counts(each.reason for each in faulty)}."
-        )
     files, agreed = retrieval_files(queries, corpus, settings)
     if agreed is not None:
         figures["expert"] = agreed
         notes.append(agreement_note(agreed))
     if pairs:  # what was paid for is kept, also where nothing qualifies
         files |= _labels(pairs, {query.id: query.text for query in judged}, corpus, relevant)
-    files |= _triple_files(triples, settings.item_set.seed)
-    files |= rejection_file(settings.item_set, results, [*_faults(through, names), *none, *faulty])
+    files |= rejection_file(settings.item_set, results, [*_faults(through, names), *none])
     return Product(
         benchmark=settings.card("labelled by consensus", len(queries), "consensus-labels (CMedTEB's construction)"),
         files=files,
@@ -134,40 +117,10 @@ def _labels(
     return files | _similarity("sets/sts.jsonl", graded)
 
 
-def _triple_files(triples: Sequence[SynonymTriple], seed: int) -> dict[str, Lines]:
-    if not triples:
-        return {}
-    pairs = [triple_pair(triple, seed) for triple in triples]
-    return {"sets/triples.jsonl": json_lines(triples), **_similarity("sets/synonyms.jsonl", pairs)}
-
-
 def _similarity(name: str, pairs: Sequence[ScoredPair]) -> dict[str, Lines]:
     """A similarity set, where a correlation can be had of it: three pairs or more, not all of one score."""
     enough = len(pairs) > 2 and len({pair.score for pair in pairs}) > 1
     return {name: json_lines(pairs)} if enough else {}
-
-
-def _triples(results: Sequence[ItemResult], names: Mapping[str, str]) -> tuple[list[SynonymTriple], list[Dropped]]:
-    triples: list[SynonymTriple] = []
-    faulty: list[Dropped] = []
-    for result in results:
-        pair, product = synonym_of(result.question), result.product
-        if pair is None:
-            continue
-        if "triple" in product:
-            sentences = msgspec.convert(product["triple"], TripleSentences)
-            triples.append(
-                SynonymTriple(
-                    query=result.question.text,
-                    term=pair.term,
-                    synonym=pair.synonym,
-                    **msgspec.structs.asdict(sentences),
-                )
-            )
-        else:
-            why, detail = product.get("triple_reason", MALFORMED), product["triple_fault"]
-            faulty.append(Dropped(id=names[result.question.id], stage=SYNONYMS, reason=why, detail=detail))
-    return triples, faulty
 
 
 def _faults(results: Sequence[ItemResult], names: Mapping[str, str]) -> list[Dropped]:

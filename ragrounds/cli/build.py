@@ -79,7 +79,7 @@ def consensus_labels(
 
     Each model grades each passage from S to D; a passage that all find relevant is a positive, one that none does a
     negative, all else is dropped. Fleiss' kappa stands in the card, the pairs in dispute beside it; the same labels
-    make a reranking and a similarity set, --synonyms another one.
+    make a reranking and a similarity set.
 
     Example:
 

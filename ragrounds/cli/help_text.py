@@ -14,7 +14,7 @@ _NAMES = {
     "COLUMN": "--cluster --column --item --rater",
     "DOLLARS": "--max-cost",
     "EXPECTED": "--trajectory",
-    "FILE": "--axes --guard --html --human --qrels --plot --ratings --run --synonyms --table",
+    "FILE": "--axes --guard --html --human --qrels --plot --ratings --run --table",
     "FILTER": "--where",
     "ENGINE:ADDRESS": "--to",
     "FORM": "--format",

@@ -16,7 +16,7 @@ from ragrounds.build.judged_sets import Corpus
 from ragrounds.evals.benchmarks import load
 from tests.build.annotating import Committee, counted, judged_by_all, kappa, labelled, read_lines
 from tests.conftest import Cli
-from tests.servers.annotator import label, lot, spoilt
+from tests.servers.annotator import label
 from tests.servers.process import Running, running
 
 SPECS = ("bm25", "bm25[analyzer=plain]", 'dense[model="import:tests.tools.embedding_doubles:Hashing"]')
@@ -169,74 +169,15 @@ def test_several_passages_in_a_call_keep_their_labels(
     assert 0 < lost[True] < lost[False]
 
 
-SYNONYMS = [
-    {"term": "high blood pressure", "synonym": "hypertension"},
-    {"term": "heart attack", "synonym": "myocardial infarction"},
-    {"term": "newborn", "synonym": "neonate"},
-]
-
-
-def test_synonym_triples(command: Cli, server: Running, tmp_path: Path) -> None:
-    asked = [
-        "What treats {}?",
-        "Which tests does a doctor order for {}?",
-        "How common is {} in old age?",
-        "Is {} painful?",
-    ]
-    asked += ["Can {} be prevented by exercise?", "What should somebody with {} eat?", "How fast does {} develop?"]
-    queries = [form.format(pair["term"]) for pair in SYNONYMS for form in asked] + ["What is gout?"]
-    (tmp_path / "queries.jsonl").write_text(
-        "".join(json.dumps({"id": n, "text": q}) + "\n" for n, q in enumerate(queries))
-    )
-    (tmp_path / "synonyms.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in SYNONYMS))
-    source = Source(str(tmp_path / "queries.jsonl"), "sample", {})
-    out = tmp_path / "labelled"
-    done = command(
-        *labels(server, source, out, at_once=4), "--relevant", "SABC",
-        "--synonyms", str(tmp_path / "synonyms.jsonl"), "--model", "openai:writer",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    good, bad = [], 0
-    for query in queries[:-1]:
-        term, synonym = next((p["term"], p["synonym"]) for p in SYNONYMS if p["term"] in query)
-        length = len(query.replace(term, synonym)) / len(query)
-        if spoilt("triple", query) is None and lot("kept", query) % 4 and 0.7 <= length <= 1.3:
-            good.append(query)
-        else:
-            bad += 1
-    assert len(good) > 5
-    assert bad > 2
-    card = json.loads(done.stdout)
-    figures = card["made"]["figures"]
-    assert figures["triples"] == {"asked": len(good) + bad, "made": len(good), "malformed": bad, "refused": 0}
-    triples = read_lines(out / "sets" / "triples.jsonl")
-    assert [triple["query"] for triple in triples] == good
-    pairs = {row["sentence1"]: row for row in read_lines(out / "sets" / "synonyms.jsonl")}
-    assert pairs.keys() == set(good)
-    for triple in triples:
-        drawn = pairs[triple["query"]]
-        assert drawn["sentence2"] in (triple["positive"], triple["hard_negative"], triple["easy_negative"])
-        assert drawn["score"] == float(drawn["sentence2"] == triple["positive"])
-    recorded = [row for row in read_lines(out / "rejected.jsonl") if row["stage"] == "synonyms"]
-    assert len(recorded) == bad
-    assert any("does not hold" in row["detail"] for row in recorded)
-    spec = 'dense[model="import:tests.tools.embedding_doubles:Hashing"]'
-    scored = command("retrieve", "--benchmark", f"sts:{out / 'sets' / 'synonyms.jsonl'}", "--retriever", spec, "--json")
-    assert -1 <= json.loads(scored.stdout)["Pearson"] <= 1
-
-
 @pytest.mark.slow
 def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: Running, tmp_path: Path) -> None:
     folder = data / "beir" / "zh_meddialog_im"
-    pairs = [{"term": "高血压", "synonym": "血压升高症"}, {"term": "感冒", "synonym": "伤风"}]
-    (tmp_path / "synonyms.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     out = tmp_path / "labelled"
     models = [part for model in MODELS for part in ("--labeller", f"openai:{model}")]
     done = command(
         "build", "consensus-labels", str(folder / "queries.jsonl"), "--corpus", f"beir:{folder}", *models,
         "--retriever", "bm25[analyzer=chinese]", "--top-k", "5", "--language", "zh", "--limit", "20",
-        "--relevant", "SABC", "--synonyms", str(tmp_path / "synonyms.jsonl"), "--model", "openai:writer",
-        "--base-url", server.url,
+        "--relevant", "SABC", "--base-url", server.url,
         "--display", "none", "--out", str(out), "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -246,13 +187,8 @@ def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: 
     for row in read_lines(out / "made" / "labels.jsonl"):
         assert len(row["grades"]) == 3
         assert row["query"] in queries
-    triples = read_lines(out / "sets" / "triples.jsonl")
-    assert triples
-    assert all(triple["synonym"] in triple["positive"] for triple in triples)
-    id = next(id for id, text in queries.items() if text == triples[0]["query"])
-    traced = command("show", card["made"]["run"], f"queries/{id}").stdout
+    traced = command("show", card["made"]["run"], f"queries/{row['query']}").stdout
     assert "请标注各段文字" in traced
-    assert "请写出用来检验" in traced
 
 
 @pytest.mark.slow
@@ -294,7 +230,6 @@ def test_what_no_consensus_can_come_of_is_said_before_anything_is_asked(command:
         "Consensus needs two or more models": one,
         "named twice: it would count twice": [*one, *one],
         "each once, not all": [*one, *two, "--relevant", "XY"],
-        "--synonyms needs --model": [*one, *two, "--synonyms", "s.jsonl"],
         "The retriever 'bm25": [*one, *two, "--retriever", "bm25", "--retriever", "bm25[k1=0.9]"],
     }
     for message, options in cases.items():

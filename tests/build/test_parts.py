@@ -17,7 +17,6 @@ from ragrounds.models.faults import CallFailed
 from ragrounds.records import Status
 from tests.build.annotating import Committee, Mined, counted, read_lines
 from tests.conftest import Cli
-from tests.servers.annotator import lot, refused, spoilt
 from tests.servers.process import ROOT, Running, running
 
 ONE_IN, LIMIT = 4, 40
@@ -58,37 +57,22 @@ def test_a_refused_grade_costs_its_document_alone(command: Cli, home: Path, serv
     assert any(f"{reasons[REFUSED]:,} {REFUSED}" in note for note in card["made"]["notes"])
 
 
-def test_a_refused_label_or_sentence_keeps_its_query(command: Cli, server: Running, tmp_path: Path) -> None:
-    pair = {"term": "heart attack", "synonym": "myocardial infarction"}
+def test_a_refused_label_keeps_its_query(command: Cli, server: Running, tmp_path: Path) -> None:
     forms = ("What treats {}?", "How common is {} in old age?", "Is {} painful?", "What should one eat after {}?")
-    queries = [form.format(f"{kind} {pair['term']}") for form in forms for kind in ("a", "a severe", "a second")]
+    queries = [form.format(f"{kind} heart attack") for form in forms for kind in ("a", "a severe", "a second")]
     (tmp_path / "queries.jsonl").write_text(
         "".join(json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate(queries))
     )
-    (tmp_path / "synonyms.jsonl").write_text(json.dumps(pair) + "\n")
     out = tmp_path / "labelled"
     done = command(
         "build", "consensus-labels", str(tmp_path / "queries.jsonl"), "--corpus", "sample", "--relevant", "SABC",
         "--labeller", "openai:labeller-1", "--labeller", "openai:labeller-2", "--top-k", "6", "--candidates", "6",
-        "--batch-size", "2", "--synonyms", str(tmp_path / "synonyms.jsonl"), "--model", "openai:writer",
-        "--base-url", server.url, "--display", "none", "--out", str(out), "--json",
+        "--batch-size", "2", "--base-url", server.url, "--display", "none", "--out", str(out), "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     card = json.loads(done.stdout)
-    lines = counted(card)
-    assert lines["label"] == lines["synonyms"] == (len(queries), len(queries), {})
-    met = [query for query in queries if refused(ONE_IN, "writer", query, pair["term"], pair["synonym"])]
-    assert met
+    assert counted(card)["label"] == (len(queries), len(queries), {})
     rows = read_lines(out / "rejected.jsonl")
-    sentences = [row for row in rows if row["stage"] == "synonyms" and row["reason"] == REFUSED]
-    assert [row["id"] for row in sentences] == [str(queries.index(query)) for query in met]
-    figures = card["made"]["figures"]["triples"]
-    assert figures["refused"] == len(met)
-    assert figures["asked"] == figures["made"] + figures["malformed"] + figures["refused"]
-    good = [
-        query for query in queries if query not in met and spoilt("triple", query) is None and lot("kept", query) % 4
-    ]
-    assert figures["made"] <= len(good)
     faults = [row for row in rows if row["stage"] == "label" and row["reason"] == REFUSED]
     assert faults
     lost = sum(grade is None for row in read_lines(out / "made" / "labels.jsonl") for grade in row["grades"])

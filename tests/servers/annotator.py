@@ -90,16 +90,6 @@ def label(model: str, query: str, passage: str) -> str:
     return next((name for name, least in (("S", 0.7), ("A", 0.45), ("B", 0.3), ("C", 0.15)) if held >= least), "D")
 
 
-def sentences(query: str, term: str, synonym: str) -> dict[str, str]:
-    """Three sentences; for some queries the positive keeps the term."""
-    kept = lot("kept", query) % 4 == 0
-    return {
-        "positive": f"{query[:-1]} now?" if kept else re.sub(re.escape(term), synonym, query, flags=re.IGNORECASE),
-        "hard_negative": f"Who should never be told of {synonym}?",
-        "easy_negative": f"Who should never be told of {term}?",
-    }
-
-
 def answer(system: str, user: str, model: str) -> str:
     """The reply to a prompt."""
     fenced = _FENCED.findall(user)
@@ -117,8 +107,6 @@ def answer(system: str, user: str, model: str) -> str:
     if "You label how well passages" in system or "请标注各段文字" in system:
         said = {name: label(model, fenced[0], text) for name, text in _NAMED.findall(user)}
         return _or(spoilt("label", model, *fenced), said)
-    if "You write test sentences" in system or "请写出用来检验" in system:
-        return _or(spoilt("triple", fenced[0]), sentences(*fenced))
     raise ValueError(f"not a prompt of a pipeline: {system[:80]}")
 
 

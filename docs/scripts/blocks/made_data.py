@@ -102,11 +102,6 @@ def mcp_server(path: Path) -> None:
     )
 
 
-def synonyms(path: Path) -> None:
-    """Terms with their synonyms."""
-    _lines(path, [{"term": "hyperkalaemia", "synonyms": ["raised potassium"]}])
-
-
 MAKERS: dict[str, Callable[[Path], None]] = {
     "FOLDER": beir,
     "scifact": beir,
