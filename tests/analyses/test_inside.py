@@ -117,7 +117,7 @@ def test_searches_by_their_order(store):
     assert (every.used.value, every.used.n) == (pytest.approx(3 / 5), 5)
     assert every.used.low < every.used.value < every.used.high
     drawn = made.picture
-    assert [bar.name for bar in drawn.groups[0][1]] == ["found gold", "new gold", "kept gold", "used gold"]
+    assert [bar.name for bar in drawn.groups[0][1]] == ["found gold", "new gold", "new passages", "asked before"]
 
 
 def test_a_run_that_never_searched_has_no_shares(store):

@@ -1,6 +1,6 @@
 from ragrounds.contracts import SearchRequest
 from ragrounds.evals.analyses.flips import count_flips, first_answer, refinements
-from ragrounds.evals.analyses.searches import Searched, attributed, searches_of, use_of_searches
+from ragrounds.evals.analyses.searches import Searched, searches_of, use_of_searches
 from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep
 from ragrounds.records import Call, Left, Passage, Run
@@ -18,24 +18,16 @@ OTHER = passage("d3", "The liver stores glycogen and makes bile.")
 
 def test_a_gold_document_is_followed_through_the_searches():
     searches = [
-        Searched(query="bones", passages=(BONE, OTHER), kept="Rickets softens growing bones."),
-        Searched(query="gums", passages=(OTHER, VITAMIN), kept="Scurvy follows a lack of vitamin C."),
+        Searched(query="bones", passages=(BONE, OTHER)),
+        Searched(query="gums", passages=(OTHER, VITAMIN)),
         Searched(query=" GUMS ", passages=(VITAMIN,)),
         Searched(query="nothing", passages=()),
     ]
-    answer = "The lack of vitamin C leads to scurvy because collagen needs it."
-    first, second, third, last = use_of_searches(searches, gold("B", documents=("d1",)), answer)
-    assert (first.found, first.new_gold, first.new, first.kept, first.used) == (None, False, 1.0, False, False)
-    assert (second.found, second.new_gold, second.new, second.kept, second.used) == (2, True, 0.5, True, True)
-    assert (third.found, third.new_gold, third.new, third.kept, third.repeated) == (1, False, 0.0, None, True)
+    first, second, third, last = use_of_searches(searches, gold("B", documents=("d1",)))
+    assert (first.found, first.new_gold, first.new) == (None, False, 1.0)
+    assert (second.found, second.new_gold, second.new) == (2, True, 0.5)
+    assert (third.found, third.new_gold, third.new, third.repeated) == (1, False, 0.0, True)
     assert (last.found, last.new, last.repeated) == (None, 0.0, False)
-
-
-def test_what_fits_no_passage_is_not_told():
-    assert attributed("An answer about something else entirely different.", [VITAMIN, BONE]) is None
-    assert attributed("B", [VITAMIN]) is None
-    (use,) = use_of_searches([Searched(query="x", passages=(VITAMIN,))], gold("B", documents=("d1",)), "B")
-    assert use.used is None
 
 
 def test_searches_of_a_trace():
@@ -51,7 +43,7 @@ def test_searches_of_a_trace():
     run = Run(id="r", agent="a", benchmark="b", questions="", count=1, epochs=1, fingerprint="", identity={}, created=0)
     trace = Trace(run, question(), gold(), attempt("B"), (), steps)
     made = searches_of(trace)
-    assert [(search.query, search.kept) for search in made] == [("q1", "Bones."), ("q2", None)]
+    assert [search.query for search in made] == ["q1", "q2"]
     assert made[1].passages == (VITAMIN,)
 
 
