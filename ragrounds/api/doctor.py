@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterator
-from importlib.util import find_spec
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,39 +26,11 @@ from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import ServerCapabilities, probe
 from ragrounds.plugins import declared, extension_points
 from ragrounds.settings import Settings, settings_file
-from ragrounds.tools.retriever import RETRIEVERS
 from ragrounds.ui.text import number_of, safe
 from ragrounds.version import __version__
 
-EXTRAS = {
-    "chinese": "jieba",
-    "chroma": "chromadb",
-    "dense": "faiss",
-    "docs": "sphinx",
-    "elasticsearch": "elasticsearch",
-    "export": "pyarrow",
-    "fast": "numba",
-    "files": "bs4",
-    "inspect": "inspect_ai",
-    "lancedb": "lancedb",
-    "llamaindex": "llama_index",
-    "local": "sentence_transformers",
-    "mcp": "mcp",
-    "milvus": "pymilvus",
-    "opensearch": "opensearchpy",
-    "pandas": "pandas",
-    "pgvector": "pgvector",
-    "plot": "vl_convert",
-    "polars": "polars",
-    "postgresql": "psycopg",
-    "qdrant": "qdrant_client",
-    "ragas": "ragas",
-    "ray": "ray",
-    "train": "peft",
-    "vllm": "vllm",
-    "web": "trafilatura",
-}
-"""Extra → a module that it brings."""
+_OURS = ("mutation", "test")
+"""Extras for those who work at this package."""
 
 
 class Addition(Struct, frozen=True, kw_only=True):
@@ -74,17 +48,6 @@ class Addition(Struct, frozen=True, kw_only=True):
     """``package.module:NAME``."""
     fault: str = ""
     """Why it cannot be used; empty: it can."""
-
-
-class SearchEngineClient(Struct, frozen=True, kw_only=True):
-    """A search engine of others that can be searched where it is."""
-
-    retriever: str
-    """The adapter's name."""
-    missing: str
-    """What has to be installed before it can be used; empty: nothing."""
-    caution: str
-    """What its adapter was not tried on; empty: it was tried on the real engine."""
 
 
 class StoreCheck(Struct, frozen=True, kw_only=True):
@@ -131,8 +94,6 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     """Extra of this package → whether it is installed."""
     additions: tuple[Addition, ...]
     """What installed packages add, by kind and name."""
-    engines: tuple[SearchEngineClient, ...] = ()
-    """Search engines of others, by name."""
     model: ServerCapabilities | None = None
     """``None``: no model was named."""
     contents: StoreCheck | None = None
@@ -162,7 +123,6 @@ class Diagnosis(Result, frozen=True, kw_only=True):
         missing = ", ".join(name for name, there in self.extras.items() if not there) or "none"
         yield f"{'extras':10} here: {here}; not here: {missing} (pip install 'ragrounds[NAME]')"
         yield from _added(self.additions)
-        yield from _engines(self.engines)
         if self.contents is not None:
             yield from self.contents.lines()
 
@@ -187,22 +147,15 @@ def _added(additions: tuple[Addition, ...]) -> Iterator[str]:
             yield f"    broken: {one.fault}"
 
 
-def _engines(engines: tuple[SearchEngineClient, ...]) -> Iterator[str]:
-    here = sum(not one.missing for one in engines)
-    yield f"{'engines':10} search engines of others: {here} of {len(engines)} clients are here"
-    for one in engines:
-        client = f"not here ({one.missing})" if one.missing else "here"
-        yield f"  {one.retriever:13} client {client}; {one.caution or 'tried on a real one'}"
-
-
-def search_engines() -> tuple[SearchEngineClient, ...]:
-    """The search engines of others that have an adapter, by name."""
-    shipped = sorted(RETRIEVERS.shipped().values(), key=lambda one: one.name)
-    return tuple(
-        SearchEngineClient(retriever=one.name, missing=one.missing(), caution=one.caution)
-        for one in shipped
-        if one.push is not None
-    )
+_CAPABILITIES = {
+    "stops": "stop strings end the text",
+    "names_stop": "says which stop string it was",
+    "keeps_stop": "leaves the stop string in the text",
+    "tools": "takes tools",
+    "chooses": "calls the tool that it is told to",
+    "forms": "holds replies to a JSON schema",
+    "logprobs": "gives log probabilities",
+}
 
 
 def _server(probed: ServerCapabilities | None) -> Iterator[str]:
@@ -211,13 +164,8 @@ def _server(probed: ServerCapabilities | None) -> Iterator[str]:
     answers = {True: "yes", False: "no", None: "could not be told"}
     yield f"{'model':10} {probed.spec}"
     yield f"  goes on with its own text by: {probed.continues} ({probed.why})"
-    yield f"  stop strings end the text: {answers[probed.stops]}"
-    yield f"  says which stop string it was: {answers[probed.names_stop]}"
-    yield f"  leaves the stop string in the text: {answers[probed.keeps_stop]}"
-    yield f"  takes tools: {answers[probed.tools]}"
-    yield f"  calls the tool that it is told to: {answers[probed.chooses]}"
-    yield f"  holds replies to a JSON schema: {answers[probed.forms]}"
-    yield f"  gives log probabilities: {answers[probed.logprobs]}"
+    for name, words in _CAPABILITIES.items():
+        yield f"  {words}: {answers[getattr(probed, name)]}"
     yield f"  its reply names the model: {probed.answered_by or 'no'}"
     if probed.told:
         yield f"  tells of the model: {', '.join(f'{name} {value}' for name, value in probed.told.items())}"
@@ -269,12 +217,23 @@ def doctor(
         home=str(chosen.home),
         settings=str(settings_file()) + ("" if settings_file().is_file() else " (not there: defaults)"),
         store=f"{place}, {number_of(runs, 'run')}",
-        extras={name: find_spec(module) is not None for name, module in EXTRAS.items()},
+        extras=_extras(),
         additions=tuple(additions()),
-        engines=search_engines(),
         model=probed,
         contents=contents,
     )
+
+
+def _extras() -> dict[str, bool]:
+    """Extra of this package → whether all that it brings is installed."""
+    found: dict[str, bool] = {}
+    here = {re.sub(r"[-_.]+", "-", one.name).lower() for one in metadata.distributions()}
+    with suppress(metadata.PackageNotFoundError):
+        for line in metadata.requires("ragrounds") or ():
+            if extra := re.search(r"extra == ['\"]([\w-]+)", line):
+                wanted = re.split(r"[^\w.-]", line, maxsplit=1)[0]
+                found[extra[1]] = found.get(extra[1], True) and re.sub(r"[-_.]+", "-", wanted).lower() in here
+    return {name: found[name] for name in sorted(found) if name not in _OURS}
 
 
 def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:
@@ -300,15 +259,4 @@ def additions() -> list[Addition]:
         if each.group not in points:
             hint = nearest(each.group, points) or f" Groups: {', '.join(points)}."
             found.append(("", each._replace(fault=f"there is no such group.{hint}")))
-    return [
-        Addition(
-            kind=kind,
-            name=each.name,
-            package=each.package,
-            version=each.version,
-            group=each.group,
-            value=each.value,
-            fault=each.fault,
-        )
-        for kind, each in found
-    ]
+    return [Addition(kind=kind, **each._asdict()) for kind, each in found]

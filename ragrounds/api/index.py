@@ -7,13 +7,15 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Struct
 
+from ragrounds.api import arguments
+from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.progress import counted
-from ragrounds.api.servers import ServerChanged, met_retrievers
+from ragrounds.api.servers import met_retrievers
 from ragrounds.api.workspace import Progress, chosen_settings, open_store, texts
 from ragrounds.errors import StopRun, UserError, unknown
 from ragrounds.settings import Settings
@@ -102,145 +104,157 @@ class VectorFiles(Struct, frozen=True):
         BUILT.report(taken.words())
 
 
-def build(
-    name: str,
-    source: str | Path,
-    *,
-    chunker: str | None = None,
-    retrievers: str | Sequence[str] = (),
-    skip_bad: bool = False,
-    confirmed: bool = False,
-    vectors: Sequence[str | Path] = (),
-    ids: Sequence[str | Path] = (),
-    server_changed: ServerChanged = "stop",
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-    progress: Progress | bool | None = None,
-) -> BuiltIndex:
+class _Read(Struct, frozen=True):
+    """What may be given without its name."""
+
+    name: Annotated[str, Arg("What the index is called.", option="name")]
+    source: Annotated[
+        str | Path,
+        Arg("A file or folder, or family:PATH with one of beir, r2med, medrag, jsonl, files.", option="--from"),
+    ]
+
+
+class AddArguments(_Read, frozen=True, kw_only=True):
+    """What is added to which index."""
+
+    skip_bad: Annotated[bool, Arg("Pass over what cannot be read, and list it.")] = False
+    server_changed: arguments.ServerChanged = "stop"
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+    progress: arguments.Progressed = None
+
+
+class IndexArguments(AddArguments, frozen=True, kw_only=True):
+    """What an index is made of, and how."""
+
+    chunker: Annotated[
+        str | None,
+        Arg(
+            "How documents are cut: none, recursive[size=1000,overlap=200], tokens[size=512,stride=128] or "
+            "headings[short=200,most=1000]; not given: as those of the index are, of a new one none."
+        ),
+    ] = None
+    retrievers: Annotated[
+        str | Sequence[str],
+        Arg(
+            "To build for now; others are built when first used. [default: those of the index, or bm25]",
+            option="--retriever",
+            many=True,
+        ),
+    ] = ()
+    confirmed: Annotated[
+        bool,
+        Arg("Make it anew from another source or with another chunker; do not ask.", option="--yes", short="-y"),
+    ] = False
+    vectors: Annotated[
+        Sequence[str | Path],
+        Arg("Vectors made before, for the one retriever named: a .npy file, or a folder of them.", many=True),
+    ] = ()
+    ids: Annotated[
+        Sequence[str | Path],
+        Arg("Ids of their rows: .json, .jsonl, .npy or text; none: row 7 of NAME.npy is NAME_7.", many=True),
+    ] = ()
+
+
+class _Deleted(Struct, frozen=True):
+    """What may be given without its name."""
+
+    name: Annotated[str, Arg("An index, as `ragrounds index ls` lists it.", option="name")]
+    documents: Annotated[str | Sequence[str], Arg("Ids of documents, as passages name theirs.", option="-")]
+
+
+class DeleteArguments(_Deleted, frozen=True, kw_only=True):
+    """Which documents of which index go."""
+
+    server_changed: arguments.ServerChanged = "stop"
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+    progress: arguments.Progressed = None
+
+
+@takes(IndexArguments)
+def build(given: IndexArguments) -> BuiltIndex:
     """Read a corpus, cut it into passages, and make it searchable.
 
     An index that is there gets another generation, with the retrievers that it has: documents that stayed as they were
     are not read, cut or embedded again. It appears when all of it is built, and what is open goes on over the former
     one. An interrupted build resumes where it stood when the same is asked again.
 
-    Args:
-        name: what the index is called afterwards.
-        source: a file or folder, or ``family:PATH`` with one of beir, r2med, medrag, jsonl, files.
-        chunker: how documents are cut: ``none``, ``recursive[…]``, ``tokens[…]`` or ``headings[…]``; ``None``: as
-            those of the index are, and those of a new one not at all.
-        retrievers: to build for now; none: those that the index has, or bm25. Others are built when first used.
-        skip_bad: pass over what cannot be read.
-        confirmed: make the index anew where it was built from another source or cut by another chunker.
-        vectors: ``.npy`` files, or folders of them, with the passages' vectors for the one retriever that is named.
-        ids: files of the ids of their rows; none: row 7 of ``NAME.npy`` is the passage ``NAME_7``.
-        server_changed: where another server of an embedder answers than the last time: ``stop``, or embed anew
-            (``new``).
-        home, settings: the folder of the indexes, and all settings; ``None``: the user's.
-        progress: is told how many passages were read, and how far each retriever is; False: nothing is shown.
-
     Raises:
         OtherIndex: the index has another source or chunker, and nobody confirmed that.
         UserError: a name, source, chunker or retriever that cannot be used; a line that cannot be read.
         StopRun: the disk is full.
     """
-    chosen = chosen_settings(settings, home)
-    root, text = folder_of(name, chosen.home), guess_family(str(source))
-    cut = own_chunker(root) if chunker is None else str(complete(chunker))
+    chosen = chosen_settings(given.settings, given.home)
+    root, text = folder_of(given.name, chosen.home), guess_family(str(given.source))
+    cut = own_chunker(root) if given.chunker is None else str(complete(given.chunker))
     read, origin = corpus_source(text), origin_of(text)
-    if not confirmed and (otherwise := another(root, origin, read, cut)):
+    if not given.confirmed and (otherwise := another(root, origin, read, cut)):
         raise OtherIndex(
-            f"The index {name!r} holds something else: {otherwise}. Give --yes to make it anew, or another name; the "
-            "generation of now is kept until it is pruned."
+            f"The index {given.name!r} holds something else: {otherwise}. Give --yes to make it anew, or another name; "
+            "the generation of now is kept until it is pruned."
         )
-    bad: list[BadLine] | None = [] if skip_bad else None
-    with counted(progress) as tell:
-        change = built_from(read, origin, name, cut, bad=bad, progress=lambda count: tell("reading", count))
-        files = VectorFiles(tuple(vectors), tuple(ids))
-        return _changed(root, change, texts(retrievers), chosen, server_changed, bad, tell, files)
+    bad: list[BadLine] | None = [] if given.skip_bad else None
+    with counted(given.progress) as tell:
+        change = built_from(read, origin, given.name, cut, bad=bad, progress=lambda count: tell("reading", count))
+        files = VectorFiles(tuple(given.vectors), tuple(given.ids))
+        return _changed(root, change, given, tell, bad, texts(given.retrievers), files)
 
 
-def add(
-    name: str,
-    source: str | Path,
-    *,
-    skip_bad: bool = False,
-    server_changed: ServerChanged = "stop",
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-    progress: Progress | bool | None = None,
-) -> BuiltIndex:
+@takes(AddArguments)
+def add(given: AddArguments) -> BuiltIndex:
     """Add the documents of a source to an index, cut as its own are. Those whose ids it has replace the former ones,
     where they stand; the others come last.
 
         index.add("cases", "reports/2026")
 
-    Args:
-        name: of the index.
-        source, skip_bad, server_changed, home, settings, progress: as for :func:`build`.
-
     Raises:
         UserError: no such index; a source that cannot be used; a line that cannot be read.
         StopRun: the disk is full.
     """
-    chosen = chosen_settings(settings, home)
-    root = _living(name, chosen.home)
-    cut, text = read_manifest(current_generation(root)).chunker, guess_family(str(source))
-    bad: list[BadLine] | None = [] if skip_bad else None
-    with counted(progress) as tell:
+    root = _living(given.name, chosen_settings(given.settings, given.home).home)
+    cut, text = read_manifest(current_generation(root)).chunker, guess_family(str(given.source))
+    bad: list[BadLine] | None = [] if given.skip_bad else None
+    with counted(given.progress) as tell:
         change = added_from(
             corpus_source(text), origin_of(text), chunker=cut, bad=bad, progress=lambda count: tell("reading", count)
         )
-        return _changed(root, change, [], chosen, server_changed, bad, tell)
+        return _changed(root, change, given, tell, bad)
 
 
-def delete(
-    name: str,
-    documents: str | Sequence[str],
-    *,
-    server_changed: ServerChanged = "stop",
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-    progress: Progress | bool | None = None,
-) -> BuiltIndex:
+@takes(DeleteArguments)
+def delete(given: DeleteArguments) -> BuiltIndex:
     """Delete documents from an index, by their ids. The files that they were read from stay, and a later build from
     them reads them again.
 
         index.delete("cases", ["report-1.md"])
 
-    Args:
-        name: of the index.
-        documents: ids of documents, as passages name theirs.
-        server_changed, home, settings, progress: as for :func:`build`.
-
     Raises:
         UserError: no such index; an id that it does not have; nothing would be left.
         StopRun: the disk is full.
     """
-    chosen = chosen_settings(settings, home)
-    root = _living(name, chosen.home)
-    ids = texts(documents)
+    root, ids = _living(given.name, chosen_settings(given.settings, given.home).home), texts(given.documents)
     if not ids:
         raise UserError("No document was named: give the ids of those to delete.")
-    with counted(progress) as tell:
-        change = deleted(ids, progress=lambda count: tell("copying", count))
-        return _changed(root, change, [], chosen, server_changed, None, tell)
+    with counted(given.progress) as tell:
+        return _changed(root, deleted(ids, progress=lambda count: tell("copying", count)), given, tell)
 
 
 def _changed(
     root: Path,
     change: Change,
-    asked: Sequence[str],
-    settings: Settings,
-    server_changed: ServerChanged,
-    bad: list[BadLine] | None,
+    given: AddArguments | DeleteArguments,
     tell: Progress,
+    bad: list[BadLine] | None = None,
+    asked: Sequence[str] = (),
     files: VectorFiles | None = None,
 ) -> BuiltIndex:
     """Make the next generation of an index, with the retrievers that are asked for and those that it has."""
+    settings = chosen_settings(given.settings, given.home)
     opened: dict[str, None] = {}
 
     def _open(specs: Sequence[str], corpus: str) -> None:
-        for spec in met_retrievers(specs, settings, server_changed):
+        for spec in met_retrievers(specs, settings, given.server_changed):
             opened[open_searcher(spec, corpus, settings.home, progress=tell).spec] = None
 
     def _follow(corpus: str, held: list[str]) -> list[str]:
@@ -319,26 +333,13 @@ def describe(name: str, *, home: str | Path | None = None, settings: Settings | 
     return _described(_existing(name, chosen.home), _searched_by(chosen))
 
 
-def remove(
-    name: str, *, generation: int | None = None, home: str | Path | None = None, settings: Settings | None = None
-) -> None:
-    """Remove an index: its passages and its engines, whether they can be read or not; or one of its generations, which
-    is not the searched one. What it was made from stays.
+def remove(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> None:
+    """Remove an index: its passages and its engines, whether they can be read or not. What it was made from stays.
 
     Raises:
-        UserError: there is none of that name or number; somebody is building it; a run needs that generation.
+        UserError: there is none of that name; somebody is building it.
     """
-    chosen = chosen_settings(settings, home)
-    folder = _existing(name, chosen.home)
-    if generation is not None:
-        for one in _described(folder, _searched_by(chosen)).generations:
-            if one.number == generation and one.runs:
-                raise UserError(
-                    f"Generation {generation} of {name!r} is {one.kept}: without it that cannot be resumed. Remove "
-                    "the runs first, with `ragrounds runs rm`."
-                )
-        remove_generation(folder, generation)
-        return
+    folder = _existing(name, chosen_settings(settings, home).home)
     with exclusive_build(folder):
         shutil.rmtree(folder)
 

@@ -37,16 +37,6 @@ from ragrounds.settings import Settings
 from ragrounds.ui.run_tables import print_run
 
 
-class RunState(Struct, frozen=True):
-    """A run of the store, and how far it is."""
-
-    run: Run
-    statuses: Mapping[str, int]
-    """How many attempts ended in which status."""
-    name: str = ""
-    """What it is called in tables; empty: by its agent's text."""
-
-
 class RunDetails(Struct, frozen=True, kw_only=True):
     """All that is known of one run."""
 
@@ -61,12 +51,11 @@ class RunDetails(Struct, frozen=True, kw_only=True):
 class LoadedRun(RunsResult, frozen=True, kw_only=True):
     """A run of the store: its facts, its frames, and every step of its answers."""
 
-    state: RunState
-
-    @property
-    def run(self) -> Run:
-        """The run's record."""
-        return self.state.run
+    run: Run
+    statuses: Mapping[str, int]
+    """How many attempts ended in which status, when the run was loaded."""
+    name: str = ""
+    """What it is called in tables; empty: by its agent's text."""
 
     @property
     def id(self) -> str:
@@ -82,11 +71,6 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
     def agent(self) -> str:
         """The agent's canonical text."""
         return self.run.agent
-
-    @property
-    def statuses(self) -> Mapping[str, int]:
-        """How many attempts ended in which status, when the run was loaded."""
-        return self.state.statuses
 
     def details(self) -> RunDetails:
         """Its figures, its costs, and who works at it: made anew at every call."""
@@ -197,7 +181,7 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
 
 def _loaded(store: Store, run: Run, settings: Settings, names: Mapping[str, str]) -> LoadedRun:
     made = Counter(store.done(run).values())
-    return LoadedRun(settings=settings, state=RunState(run, made, names.get(run.id, "")))
+    return LoadedRun(settings=settings, run=run, statuses=made, name=names.get(run.id, ""))
 
 
 def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settings | None = None) -> Trace:
@@ -226,55 +210,36 @@ def remove_run(
     return run
 
 
-class RemovedGarbage(Struct, frozen=True):
-    """What :func:`collect_garbage` removed."""
-
-    garbage: Garbage
-    kept_space: str
-    """Why the file of the store did not get smaller; empty: it did."""
-
-
-def find_garbage(
-    *, seconds: float, outside: bool, settings: Settings | None = None, progress: Progress = unheard
-) -> Garbage:
-    """Recorded calls and texts that no run, arena or judged score refers to. Nothing is removed.
-
-    Args:
-        seconds: calls that were recorded less than this ago do not count.
-        outside: count calls that no run made, too: of retrieve, build.
-        progress: is told how far it is.
-    """
-    from ragrounds.evals.store import garbage
-
-    with open_store(settings or user_settings()) as store:
-        return garbage.collect_garbage(store.engine, FINAL, hours=seconds / 3600, outside=outside, report=progress)
-
-
 def collect_garbage(
     *,
     seconds: float,
     outside: bool,
+    remove: bool = False,
     settings: Settings | None = None,
     progress: Progress = unheard,
     message: Callable[[str], None] = lambda text: None,
-) -> RemovedGarbage:
-    """Remove what :func:`find_garbage` finds, in one transaction, and give its space back.
+) -> tuple[Garbage, str]:
+    """Recorded calls and texts that no run, arena or judged score refers to; and, where they were removed, why the file
+    of the store did not get smaller (empty: it did).
+
+    Args:
+        seconds: calls that were recorded less than this ago do not count.
+        outside: count calls that no run made, too: of retrieve, build.
+        remove: remove them, in one transaction, and give their space back.
+        settings: where the store is; ``None``: the user's.
+        progress, message: are told how far it is, and that somebody is waited for.
 
     Raises:
-        UserError: somebody works at a run of the store.
+        UserError: somebody works at a run of the store, and they are to be removed.
     """
     from ragrounds.evals.store import garbage
 
     with open_store(settings or user_settings()) as store:
-        ids = [run.id for run in store.runs()]
+        hours, ids = seconds / 3600, [run.id for run in store.runs()]
+        if not remove:
+            return garbage.collect_garbage(store.engine, FINAL, hours=hours, outside=outside, report=progress), ""
         with Lease(store.engine, ids, message):
             found = garbage.collect_garbage(
-                store.engine,
-                FINAL,
-                hours=seconds / 3600,
-                outside=outside,
-                remove=True,
-                runs=ids,
-                report=progress,
+                store.engine, FINAL, hours=hours, outside=outside, remove=True, runs=ids, report=progress
             )
-        return RemovedGarbage(found, reclaim_space(store.engine))
+        return found, reclaim_space(store.engine)

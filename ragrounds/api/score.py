@@ -296,18 +296,58 @@ def _counted(what: str, progress: Progress) -> Callable[[JudgedAnswer], None]:
     return done
 
 
-def write_label_sheet(
-    run: str,
-    out: Path,
-    *,
-    kind: str = "equivalence",
-    epoch: int = 0,
-    limit: int | None = None,
-    seed: int = 0,
-    raters: Sequence[str] = ("label",),
-    force: bool = False,
-    settings: Settings | None = None,
-) -> WrittenSheet:
+_Kind = Annotated[str, Arg("What was judged: equivalence, equivalence-published or statements.")]
+_Epoch = Annotated[int, Arg("Which of the run's epochs, from 0.", 0)]
+
+
+class _Sheet(Struct, frozen=True):
+    """What may be given without its name."""
+
+    run: Annotated[str, Arg("A run: an id, the beginning of one, or an agent's text.", option="run")]
+    out: Annotated[Path, Arg("The file to write.", short="-o")] = Path("labels.csv")
+
+
+class SheetArguments(_Sheet, frozen=True, kw_only=True):
+    """What people are asked to label."""
+
+    kind: _Kind = "equivalence"
+    epoch: _Epoch = 0
+    limit: Annotated[int | None, Arg("Only so many, drawn by `seed`.", 1, short="-n")] = None
+    seed: arguments.Seed = 0
+    raters: Annotated[
+        Sequence[str], Arg("A column for this rater (repeatable). [default: one, label]", option="--rater", many=True)
+    ] = ()
+    force: arguments.Force = False
+    settings: arguments.OwnSettings = None
+
+
+class _Labels(Struct, frozen=True):
+    """What may be given without its name."""
+
+    run: Annotated[str, Arg("A run: an id, the beginning of one, or an agent's text.", option="run")]
+    human: Annotated[
+        str | Path,
+        Arg(
+            "CSV: a column of items, the digests or texts of the answers that people saw, and one column of labels a "
+            "rater; or kqa:FOLDER, K-QA's physicians' labels of recorded answers."
+        ),
+    ]
+
+
+class AgreementArguments(_Labels, frozen=True, kw_only=True):
+    """Which labels a run's verdicts are set against."""
+
+    kind: _Kind = "equivalence"
+    epoch: _Epoch = 0
+    item: Annotated[str, Arg("The column with the items.")] = "item"
+    raters: Annotated[
+        Sequence[str], Arg("A rater's column (repeatable). [default: all others]", option="--rater", many=True)
+    ] = ()
+    settings: arguments.OwnSettings = None
+
+
+@takes(SheetArguments)
+def write_label_sheet(given: SheetArguments) -> WrittenSheet:
     """Write judged answers to a CSV file for people to label, blind to the verdicts.
 
     Items are drawn and ordered by the seed; a smaller sample is a part of a larger one. Those on which judges disagree
@@ -316,35 +356,18 @@ def write_label_sheet(
     Raises:
         UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
     """
-    wanted = label_method(kind)
-    with opened_runs([run], settings) as (store, [found]):
-        sheet = label_sheet(store, found, wanted, epoch=epoch, limit=limit, seed=seed, raters=raters)
-    with replaced(out, force) as file:
+    wanted, raters = label_method(given.kind), given.raters or ("label",)
+    with opened_runs([given.run], given.settings) as (store, [found]):
+        sheet = label_sheet(store, found, wanted, epoch=given.epoch, limit=given.limit, seed=given.seed, raters=raters)
+    with replaced(given.out, given.force) as file:
         file.write(sheet.csv())
     return WrittenSheet(len(sheet.rows), sheet.of, tuple(wanted.labels))
 
 
-def judge_agreement(
-    run: str,
-    human: str | Path,
-    *,
-    kind: str = "equivalence",
-    epoch: int = 0,
-    item: str = "item",
-    raters: Sequence[str] = (),
-    settings: Settings | None = None,
-) -> AgreementResult:
-    """Set the verdicts in the store against people's labels. No model is asked.
-
-    Args:
-        run: a judged run.
-        human: a CSV file with a column of items, the digests or texts of the answers that people saw (as
-            :func:`write_label_sheet` writes them), and a column of labels for each rater. A label whose answer is
-            another now is left out, and named. Or ``kqa:FOLDER``: K-QA's physicians' labels of recorded answers.
-        kind: whose verdicts are compared.
-        epoch: of the run.
-        item: the column of items.
-        raters: columns of labels; none: all others.
+@takes(AgreementArguments)
+def judge_agreement(given: AgreementArguments) -> AgreementResult:
+    """Set the verdicts in the store against people's labels. No model is asked. A label whose answer is another now is
+    left out, and named.
 
     Raises:
         UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.
@@ -357,19 +380,19 @@ def judge_agreement(
         shown_items,
     )
 
-    wanted = label_method(kind)
-    labels = people_labels(human, item=item, raters=raters)
-    given = {label for row in labels.items.values() for label in row if label}
-    unknown = sorted(given - set(wanted.labels))
+    wanted, human = label_method(given.kind), given.human
+    labels = people_labels(human, item=given.item, raters=given.raters)
+    labelled = {label for row in labels.items.values() for label in row if label}
+    unknown = sorted(labelled - set(wanted.labels))
     if unknown:
         raise UserError(
             f"{human}: the label {one_line(unknown[0])!r} is none of {', '.join(wanted.labels)}. Which columns hold "
             "labels is said with --rater."
         )
-    with opened_runs([run], settings) as (store, [found]):
-        said = verdicts(store, found, wanted, epoch)
-        labels, changed = labels.of(shown_items(store, found, wanted, epoch))
-        judges, panel = recorded_verdicts(store, found, wanted, epoch), by_panel(store, found, wanted)
+    with opened_runs([given.run], given.settings) as (store, [found]):
+        said = verdicts(store, found, wanted, given.epoch)
+        labels, changed = labels.of(shown_items(store, found, wanted, given.epoch))
+        judges, panel = recorded_verdicts(store, found, wanted, given.epoch), by_panel(store, found, wanted)
         by = JudgeFinder(store)(found, wanted.scorers[-1].name)
     try:
         agreed = structs.replace(

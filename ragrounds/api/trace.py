@@ -18,8 +18,6 @@ from msgspec import Struct
 
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.engine.in_flight import LiveAttempt
-from ragrounds.evals.engine.live_feed import LiveWatcher
 from ragrounds.evals.judges.recorded import with_replies
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
@@ -78,18 +76,6 @@ class RunDifferences(Struct, frozen=True):
     second: Run
     questions: tuple[AnswerDifference, ...]
     """With both answers and, where one is not right, the likely cause."""
-
-
-def live_attempts(*, home: str | Path | None = None, settings: Settings | None = None) -> tuple[LiveAttempt, ...]:
-    """The attempts in flight in all processes of this machine, those that began first before the others. Nothing of
-    them is in the store: an attempt that has just ended is in neither until it is written.
-
-        [one.question_id for one in live_attempts() if one.node == "answer"]
-
-    Args:
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-    """
-    return LiveWatcher(chosen_settings(settings, home).home).attempts()
 
 
 def list_attempts(

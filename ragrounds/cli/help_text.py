@@ -11,7 +11,7 @@ OPTIONS = "Options"
 """The group of options that belong to no other one."""
 _NAMES = {
     "CLAIM": "--assert --until",
-    "COLUMN": "--cluster --column --item --rater",
+    "COLUMN": "--column --item --rater",
     "DOLLARS": "--max-cost",
     "EXPECTED": "--trajectory",
     "FILE": "--axes --guard --html --human --qrels --plot --ratings --run --table",
@@ -25,10 +25,10 @@ _NAMES = {
     "MEASURE": "--cost --measure",
     "MODEL": "--embed",
     "MODEL=BILLIONS": "--size",
-    "N": "--bands --batch-size --candidates --concurrency --epoch --epochs --experts --generation --k "
+    "N": "--batch-size --candidates --concurrency --epoch --epochs --experts --k "
     "--limit --max-answer-tokens "
     "--max-citations --max-other-citations --max-questions --max-right --max-total-tokens --min-matches --min-rating "
-    "--min-words --negative --per-dataset --port --positive --reranked --resamples --rounds --rpm --sample --seed "
+    "--min-words --negative --per-dataset --port --positive --reranked --resamples --rounds --rpm --seed "
     "--sheet-size --threads --top --top-k --tpm --tries --workers",
     "NAME": "--against --alias --analysis --arena --axis --fault --only --parameter --picture --profile "
     "--query-generation --recipe --row --scorer --split --study --voter",

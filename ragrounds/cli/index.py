@@ -8,10 +8,12 @@ from typing import Annotated
 
 import msgspec
 import typer
+from msgspec.structs import asdict, replace
 
 from ragrounds.api import index as indexes
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
+from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
 from ragrounds.ui.index_lines import change_lines, details_lines, index_table, pruned_lines
@@ -23,43 +25,11 @@ index = typer.Typer(name="index", cls=ListGroup, help="What is searched: build, 
 app.add_typer(index)
 
 IndexName = Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")]
-Vectors = Annotated[
-    list[str] | None,
-    typer.Option(help="Vectors made before, for the one retriever named: a .npy file, or a folder of them."),
-]
-VectorIds = Annotated[
-    list[str] | None,
-    typer.Option("--ids", help="Ids of their rows: .json, .jsonl, .npy or text; none: row 7 of NAME.npy is NAME_7."),
-]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Pass over what cannot be read, and list it.")]
 
 
 @index.command("build")
-def build(
-    name: Annotated[str, typer.Argument(help="What the index is called afterwards.")],
-    source: Annotated[
-        str,
-        typer.Option("--from", help="A file or folder, or family:PATH with one of beir, r2med, medrag, jsonl, files."),
-    ],
-    chunker: Annotated[
-        str | None,
-        typer.Option(
-            help="How documents are cut: none, recursive[size=1000,overlap=200], tokens[size=512,stride=128] or "
-            "headings[short=200,most=1000]; not given: as those of the index are, of a new one none."
-        ),
-    ] = None,
-    retriever: Annotated[
-        list[str] | None, typer.Option(help="Retrievers to build for now; others are built when first used.")
-    ] = None,
-    skip_bad: SkipBad = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Make it anew from another source or with another chunker; do not ask.")
-    ] = False,
-    vectors: Vectors = None,
-    ids: VectorIds = None,
-    server_changed: options.ServerChangedOption = "stop",
-    as_json: options.AsJson = False,
-) -> None:
+@grouped
+def build(given: indexes.IndexArguments, as_json: options.AsJson = False) -> None:
     """Read a corpus, cut it into passages, and make it searchable.
 
     An index that is there gets another generation with the retrievers that it has; documents that stayed as they were
@@ -69,21 +39,10 @@ def build(
 
     def _built(confirmed: bool) -> indexes.BuiltIndex:
         with counting() as progress:
-            return indexes.build(
-                name,
-                source,
-                chunker=chunker,
-                retrievers=retriever or (),
-                skip_bad=skip_bad,
-                confirmed=confirmed,
-                vectors=vectors or (),
-                ids=ids or (),
-                server_changed=options.server_changed(server_changed),
-                progress=progress,
-            )
+            return indexes.build(**asdict(replace(given, confirmed=confirmed, progress=progress)))
 
     try:
-        built = _built(yes)
+        built = _built(given.confirmed)
     except indexes.OtherIndex as other:
         if not sys.stdin.isatty():
             raise
@@ -94,37 +53,30 @@ def build(
 
 
 @index.command("add")
-def add(
-    name: IndexName,
-    source: Annotated[str, typer.Option("--from", help="What is added: as for `index build`.")],
-    skip_bad: SkipBad = False,
-    server_changed: options.ServerChangedOption = "stop",
-    as_json: options.AsJson = False,
-) -> None:
+@grouped
+def add(given: indexes.AddArguments, as_json: options.AsJson = False) -> None:
     """Add documents to an index, or replace those of the same id.
 
     They are cut as the others are, and every retriever of the index gets them before any search sees them.
     """
-    changed = options.server_changed(server_changed)
     with counting() as progress:
-        built = indexes.add(name, source, skip_bad=skip_bad, server_changed=changed, progress=progress)
+        built = indexes.add(**asdict(replace(given, progress=progress)))
     _told(built, as_json)
 
 
 @index.command("delete")
+@grouped
 def delete(
-    name: IndexName,
+    given: indexes.DeleteArguments,
     documents: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of documents, as passages name theirs.")],
-    server_changed: options.ServerChangedOption = "stop",
     as_json: options.AsJson = False,
 ) -> None:
     """Delete documents from an index. The files that they were read from stay.
 
     The former generation stays, too, until `ragrounds index prune`.
     """
-    changed = options.server_changed(server_changed)
     with counting() as progress:
-        built = indexes.delete(name, documents, server_changed=changed, progress=progress)
+        built = indexes.delete(**asdict(replace(given, documents=documents, progress=progress)))
     _told(built, as_json)
 
 
@@ -174,25 +126,15 @@ def show(name: IndexName, as_json: options.AsJson = False) -> None:
 
 
 @index.command("rm")
-def rm(
-    name: IndexName,
-    generation: Annotated[
-        int | None, typer.Option(help="Remove this generation alone; `ragrounds index show` lists them.")
-    ] = None,
-    yes: options.Yes = False,
-) -> None:
+def rm(name: IndexName, yes: options.Yes = False) -> None:
     """Remove an index: its passages and its engines. What it was made from stays."""
     found = indexes.describe(name)
-    sizes = {one.number: one.bytes for one in found.generations}
-    what, size = f"the index {safe(name)}", found.bytes
-    if generation is not None:
-        what, size = f"generation {generation} of {safe(name)}", sizes.get(generation, 0)
-    elif runs := sum(len(one.runs) for one in found.generations):
+    if runs := sum(len(one.runs) for one in found.generations):
         say(f"{runs:,} stored {'run' if runs == 1 else 'runs'} searched it: without it they cannot be resumed.")
     if not yes:
-        typer.confirm(f"Remove {what} ({size / 1e6:,.1f} MB)?", abort=True, err=True)
-    indexes.remove(name, generation=generation)
-    say(f"removed {what if generation is not None else safe(name)}")
+        typer.confirm(f"Remove the index {safe(name)} ({found.bytes / 1e6:,.1f} MB)?", abort=True, err=True)
+    indexes.remove(name)
+    say(f"removed {safe(name)}")
 
 
 @index.command("prune")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 from msgspec.structs import asdict
 
-from ragrounds.api.score import JudgeArguments, JudgeResult, judge_agreement, write_label_sheet
+from ragrounds.api.score import (
+    AgreementArguments,
+    JudgeArguments,
+    JudgeResult,
+    SheetArguments,
+    judge_agreement,
+    write_label_sheet,
+)
 from ragrounds.api.score import judge as judge_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import Group
@@ -103,19 +107,8 @@ def _say_end(result: JudgeResult) -> None:
 
 
 @judge.command("sheet")
-def sheet_command(
-    run: options.RunName,
-    kind: options.Kind = "equivalence",
-    epoch: options.Epoch = 0,
-    limit: options.Limit = None,
-    seed: options.Seed = 0,
-    rater: Annotated[
-        list[str] | None, typer.Option(help="A column for this rater (repeatable). [default: one, `label`]")
-    ] = None,
-    out: options.OutFile = Path("labels.csv"),
-    force: options.Force = False,
-    as_json: options.AsJson = False,
-) -> None:
+@grouped
+def sheet_command(given: SheetArguments, as_json: options.AsJson = False) -> None:
     """Write judged answers to a CSV file for people to label, blind to the verdicts; `judge agreement` reads it back.
 
     Items are drawn and ordered by the seed, a smaller sample is a part of a larger one. Each row holds a digest of its
@@ -123,32 +116,20 @@ def sheet_command(
 
     Example: ragrounds judge sheet direct_cot --limit 50 --rater anna --rater ben --rater cleo
     """
-    sheet = write_label_sheet(
-        run, out, kind=kind, epoch=epoch, limit=limit, seed=seed, raters=rater or ("label",), force=force
-    )
+    sheet = write_label_sheet(**asdict(given))
     if as_json:
-        print_json({"file": str(out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
+        print_json({"file": str(given.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
+    again = f"{given.run!r} --kind {given.kind} --human {given.out}"
     say(
-        f"{out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
-        f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {run!r} --kind {kind} --human {out}"
-        + (f" --epoch {epoch}" if epoch else "")
+        f"{given.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
+        f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {again}"
+        + (f" --epoch {given.epoch}" if given.epoch else "")
     )
 
 
 @judge.command("agreement")
-def agreement_command(
-    run: options.RunName,
-    human: Annotated[
-        Path, typer.Option("--human", help="CSV: a column `item`, and one column of labels a rater; or kqa:FOLDER.")
-    ],
-    kind: options.Kind = "equivalence",
-    epoch: options.Epoch = 0,
-    item: Annotated[str, typer.Option(help="The column with the items.")] = "item",
-    rater: Annotated[
-        list[str] | None, typer.Option(help="A rater's column (repeatable). [default: all others]")
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
+@grouped
+def agreement_command(given: AgreementArguments, as_json: options.AsJson = False) -> None:
     """Set the verdicts in the store against people's: Cohen's kappa, accuracy with its interval, confusion. No model is
     asked.
 
@@ -159,7 +140,7 @@ def agreement_command(
 
     Example: ragrounds judge agreement direct_cot --human labels.csv
     """
-    found = judge_agreement(run, human, kind=kind, epoch=epoch, item=item, raters=rater or ())
+    found = judge_agreement(**asdict(given))
     if as_json:
         print_json(found.agreement)
     else:

@@ -16,8 +16,6 @@ from msgspec import Struct
 from typer.models import OptionInfo
 
 from ragrounds.api.arguments import described, option_name
-from ragrounds.api.servers import ServerChanged
-from ragrounds.api.workspace import one_of
 from ragrounds.errors import UserError
 from ragrounds.ui.plot import check_plot_file, chosen_theme
 
@@ -68,22 +66,18 @@ RunName = Annotated[str, typer.Argument(help="A run: an id, the beginning of one
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
-OutFile = Annotated[Path, typer.Option("--out", "-o", help="The file to write.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of every draw: samples, orders, bootstraps.")]
 Epoch = Annotated[int, typer.Option("--epoch", min=0, help="Which of the run's epochs, from 0.")]
 Names = Annotated[
     list[str] | None,
     typer.Option("--as", metavar="RUN=NAME", help="What a run is called in tables and pictures (repeatable)."),
 ]
 Resamples = Annotated[int, typer.Option("--resamples", min=100, help="Bootstrap samples.")]
-Kind = Annotated[str, typer.Option("--kind", help="What was judged: equivalence, equivalence-published or statements.")]
 Embedder = Annotated[
     str | None, typer.Option("--embedder", help="'dense[model=…]' or a retriever's card: whose vectors are compared.")
 ]
 Display = Annotated[
     str | None, typer.Option("--display", help="Progress: full, plain, json or none. [default: by terminal]")
 ]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Only so many, drawn by --seed.")]
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -121,36 +115,10 @@ class PlotOptions(Options, frozen=True, kw_only=True):
             raise UserError("--picture and --theme go with --plot FILE, which says where the picture is kept.")
 
 
-def no_picture(plot: PlotOptions, what: str) -> None:
-    """Refuse ``--plot`` where a command has no picture.
-
-    Raises:
-        UserError: it was given.
-    """
-    if plot.plot is not None:
-        raise UserError(f"There is no picture {what}; leave --plot out.")
-
-
 Alias = Annotated[
     str | None,
     typer.Option("--alias", help="A name for the server, or for the group of several, which needs one."),
 ]
-ServerChangedOption = Annotated[
-    str,
-    typer.Option(
-        "--server-changed",
-        help="Another server answers at the address than the last time: stop; or new, which keeps its answers apart.",
-    ),
-]
-
-
-def server_changed(text: str) -> ServerChanged:
-    """The value of ``--server-changed``.
-
-    Raises:
-        UserError: an unknown one.
-    """
-    return "new" if one_of("--server-changed", text, ("stop", "new")) == "new" else "stop"
 
 
 def _placed(hint: object, group: type[Options]) -> object:

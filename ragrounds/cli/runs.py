@@ -14,8 +14,7 @@ from msgspec.structs import asdict, replace
 from ragrounds.api.resume import kept_options
 from ragrounds.api.retry import RetryArguments, retry
 from ragrounds.api.run_list import list_runs
-from ragrounds.api.runs import collect_garbage, find_garbage, load, remove_run, show_attempt
-from ragrounds.api.trace import live_attempts
+from ragrounds.api.runs import collect_garbage, load, remove_run, show_attempt
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import grouped
@@ -23,10 +22,9 @@ from ragrounds.cli.output import counting, print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.progress.lines import live_table
 from ragrounds.ui.projection import retry_json
 from ragrounds.ui.run_tables import garbage_lines
-from ragrounds.ui.tables import print_table, results_console
+from ragrounds.ui.tables import results_console
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.headless import print_attempt
 
@@ -70,25 +68,6 @@ def list_command(
         found.draw(results_console())
     if found.left:
         say(found.left)
-
-
-@runs.command("live")
-def live_command(as_json: options.AsJson = False) -> None:
-    """List the attempts in flight now, of every process of this machine: where each is, and what it waits for.
-
-    Examples:
-
-      ragrounds runs live
-
-      watch -n 1 ragrounds runs live
-    """
-    found = live_attempts()
-    if as_json:
-        print_json(found, "attempts")
-    elif found:
-        print_table(live_table(found), results_console())
-    else:
-        say("Nothing is in flight on this machine.")
 
 
 @runs.command("show")
@@ -177,7 +156,7 @@ def garbage_command(
     of it is one transaction. While a run is at work nothing is removed. A SQLite file gets smaller afterwards.
     """
     with counting() as progress:
-        found = find_garbage(seconds=older_than, outside=outside, progress=progress)
+        found, _ = collect_garbage(seconds=older_than, outside=outside, progress=progress)
     for line in garbage_lines(found):
         say(line)
     counts = (found.calls.count, found.texts.count, found.questions.count)
@@ -187,8 +166,9 @@ def garbage_command(
                 raise UserError("Nothing was removed: give --yes to remove without being asked.")
             typer.confirm("Remove them?", abort=True, err=True)
         with counting() as progress:
-            removed = collect_garbage(seconds=older_than, outside=outside, progress=progress, message=say)
-        found, why = removed.garbage, removed.kept_space
+            found, why = collect_garbage(
+                seconds=older_than, outside=outside, remove=True, progress=progress, message=say
+            )
         say(f"Removed, but the space is not given back: {why}." if why else "Removed.")
     if as_json:
         print_json(found)

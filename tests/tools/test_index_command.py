@@ -78,8 +78,6 @@ def test_an_index_is_changed(run, corpus, tmp_path):
         run("prune")
     assert "removed 2" in run("prune", "--yes").stderr
     assert "there is no generation to remove" in run("prune", "--yes").stderr
-    with pytest.raises(UserError, match="is the one that is searched"):
-        run("rm", "mine", "--generation", "3", "--yes")
 
 
 def test_bad_lines_are_counted_and_listed(run, tmp_path):

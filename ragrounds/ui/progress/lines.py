@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.scorers import described
 from ragrounds.models.traffic import ServerTraffic
-from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults, facts_json
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
@@ -142,25 +141,3 @@ def _scores(facts: ProgressFacts) -> str:
         return ""
     named = ", ".join(f"{one_line(agent.name, _NAME)} {score_words(agent)}" for agent in agents)
     return f"{'score' if all(agent.dataset for agent in agents) else 'average'} so far: {named}"
-
-
-def live_table(found: Sequence[LiveAttempt], now: float | None = None) -> TextTable:
-    """A line for each attempt in flight, those that take longest first.
-
-    Args:
-        found: the attempts.
-        now: seconds since the epoch; ``None``: this moment.
-    """
-    at = time.time() if now is None else now
-    columns = (
-        words("run", whole=True),
-        words("question", lambda one: one.question_id + (f"#{one.epoch}" if one.epoch else ""), whole=True),
-        Column("time", lambda one: duration(max(0.0, at - one.at))),
-        words("node"),
-        words("waits for", lambda one: doing_words(one, at), text=str),
-        Column("calls"),
-        Column("tokens", text=tokens),
-        Column("uncached", "cost_uncached", dollars),
-    )
-    title = f"{number_of(len(found), 'attempt')} in flight"
-    return table_of("live", sorted(found, key=lambda one: one.at), columns, title=title)

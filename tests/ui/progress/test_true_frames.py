@@ -4,7 +4,6 @@ for, and the resumed one goes on from there."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -171,9 +170,6 @@ def _see_what_waits(terminal: Terminal, slow_server: Running, tmp_path: Path) ->
             shown = terminal.see("8 in flight", "▶", "asks openai:seen")
             assert shown.count("▶") <= 8
             terminal.see("asking openai:seen")
-            listed = subprocess.run([*command[:3], "runs", "live", "--json"], env=environment, capture_output=True)
-            told = json.loads(listed.stdout)["attempts"]
-            assert [(one["node"], one["doing"][0]["kind"]) for one in told] == [("answer", "model")] * 8
             terminal.type("q")
             terminal.prompt()
         finally:
