@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.evals.analyses.pictures import Mark, Picture
+from ragrounds.evals.arena.corrections import CorrectedRatings
 from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
@@ -17,38 +18,56 @@ from ragrounds.ui.text import TOO_FEW, UNKNOWN, dollars, figure_text, number_of,
 
 
 def print_report(report: ArenaReport, console: Console) -> None:
-    """Who is ahead, then each axis, the judges, what it cost, what to know."""
+    """Print all parts of a report."""
+    for part in arena_parts(report):
+        if isinstance(part, TextTable):
+            print_table(part, console)
+        else:
+            console.print(Text(one_line(part, 1000)), soft_wrap=True)
+
+
+def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
+    """Who is ahead, then each axis, the judges, what it cost, what to know: tables and remarks."""
     arena = report.arena
-    _say(
-        console,
-        f"{report.id}: {number_of(len(arena.systems), 'system')}, {number_of(arena.count, 'question')} of "
-        f"{arena.benchmark}",
-        bold=True,
-    )
-    for line in arena_verdict(report):
-        _say(console, line)
+    systems, asked = number_of(len(arena.systems), "system"), number_of(arena.count, "question")
+    yield f"{report.id}: {systems}, {asked} of {arena.benchmark}, judged by {', '.join(arena.judges)}"
+    yield from arena_verdict(report)
     for axis in report.axes:
-        _axis(console, report, axis)
-    _costs(console, report)
+        yield from _axis(report, axis)
+    yield table_of(
+        "costs",
+        report.costs,
+        (
+            words("judge", text=lambda name: one_line(name, 60)),
+            Column("calls"),
+            Column("input", text=tokens, heading="in"),
+            Column("output", text=tokens, heading="out"),
+            Column("cost_paid", text=dollars, heading="paid"),
+            Column("cost_uncached", text=dollars, heading="uncached"),
+        ),
+        title="what judging took",
+        about="in, out: tokens; paid: really paid; uncached: with an empty journal",
+    )
+    for failure in report.failures:
+        yield f"{failure.judge}: {number_of(failure.count, 'verdict')} missing: {failure.reason}"
     for system, count in report.empty:
         if count:
-            _say(console, f"{system}: {number_of(count, 'empty answer')}; such an answer loses to any other.")
+            yield f"{system}: {number_of(count, 'empty answer')}; such an answer loses to any other."
     for how, count in report.decided_without_judge.items():
         if count:
-            _say(console, f"{number_of(count, 'match')} decided without a judge ({how} answers).")
+            yield f"{number_of(count, 'match')} decided without a judge ({how} answers)."
     if report.left_out:
-        _say(console, f"{number_of(report.left_out, 'question')} left out: some system has not been asked them yet.")
+        yield f"{number_of(report.left_out, 'question')} left out: some system has not been asked them yet."
     if report.cut:
-        _say(console, f"{number_of(report.cut, 'judgement')} on answers cut to the judge's window.")
-    for note in report.notes:
-        console.print(Text(f"Note: {note}", style="yellow"), soft_wrap=True)
+        yield f"{number_of(report.cut, 'judgement')} on answers cut to the judge's window."
+    yield from (f"Note: {note}" for note in report.notes)
 
 
 def arena_verdict(report: ArenaReport) -> Iterator[str]:
     """A line for each axis: which system is ahead, as far as the intervals tell it from the others."""
     for axis in report.axes:
         if axis.withheld or axis.ratings is None or not axis.ratings.rows:
-            yield f"{axis.axis}: no ratings. {axis.withheld}".rstrip()
+            yield f"{axis.axis}: {axis.withheld or 'no ratings.'}"
             continue
         rows = axis.ratings.rows
         first = [row for row in rows if row.rank == 1]
@@ -70,25 +89,43 @@ def _rated(row: RatedSystem) -> str:
     return f"{row.rating:.0f}, {_whole(row.low)} to {_whole(row.high)}"
 
 
-def _axis(console: Console, report: ArenaReport, axis: AxisReport) -> None:
+def _axis(report: ArenaReport, axis: AxisReport) -> Iterator[TextTable | str]:
     if axis.withheld or axis.ratings is None:
-        console.print()
-        _say(console, axis_title(axis), bold=True)
-        console.print(Text(axis.withheld, style="bold red"), soft_wrap=True)
+        yield axis_title(axis)
     else:
-        print_table(ratings_table(report, axis), console)
-    print_table(wins_table(axis), console)
-    _judges(console, axis)
+        yield ratings_table(report, axis)
+    yield wins_table(axis)
+    yield judges_table(axis)
+    for pair in axis.agreement:
+        if pair.items:
+            alpha = UNKNOWN if pair.alpha is None else f"{pair.alpha:.2f}"
+            yield (
+                f"{pair.one} and {pair.other} agree on {percent(pair.same, 1)} % of {number_of(pair.items, 'match')} "
+                f"(Krippendorff's alpha {alpha}: 1 perfect, 0 as by chance)"
+            )
+    for name, order in axis.orders_by_judge:
+        yield f"order by {name}: {' > '.join(order)}"
+    for own in axis.self_preference:
+        text = "no other judge to compare with: whether it favours its own cannot be said"
+        if own.difference is not None:
+            found = own.difference
+            ends = f" (95 %: {found.low:+.3f} to {found.high:+.3f})" if None not in (found.low, found.high) else ""
+            lead = f"{figure_text(found.value, '+.3f')}{ends} points a match"
+            text = f"{lead} against the other judges on {number_of(own.matches, 'match')}"
+        yield f"{own.judge} judges its own model ({', '.join(own.systems)}): {text}"
     if axis.controlled is not None and axis.controlled.effects:
-        effects = ", ".join(
-            f"{name} {figure_text(effect, '+.2f')} ± {error:.2f}" for name, effect, error in axis.controlled.effects
+        effects = (f"{name} {figure_text(by, '+.2f')} ± {error:.2f}" for name, by, error in axis.controlled.effects)
+        yield f"style (log-odds for one standard deviation more): {', '.join(effects)}"
+    if axis.corrected is not None:
+        yield _corrected(axis.corrected)
+    for one in axis.exact:
+        yield (
+            f"against {one.scorer} on {number_of(one.matches, 'match')}: {one.agree:,} agree, {one.disagree:,} "
+            "name the other answer; in the rest one of the two says tie"
         )
-        _say(console, f"style (log-odds for one standard deviation more): {effects}")
-    _corrected(console, axis)
-    _exact(console, axis)
 
 
-def ratings_table(report: ArenaReport, axis: AxisReport, title: str = "") -> TextTable:
+def ratings_table(report: ArenaReport, axis: AxisReport) -> TextTable:
     """Systems by their ratings on an axis, with their ranks; beside them the rating with style held equal."""
     place = {name: number for number, name in enumerate(report.names)}
     controlled = axis.controlled
@@ -109,7 +146,7 @@ def ratings_table(report: ArenaReport, axis: AxisReport, title: str = "") -> Tex
             Column(f"{report.arena.confidence:.0%}", lambda row: f"{_whole(row.low)} to {_whole(row.high)}"),
             Column("style held equal", styled) if controlled else None,
         ),
-        title=title or axis_title(axis),
+        title=axis_title(axis),
         about="rating: Bradley-Terry on Elo's scale, mean 1000; intervals and ranks by bootstrap over questions",
     )
 
@@ -179,74 +216,20 @@ def _share(value: float | None) -> str:
     return percent(value, 1)
 
 
-def _judges(console: Console, axis: AxisReport) -> None:
-    print_table(judges_table(axis), console)
-    for pair in axis.agreement:
-        if pair.items:
-            alpha = UNKNOWN if pair.alpha is None else f"{pair.alpha:.2f}"
-            _say(
-                console,
-                f"{pair.one} and {pair.other} agree on {percent(pair.same, 1)} % of {number_of(pair.items, 'match')} "
-                f"(Krippendorff's alpha {alpha})",
-            )
-    for name, order in axis.orders_by_judge:
-        _say(console, f"order by {name}: {' > '.join(order)}")
-    for own in axis.self_preference:
-        if own.difference is None:
-            text = "no other judge to compare with: whether it favours its own cannot be said"
-        else:
-            found = own.difference
-            ends = f" (95 %: {found.low:+.3f} to {found.high:+.3f})" if None not in (found.low, found.high) else ""
-            lead = f"{figure_text(found.value, '+.3f')}{ends} points a match"
-            text = f"{lead} against the other judges on {number_of(own.matches, 'match')}"
-        _say(console, f"{own.judge} judges its own model ({', '.join(own.systems)}): {text}")
-
-
-def _corrected(console: Console, axis: AxisReport) -> None:
-    found = axis.corrected
-    if found is None:
-        return
-    _say(
-        console,
-        f"as people would rate (prediction-powered, {found.votes:,} votes and {found.judged:,} judged matches, judge's "
-        f"weight {found.weight:.2f}, worth {found.gain:.1f} times the votes):",
-    )
+def _corrected(found: CorrectedRatings) -> TextTable:
     rated = zip(found.systems, found.ratings, found.low, found.high, strict=True)
-    columns = (
-        words("system", lambda row: one_line(row[0])),
-        Column("rating", lambda row: _whole(row[1])),
-        Column("interval", lambda row: f"{row[2]:.0f} to {row[3]:.0f}"),
+    return table_of(
+        "corrected",
+        sorted(rated, key=lambda row: -row[1]),
+        (
+            words("system", lambda row: one_line(row[0])),
+            Column("rating", lambda row: _whole(row[1])),
+            Column("interval", lambda row: f"{row[2]:.0f} to {row[3]:.0f}"),
+        ),
+        title="as people would rate",
+        about=f"prediction-powered, {found.votes:,} votes and {found.judged:,} judged matches, judge's weight "
+        f"{found.weight:.2f}, worth {found.gain:.1f} times the votes",
     )
-    print_table(table_of("corrected", sorted(rated, key=lambda row: -row[1]), columns), console)
-
-
-def _exact(console: Console, axis: AxisReport) -> None:
-    for found in axis.exact:
-        _say(
-            console,
-            f"against {found.scorer} on {number_of(found.matches, 'match')}: {found.agree:,} agree, {found.disagree:,} "
-            "name the other answer; in the rest one of the two says tie",
-        )
-
-
-def _costs(console: Console, report: ArenaReport) -> None:
-    columns = (
-        words("judge", text=lambda name: one_line(name, 60)),
-        Column("calls"),
-        Column("input", text=tokens, heading="in"),
-        Column("output", text=tokens, heading="out"),
-        Column("cost_paid", text=dollars, heading="paid"),
-        Column("cost_uncached", text=dollars, heading="uncached"),
-    )
-    about = "in, out: tokens; paid: really paid; uncached: with an empty journal"
-    table = table_of("costs", report.costs, columns, title="what judging took", about=about)
-    print_table(table, console)
-    for failure in report.failures:
-        _say(console, f"{failure.judge}: {number_of(failure.count, 'verdict')} missing: {failure.reason}")
-
-
-def _say(console: Console, text: str, *, bold: bool = False) -> None:
-    console.print(Text(one_line(text, 1000), style="bold" if bold else ""), soft_wrap=True)
 
 
 def rating_forest(report: ArenaReport, axis: AxisReport) -> Picture | None:

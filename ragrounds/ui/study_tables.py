@@ -7,13 +7,14 @@ import io
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.text import Text
 
 from ragrounds.evals.analyses.pictures import Mark, Picture
 from ragrounds.evals.compare.figures import Figure
-from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell, TableRow
+from ragrounds.evals.studies.table import State, StudyFinding, StudyTable, TableCell
 from ragrounds.files import guarded
 from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import print_analysis
@@ -121,7 +122,7 @@ def study_tables(table: StudyTable) -> list[TextTable]:
 
 def _main(table: StudyTable) -> TextTable:
     rows: list[tuple[str, ...]] = []
-    for group, members in _grouped(table.rows):
+    for group, members in groupby(table.rows, key=lambda row: row.group):
         if group:
             rows.append((safe(group), *("",) * len(table.columns)))
         for row in members:
@@ -152,18 +153,6 @@ def _differences(table: StudyTable) -> TextTable:
         columns=(Column("", right=False), *(Column(safe(name)) for name in table.columns)),
         rows=tuple(rows),
     )
-
-
-def _grouped(rows: Sequence[TableRow]) -> Iterator[tuple[str, list[TableRow]]]:
-    group, members = "", list[TableRow]()
-    for row in rows:
-        if row.group != group and members:
-            yield group, members
-            members = []
-        group = row.group
-        members.append(row)
-    if members:
-        yield group, members
 
 
 def _number(table: StudyTable, value: float) -> str:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
-from ragrounds.evals.arena.report import ArenaReport, arena_report
+from ragrounds.evals.arena.report import arena_report
 from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of, shown_items
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
@@ -26,10 +26,10 @@ from ragrounds.evals.stats import (
     krippendorff_alpha,
     stratified_mean,
 )
-from ragrounds.evals.store.arenas import Arena, ArenaStore
+from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
-from ragrounds.ui.arena_tables import judges_table, ratings_table, wins_table
+from ragrounds.ui.arena_tables import arena_parts
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import judge_phrase, kappa_ends, short_judges
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, one_line, percent
@@ -269,7 +269,7 @@ def _number(value: float | None) -> str:
     return UNKNOWN if value is None else figure_text(value, ".2f")
 
 
-def arena_parts(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[ReportPart]:
+def played_arenas(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[ReportPart]:
     """Sheets and remarks of every stored arena whose systems are among these runs (the reference answers apart);
     `names` holds run id → what it is called."""
     keeper = ArenaStore(store)
@@ -283,31 +283,4 @@ def arena_parts(store: Store, runs: Sequence[Run], names: Mapping[str, str]) -> 
         if field.version != arena.questions:
             yield f"{arena.id} is left out: the runs have other answers now than when it was played."
             continue
-        yield from _arena(arena, arena_report(keeper, arena, field, names=names))
-
-
-def _arena(arena: Arena, found: ArenaReport) -> Iterator[ReportPart]:
-    yield (
-        f"{arena.id}: {', '.join(found.names)} on {arena.count:,} questions, judged by {', '.join(arena.judges)}, "
-        f"each pair in {'both orders' if arena.orders == 'both' else 'one order'}; {found.votes:,} votes by people. "
-        "Ratings: Bradley-Terry on Elo's scale, mean 1000; intervals by bootstrap over questions."
-    )
-    for axis in found.axes:
-        if axis.withheld:
-            yield f"{axis.axis}: {axis.withheld}"
-        elif axis.ratings is not None:
-            yield ratings_table(found, axis)
-        yield wins_table(axis)
-        yield judges_table(axis)
-        agreement = [pair for pair in axis.agreement if pair.items]
-        if agreement:
-            columns = (
-                words("one", text=one_line),
-                words("other", text=one_line),
-                Column("items", heading="matches"),
-                Column("same", text=lambda value: percent(value, 1), heading="same %"),
-                Column("alpha", text=_number),
-            )
-            title = f"{axis.axis}: agreement (Krippendorff's alpha: 1 perfect, 0 as by chance)"
-            yield table_of("agreement", agreement, columns, title=title)
-    yield from found.notes
+        yield from arena_parts(arena_report(keeper, arena, field, names=names))

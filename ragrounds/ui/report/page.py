@@ -23,7 +23,7 @@ from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.html_tables import asset, page_script, prose, tables_and_remarks, text
-from ragrounds.ui.report.judges import arena_parts, people_lines, verdict_parts
+from ragrounds.ui.report.judges import people_lines, played_arenas, verdict_parts
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import LABEL, figure, results_section
@@ -85,7 +85,7 @@ def report_page(
         "Results": _results(store, runs, comparison, scorers, labels, attempts),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
-        "Arena": tables_and_remarks(arena_parts(store, runs, labels)),
+        "Arena": tables_and_remarks(played_arenas(store, runs, labels)),
         "Methods": _methods(store, comparison, runs, shown),
         "How to cite": citation_section(citations(runs, found.datasets)),
         "Limitations": sections.limitations_section(

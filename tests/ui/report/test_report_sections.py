@@ -32,7 +32,7 @@ async def test_an_arena_of_these_runs_is_shown_and_another_is_not(tmp_path):
         assert "usefulness: 90 matches (rating: Bradley-Terry" in shown
         assert re.search(r"1 strong \d+ \S+ to \S+( \S+)* 2 middle", shown)
         assert "30-0-0" in shown
-        assert "judge other:judge 90 100.0" in shown, shown  # they agree on everything
+        assert "agree on 100.0 % of 90 matches" in shown, shown  # they agree on everything
         assert 'id="arena"' not in page(store, runs[:2])
 
 
