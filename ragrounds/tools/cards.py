@@ -23,7 +23,7 @@ class RetrieverCard(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str
-    kind: Literal["dense", "api", "foreign", "reranker", "sparse", "late"]
+    kind: Literal["dense", "api", "foreign", "reranker", "late"]
     encoding: Encoding
     size: str = ""
     """How many parameters the weights have."""

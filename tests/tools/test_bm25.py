@@ -275,15 +275,3 @@ def test_a_process_that_cannot_count_is_told(beir, tmp_path, monkeypatch):
         open_bm25(collection, module.Bm25Parameters())
     monkeypatch.undo()
     assert open_bm25(collection, module.Bm25Parameters()).ranked("statins", 1)
-
-
-def test_terms_with_weights_of_their_own(beir, tmp_path):
-    searcher = open_searcher("bm25", beir(_ROWS), tmp_path)
-    assert searcher.terms("Severe attacks, attacks") == ["sever", "attack", "attack"]
-    assert [searcher.holders_of(term) for term in ("attack", "sever", "Attack")] == [3, 1, 0]
-    assert searcher.counted == 5
-    found = searcher.find_terms({"sever": 1.0, "attack": 2.0, "unknown": 9.0, "asthma": 0.0}, 9)
-    assert found == searcher.find("severe attacks attacks", 9)
-    half = searcher.find_terms({"sever": 0.5, "attack": 1.0}, 9)
-    assert [p.score for p in half] == [pytest.approx(p.score / 2, rel=1e-6) for p in found]
-    assert searcher.find_terms({}, 3) == []

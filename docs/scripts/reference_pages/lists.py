@@ -165,7 +165,7 @@ def _retrievers() -> str:
     ]
     parts += [
         "## Cards",
-        "Dense, sparse and late retrievers and rerankers as the papers used them.",
+        "Dense retrievers and rerankers as the papers used them.",
         table(("name", "what", "kind", "size", "used in"), rows),
     ]
     parts += [

@@ -29,7 +29,7 @@ import hashlib
 import importlib.util
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -168,30 +168,6 @@ class Bm25Searcher:
         """:meth:`search`, in this thread."""
         return self._collection.passages(self.ranked(query, k), self.spec)
 
-    def find_terms(self, weights: Mapping[str, float], k: int) -> list[Passage]:
-        """As :meth:`find`, for terms with weights in place of how often a query has them: a term's part of a score is
-        its weight times its inverse document frequency times its weight in the passage (Lucene's variant).
-
-        Args:
-            weights: Term, as :meth:`terms` gives it → weight; terms without a positive one are left out.
-            k: How many passages, at least 1.
-        """
-        return self._collection.passages(self._top(self._of_weights(weights), k), self.spec)
-
-    def terms(self, text: str) -> list[str]:
-        """The analysed terms of a text, as they stand there."""
-        return self._analyse(text)
-
-    def holders_of(self, term: str) -> int:
-        """How many passages hold an analysed term; 0: none."""
-        number = self._vocabulary.find([term])[0]
-        return 0 if number is None else int(self._postings.holders[number])
-
-    @property
-    def counted(self) -> int:
-        """How many passages the formulas go by."""
-        return self._statistics.counted
-
     def ranked(self, query: str, k: int) -> list[tuple[int, float]]:
         """Positions in the collection with their scores, best first.
 
@@ -240,16 +216,6 @@ class Bm25Searcher:
         search = self._postings.compiled if self._compiled else self._postings.best
         positions, scores = search(terms, k)
         return list(zip(positions.tolist(), scores.tolist(), strict=True))
-
-    def _of_weights(self, weights: Mapping[str, float]) -> list[Weighted]:
-        """Terms with their weights times their inverse document frequency, in the order of :meth:`_weighted`."""
-        texts = sorted(weights)
-        weighted = []
-        for text, term in zip(texts, self._vocabulary.find(texts), strict=True):
-            if term is not None:
-                weight = weights[text] * self._idf(int(self._postings.holders[term]))
-                weighted.append(Weighted(term, weight, weight * float(self._postings.most[term])))
-        return sorted((term for term in weighted if term.most > 0), key=lambda term: -term.most)
 
     def _weighted(self, query: str) -> list[Weighted]:
         """The query's known terms, those that can add most first, of equal ones the first in the alphabet: scores are
