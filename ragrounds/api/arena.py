@@ -50,7 +50,7 @@ from ragrounds.settings import Settings
 from ragrounds.ui.arena_tables import print_report, rating_forest
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.plot import PictureMaker
-from ragrounds.ui.progress.arena import ArenaCounts, LiveArena
+from ragrounds.ui.progress.arena import LiveArena
 
 Live = Callable[["Arena"], AbstractContextManager[Callable[["FinishedMatch"], None]]]
 """Opened when an arena begins to play: what it gives is told of every match that ends."""
@@ -248,11 +248,11 @@ def _shown(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
         with LiveArena(arena) as shown:
             yield shown.observe
         return
-    cell, counts = NotebookCell(), ArenaCounts(arena)
+    cell, counts = NotebookCell(), LiveArena(arena)
 
     def hear(finished: FinishedMatch) -> None:
         """Count a match that ended; draw anew where the last picture is old enough."""
-        counts.observe(finished)
+        counts.count(finished)
         cell.show([Text(counts.line()), counts.table()], counts.line())
 
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
@@ -16,7 +15,7 @@ from rich.text import Text
 from ragrounds.evals.studies.study import Study, StudyCell
 from ragrounds.evals.studies.table import CellResult, study_table
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.progress.task import TaskScreen
+from ragrounds.ui.progress.screen import TaskDisplay
 from ragrounds.ui.study_tables import WORDS, study_tables
 from ragrounds.ui.tables import TextTable
 from ragrounds.ui.text import dollars, duration, number_of, one_line
@@ -25,29 +24,26 @@ _NAME = 24
 """Columns of a row's name at most."""
 
 
-class StudyProgress:
+class StudyProgress(TaskDisplay):
     """One screen that redraws on a terminal; elsewhere a line for each cell that is as far as it comes; cells that
     lack the same have one line, and are counted at the end."""
 
+    name = "ragrounds study"
+
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = SafeConsole(file=stream or sys.stderr)
-        self.screen = TaskScreen("ragrounds study", self.line, self._drawn, stream, clock)
-        self._clock, self._began = clock, clock()
+        super().__init__(stream, clock)
+        self._console = SafeConsole(file=self.stream)
         self._study: Study | None = None
         self._results: dict[tuple[str, str], CellResult] = {}
         self._cells, self._now, self._attempts, self._paid = 0, "", (0, 0), ""
         self._said: set[str] = set()
         self._reasons: dict[str, int] = {}
 
-    def __enter__(self) -> StudyProgress:
-        self.screen.__enter__()
-        return self
-
     def __exit__(self, *error: object) -> None:
         for why, more in self._reasons.items():
             if more:
                 self.say(f"{number_of(more, 'more cell')}: {why}")
-        self.screen.__exit__(*error)
+        super().__exit__(*error)
 
     def say(self, text: str) -> None:
         """Something that a person at the screen should know, once."""
@@ -60,7 +56,7 @@ class StudyProgress:
     def begun(self, study: Study, cells: int) -> None:
         """The study begins, with so many cells to carry out."""
         self._study, self._cells = study, cells
-        if not self.screen.is_open:
+        if not self.is_open:
             self.say(f"{study.title}: {cells:,} cells")
 
     def group(self, cells: Sequence[StudyCell]) -> None:
@@ -79,7 +75,7 @@ class StudyProgress:
     def cell(self, cell: StudyCell, result: CellResult) -> None:
         """A cell is as far as it comes."""
         self._results[cell.row, cell.column] = result
-        if not self.screen.is_open:
+        if not self.is_open:
             figure = result.figure
             scale = 100 if figure is not None and figure.unit == "percent" else 1
             value = "" if figure is None or figure.value is None else f" {scale * figure.value:.2f}"
@@ -94,36 +90,32 @@ class StudyProgress:
 
     def line(self) -> str:
         """Where it stands, in a line."""
-        spent = self._clock() - self._began
-        done = len(self._results)
+        spent, done = self.seconds, len(self._results)
         left = f", about {duration(spent / done * (self._cells - done))} left" if 0 < done < self._cells else ""
         at = f"; {self._now}: {self._attempts[0]:,} of {self._attempts[1]:,} attempts" if self._attempts[1] else ""
         return f"{done:,} of {self._cells:,} cells in {duration(spent)}{left}{self._paid}{at}"
 
-    def _drawn(self, width: int, height: int) -> list[RenderableType]:
+    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
+        """A bar over all cells, and as much of the study's table as there is room for."""
         bar = Table.grid()
         bar.add_row(ProgressBar(total=max(1, self._cells), completed=len(self._results), width=min(60, width)))
-        parts: list[RenderableType] = [bar]
         if self._study is None or not self._results:
-            return parts
+            return [(bar, 1)]
         table = study_tables(study_table(self._study, dict(self._results)))[0]
-        room = height - 3
-        rows = table.rows if len(table.rows) <= room else table.rows[: max(0, room - 1)]
+        rows = table.rows if len(table.rows) <= height - 4 else table.rows[: max(0, height - 5)]
         shown, left = _fitting(table, rows, width)
         drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for place in shown:
             column = table.columns[place]
             most = _NAME if place == 0 else None
-            drawn.add_column(
-                Text(column.name), justify="right" if column.right else "left", overflow="ellipsis", no_wrap=True,
-                max_width=most,
-            )  # fmt: skip
+            justify = "right" if column.right else "left"
+            drawn.add_column(Text(column.name), justify=justify, overflow="ellipsis", no_wrap=True, max_width=most)  # type: ignore[arg-type]
         for row in rows:
             drawn.add_row(*(Text(row[place]) for place in shown))
-        parts += [Text(""), drawn]
         below = len(table.rows) - len(rows)
         more = [number_of(count, what) for count, what in ((below, "more row"), (left, "more column")) if count]
-        return [*parts, *([Text(f"and {' and '.join(more)}", style="dim")] if more else [])]
+        rest = [(Text(f"and {' and '.join(more)}", style="dim"), 1)] if more else []
+        return [(bar, 1), (Text(""), 1), (drawn, len(rows) + 1), *rest]
 
 
 def _fitting(table: TextTable, rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], int]:

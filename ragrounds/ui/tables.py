@@ -55,7 +55,7 @@ def print_table(table: TextTable, console: Console) -> None:
     for number, band in enumerate(bands):
         if number:
             console.print()
-        console.print(_drawn(band))
+        console.print(drawn_band(band))
     for said in below:
         console.print(Text(said, style="dim"))
     if not bands:
@@ -73,7 +73,8 @@ def print_title(table: TextTable, console: Console) -> None:
         console.print(said)
 
 
-def _drawn(band: Band) -> Table:
+def drawn_band(band: Band) -> Table:
+    """A table, or a part of it, that fits."""
     drawn = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column, width in zip(band.table.columns, band.widths, strict=True):
         justify: JustifyMethod = "right" if column.right else "left"

@@ -233,7 +233,7 @@ async def test_a_judge_that_never_says_anything_is_not_asked_for_ever(store):
 
 
 def test_the_live_line_counts_what_was_played(store, capsys):
-    from ragrounds.ui.progress.arena import ArenaCounts, LiveArena
+    from ragrounds.ui.progress.arena import LiveArena
 
     judge = Scripted(by_strength)
     staged = Stage(store, [judge])
@@ -242,9 +242,7 @@ def test_the_live_line_counts_what_was_played(store, capsys):
         live.append = live.observe
         asyncio.run(staged.play())
     assert "36 matches, 72 judge calls, $0.07" in capsys.readouterr().err
-    counting = live.counts
-    assert isinstance(counting, ArenaCounts)
-    rows = [list(column.cells) for column in counting.table().columns]
+    rows = [list(column.cells) for column in live.table().columns]
     assert rows[1] == ["24-0-0", "12-0-12", "0-0-24"]
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -14,24 +13,50 @@ from rich.text import Text
 
 from ragrounds.evals.arena.play import FinishedMatch
 from ragrounds.evals.store.arenas import Arena
-from ragrounds.ui.progress.task import TaskScreen
+from ragrounds.ui.progress.screen import TaskDisplay
 from ragrounds.ui.text import dollars, number_of, one_line
 
 _EVERY = 10.0
 """Seconds between two lines."""
 
 
-class ArenaCounts:
-    """What has been played in this command."""
+class LiveArena(TaskDisplay):
+    """A context manager whose `observe` is the player's listener: what has been played in this command."""
 
-    def __init__(self, arena: Arena) -> None:
+    name = "ragrounds arena"
+
+    def __init__(self, arena: Arena, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
         self._arena = arena
         self._counts = [[[0, 0, 0] for _ in arena.systems] for _ in arena.axes]
         self.matches = self.missing = self.calls = 0
         self.cost_paid: float | None = 0.0
+        self._next_line = _EVERY
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        print(self.line(), file=self.stream)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
+        """Say what is played, and give the listener."""
+        judges = ", ".join(arena.judges)
+        sys.stderr.write(
+            f"{arena.id}: {', '.join(arena.names)}; {number_of(arena.count, 'question')}; judged by {judges}\n"
+        )
+        with cls(arena) as live:
+            yield live.observe
 
     def observe(self, finished: FinishedMatch) -> None:
         """A match ended."""
+        self.count(finished)
+        if not self.is_open and self.seconds >= self._next_line:
+            self._next_line = self.seconds + _EVERY
+            print(self.line(), file=self.stream)
+
+    def count(self, finished: FinishedMatch) -> None:
+        """Count a match, and say nothing."""
         self.matches += 1
         match = finished.match
         for axis, counts in enumerate(self._counts):
@@ -51,7 +76,8 @@ class ArenaCounts:
     def line(self) -> str:
         """All of it in a line."""
         return (
-            f"{number_of(self.matches, 'match')}, {number_of(self.calls, 'judge call')}, {dollars(self.cost_paid)}"
+            f"{number_of(self.matches, 'match')}, {number_of(self.calls, 'judge call')}, {dollars(self.cost_paid)}, "
+            f"{self.matches / self.seconds:.1f} matches/s"
             f"{f', {self.missing:,} without a verdict' if self.missing else ''}"
         )
 
@@ -66,48 +92,6 @@ class ArenaCounts:
             table.add_row(Text(one_line(name, 40)), *cells)
         return table
 
-
-class LiveArena:
-    """A context manager whose `observe` is the player's listener."""
-
-    def __init__(self, arena: Arena, stream: TextIO | None = None, *, quiet: bool = False) -> None:
-        self.counts = ArenaCounts(arena)
-        self._stream = stream = stream or sys.stderr
-        self._quiet = quiet
-        self._began = self._last = time.monotonic()
-        self._screen = TaskScreen("ragrounds arena", self._line, self._drawn, stream)
-
-    def __enter__(self) -> LiveArena:
-        if not self._quiet:
-            self._screen.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._screen.__exit__(*error)
-        if not self._quiet:
-            print(self.counts.line(), file=self._stream)
-
-    @classmethod
-    @contextmanager
-    def opened(cls, arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
-        """Say what is played, and give the listener."""
-        judges = ", ".join(arena.judges)
-        sys.stderr.write(
-            f"{arena.id}: {', '.join(arena.names)}; {number_of(arena.count, 'question')}; judged by {judges}\n"
-        )
-        with cls(arena) as live:
-            yield live.observe
-
-    def observe(self, finished: FinishedMatch) -> None:
-        """A match ended."""
-        self.counts.observe(finished)
-        if not self._quiet and not self._screen.is_open and time.monotonic() - self._last >= _EVERY:
-            self._last = time.monotonic()
-            print(self.counts.line(), file=self._stream)
-
-    def _line(self) -> str:
-        rate = self.counts.matches / max(time.monotonic() - self._began, 1e-6)
-        return f"{self.counts.line()}, {rate:.1f} matches/s"
-
-    def _drawn(self, width: int, height: int) -> list[RenderableType]:
-        return [self.counts.table()]
+    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
+        """The table."""
+        return [(self.table(), len(self._arena.names) + 1)]

@@ -8,15 +8,12 @@ import time
 from collections.abc import Sequence
 from typing import Literal, Protocol, TextIO
 
-from rich.console import RenderableType
-
 from ragrounds.contracts import FinishedAttempt
-from ragrounds.evals.engine.interrupts import FINISHES
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.progress.lines import progress_json, progress_line
-from ragrounds.ui.progress.terminal import TerminalScreen, can_redraw
+from ragrounds.ui.progress.screen import Screen, can_redraw
 
 Display = Literal["full", "plain", "json", "none", "viewer"]
 _PLAIN_EVERY = 10.0
@@ -62,11 +59,7 @@ class SilentProgress:
     """Counts, and shows nothing."""
 
     def __init__(self, tally: ReplayProgress) -> None:
-        self._tally = tally
-
-    def observe(self, finished: FinishedAttempt) -> None:
-        """Count an attempt that ended."""
-        self._tally.observe(finished)
+        self.observe = tally.observe
 
     def __enter__(self) -> SilentProgress:
         return self
@@ -128,13 +121,9 @@ class FullProgress:
     """One screen that redraws until the run ends; then the terminal is as it was, with a line of what came of it."""
 
     def __init__(self, tally: ReplayProgress, stream: TextIO, said: Sequence[str] = ()) -> None:
-        self._tally, self._stream = tally, stream
+        self.observe, self._stream = tally.observe, stream
         self._facts = ProgressGatherer(tally)
-        self._screen = TerminalScreen(stream, self._frame, said, skip=(FINISHES,))
-
-    def observe(self, finished: FinishedAttempt) -> None:
-        """Count an attempt that ended."""
-        self._tally.observe(finished)
+        self._screen = Screen(stream, lambda *size_and_said: frame(self._facts.gather(), *size_and_said), said)
 
     def __enter__(self) -> FullProgress:
         self._screen.__enter__()
@@ -143,6 +132,3 @@ class FullProgress:
     def __exit__(self, *error: object) -> None:
         self._screen.__exit__(*error)
         print(progress_line(self._facts.gather(last=True)), file=self._stream, flush=True)
-
-    def _frame(self, width: int, height: int, said: Sequence[str]) -> list[RenderableType]:
-        return frame(self._facts.gather(), width, height, [line for line in said if line != FINISHES])

@@ -6,8 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from ragrounds.evals.compare.figures import Figure, figure_so_far
 from ragrounds.evals.engine.in_flight import LiveAttempt
@@ -209,42 +209,7 @@ class ProgressGatherer:
 
 def facts_json(facts: ProgressFacts) -> dict[str, object]:
     """The facts as values that JSON can hold, without what each attempt in flight is at."""
-    runs = {
-        agent.run: {
-            "agent": agent.agent,
-            "name": agent.name,
-            "total": agent.total,
-            "done": agent.done,
-            "in_flight": agent.in_flight,
-            "outcomes": agent.outcomes,
-            "scorer": agent.scorer,
-            "average": agent.average,
-            "pooled": agent.pooled,
-            "low": agent.figure.low,
-            "high": agent.figure.high,
-            "n": agent.figure.n,
-            "tokens": agent.tokens,
-            "cost_paid": agent.cost_paid,
-            "cost_uncached": agent.cost_uncached,
-        }
-        for agent in facts.agents
-    }
-    told: dict[str, object] = {
-        "seconds": round(facts.seconds, 3),
-        "rate": round(facts.rate, 3),
-        "seconds_left": facts.seconds_left,
-        "runs": runs,
-        "in_flight": len(facts.flying),
-        "nodes": facts.nodes,
-        "longest": max((time.time() - one.at for one in facts.flying), default=None),
-        "faults": facts.failed.kinds,
-        "last_fault": facts.failed.last,
-        "retried": facts.retried.kinds,
-        "last_retried": facts.retried.last,
-        "servers": [asdict(flow) for flow in facts.servers],
-        "calls_made": facts.calls_made,
-        "calls_reused": facts.calls_reused,
-        "budget": [asdict(part) for part in facts.budget],
-        "asked_to_stop": facts.asked_to_stop,
-    }
-    return {**told, "until": facts.until} if facts.until else told
+    told: dict[str, object] = to_builtins(replace(facts, flying=(), agents=()))
+    runs = {agent.run: to_builtins(agent) for agent in facts.agents}
+    longest = max((time.time() - one.at for one in facts.flying), default=None)
+    return told | {"in_flight": len(facts.flying), "longest": longest, "runs": runs}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TextIO
@@ -13,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.judges.attempts import JudgedAnswer
-from ragrounds.ui.progress.task import TaskScreen
+from ragrounds.ui.progress.screen import TaskDisplay
 from ragrounds.ui.text import dollars, number_of, one_line
 
 _GRADES = 6
-"""Different verdicts of a judge that are counted apart; of more, as where they are numbers, their mean is told."""
+"""Different verdicts of a judge that are named."""
 
 
-class JudgeProgress:
+class JudgeProgress(TaskDisplay):
     """A context manager whose `observe` is told of every answer that was judged.
 
     Args:
@@ -28,21 +26,15 @@ class JudgeProgress:
         stream: of the terminal; ``None``: stderr.
     """
 
+    name = "ragrounds judge"
+
     def __init__(self, runs: Sequence[str], stream: TextIO | None = None) -> None:
+        super().__init__(stream)
         self._runs = ", ".join(runs)
         self._said: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         """Judge and what is judged → verdict → how often; an unreadable one is empty."""
         self._judged = self._failed = self._calls = 0
         self._paid: float | None = 0.0
-        self._began = time.monotonic()
-        self._screen = TaskScreen("ragrounds judge", self.line, self.body, stream or sys.stderr)
-
-    def __enter__(self) -> JudgeProgress:
-        self._screen.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._screen.__exit__(*error)
 
     def observe(self, answer: JudgedAnswer) -> None:
         """Count an answer that was judged."""
@@ -57,32 +49,22 @@ class JudgeProgress:
 
     def line(self) -> str:
         """Where it stands, in a line."""
-        rate = self._judged / max(time.monotonic() - self._began, 1e-6)
         failed = f", {self._failed:,} with a call that gave no reply" if self._failed else ""
         return (
-            f"{number_of(self._judged, 'judgement')} of answers of {self._runs}, {rate:.1f}/s, "
+            f"{number_of(self._judged, 'judgement')} of answers of {self._runs}, {self._judged / self.seconds:.1f}/s, "
             f"{number_of(self._calls, 'call')}, {dollars(self._paid)} paid{failed}"
         )
 
-    def body(self, width: int, height: int) -> list[RenderableType]:
+    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
         """What each judge has said, as far as there is room."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for name, right in (("judge", False), ("of", False), ("judged", True), ("unreadable", True), ("said", False)):
             table.add_column(name, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
-        for (judge, axis), counted in list(self._said.items())[: max(0, height - 1)]:
+        shown = list(self._said.items())[: max(0, height - 1)]
+        for (judge, axis), counted in shown:
             said = Counter(dict(counted))
             unreadable = said.pop("", 0)
+            verdicts = ", ".join(f"{one_line(verdict, 24)} {count:,}" for verdict, count in said.most_common(_GRADES))
             cells = (one_line(judge.partition("[")[0], 40), one_line(axis, 30), f"{said.total():,}", f"{unreadable:,}")
-            table.add_row(*map(Text, cells), Text(_verdicts(said)))
-        return [table] if self._said else [Text("No verdict yet.", style="dim")]
-
-
-def _verdicts(said: Counter[str]) -> str:
-    """The verdicts with their numbers, most frequent first; of many different ones the mean, where they are numbers."""
-    if len(said) <= _GRADES:
-        return ", ".join(f"{one_line(verdict, 24)} {count:,}" for verdict, count in said.most_common())
-    try:
-        mean = sum(float(verdict) * count for verdict, count in said.items()) / said.total()
-    except ValueError:
-        return f"{len(said):,} different verdicts"
-    return f"mean {mean:.4g} so far"
+            table.add_row(*map(Text, cells), Text(verdicts + (", …" if len(said) > _GRADES else "")))
+        return [(table, len(shown) + 1)] if shown else [(Text("No verdict yet.", style="dim"), 1)]

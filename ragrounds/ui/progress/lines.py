@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.scorers import described
-from ragrounds.models.traffic import ServerTraffic
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults, facts_json
+from ragrounds.ui.progress.screen import server_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, in_scale, number_of, one_line, tokens
 
 _FEW = 4
@@ -28,9 +27,11 @@ def progress_line(facts: ProgressFacts) -> str:
         f"{facts.done:,} of {facts.total:,} attempts, {facts.rate:.1f}/s, {outcomes['failed']:,} failed, {empty}"
         f"{dollars(facts.cost_paid)} paid, {duration(facts.seconds_left)} left"
     )
+    flying = f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
+    flying = flying if facts.flying else ""
     failed, retried = fault_words(facts.failed), fault_words(facts.retried)
-    rest = (_scores(facts), flying_words(facts), f"failed: {failed}" if failed else "",
-            f"tried again: {retried}" if retried else "", *server_lines(facts), journal_words(facts),
+    rest = (_scores(facts), flying, f"failed: {failed}" if failed else "",
+            f"tried again: {retried}" if retried else "", *server_words(facts.servers), journal_words(facts),
             budget_words(facts), one_line(facts.until, 1000), stop_words(facts))  # fmt: skip
     return "; ".join((first, *(said for said in rest if said)))
 
@@ -40,19 +41,11 @@ def progress_json(facts: ProgressFacts) -> str:
     return json.dumps(facts_json(facts))
 
 
-def score_words(agent: AgentProgress) -> str:
-    """The score so far with its interval and its scorer, as the run's table will have it."""
+def _score(agent: AgentProgress) -> str:
     if agent.figure.value is None:
         return UNKNOWN
     unit = described(agent.scorer).unit
     return f"{in_scale(agent.figure.value, unit)} ({agent.scorer}) {interval(agent.figure, unit)}"
-
-
-def flying_words(facts: ProgressFacts) -> str:
-    """How many attempts are in flight, at which nodes, and for how long the longest has been."""
-    if not facts.flying:
-        return ""
-    return f"{len(facts.flying):,} in flight ({node_words(facts)}), longest {duration(longest(facts))}"
 
 
 def node_words(facts: ProgressFacts, most: int = _NODES) -> str:
@@ -87,20 +80,6 @@ def fault_words(seen: SeenFaults) -> str:
     kinds = ", ".join(f"{count:,} {one_line(kind, 40)}" for kind, count in seen.kinds.items())
     ago = "" if seen.age is None else f", last {duration(seen.age)} ago"
     return f"{kinds}{ago}: {one_line(seen.last, 300)}"
-
-
-def server_lines(facts: ProgressFacts) -> Iterator[str]:
-    """What the calls to each server are doing."""
-    yield from map(server_line, facts.servers)
-
-
-def server_line(flow: ServerTraffic) -> str:
-    """What the calls to a server are doing."""
-    waiting = f", {flow.waiting:,} waiting" if flow.waiting else ""
-    return (
-        f"{one_line(flow.place, 60)}: {flow.flying:,} calls in flight of {flow.allowed:,} at most{waiting}, "
-        f"{flow.limited:,} x 429"
-    )
 
 
 def journal_words(facts: ProgressFacts) -> str:
@@ -139,5 +118,5 @@ def _scores(facts: ProgressFacts) -> str:
     agents = facts.agents
     if len(agents) > _FEW or not any(agent.figure.value is not None for agent in agents):
         return ""
-    named = ", ".join(f"{one_line(agent.name, _NAME)} {score_words(agent)}" for agent in agents)
+    named = ", ".join(f"{one_line(agent.name, _NAME)} {_score(agent)}" for agent in agents)
     return f"{'score' if all(agent.dataset for agent in agents) else 'average'} so far: {named}"

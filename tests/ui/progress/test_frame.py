@@ -17,8 +17,8 @@ from ragrounds.models.traffic import ServerTraffic
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.frame import frame, table_parts
-from ragrounds.ui.progress.lines import live_table, progress_line
-from ragrounds.ui.progress.terminal import drawn_lines
+from ragrounds.ui.progress.lines import progress_line
+from ragrounds.ui.progress.screen import drawn_lines
 
 SIZES = [(80, 24), (120, 40), (200, 60), (60, 15), (40, 10), (20, 6)]
 
@@ -152,7 +152,7 @@ def test_agents_that_have_no_room_are_counted() -> None:
 
 
 def test_a_stop_says_how_many_are_awaited() -> None:
-    assert "finishing the 64 in flight" in drawn(facts(asked_to_stop=1), 120, 40)[-1]
+    assert "finishing the 64 attempts in flight" in drawn(facts(asked_to_stop=1), 120, 40)[-1]
     assert "64 in flight awaited; Ctrl-C again stops at once." in drawn(facts(asked_to_stop=1), 80, 24)[-1]
     assert "cut off" in drawn(facts(asked_to_stop=2), 120, 40)[-1]
     assert "stopping: finishing the 64 in flight" in progress_line(facts(asked_to_stop=1))
@@ -187,11 +187,3 @@ def test_a_notebook_gets_all_agents() -> None:
         for part in table_parts(facts(agents=12)):
             console.print(part)
     assert captured.get().count("/500") == 12
-
-
-def test_attempts_in_flight_as_a_table() -> None:
-    table = live_table([flight(2, 5.0), flight(1, 65.0, question_id="q\x1b[2J", epoch=1)])
-    assert table.title == "2 attempts in flight"
-    (first, second) = table.rows
-    assert first[:4] == ("run-1", "q<U+001B>[2J#1", "1 min 05 s", "search")
-    assert second[4].startswith("search “query 2” 2.5 s")

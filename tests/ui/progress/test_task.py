@@ -18,18 +18,32 @@ from ragrounds.evals.studies.table import CellResult
 from ragrounds.records import Call, Verdict
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.judged import JudgeProgress
-from ragrounds.ui.progress.task import TaskScreen
-from ragrounds.ui.progress.terminal import drawn_lines
+from ragrounds.ui.progress.screen import TaskDisplay, drawn_lines
 from ragrounds.ui.study_progress import StudyProgress
 
 
-def drawn(width: int, height: int, said: Sequence[str] = (), rows: int = 5) -> list[str]:
-    def body(width: int, height: int) -> list[RenderableType]:
-        return [Text(f"row {number}") for number in range(min(rows, height))]
+class Rows(TaskDisplay):
+    """So many rows."""
 
-    screen = TaskScreen("ragrounds judge", lambda: "12 answers judged, 3.4/s, $1.00", body, io.StringIO())
+    name = "ragrounds judge"
+    rows = 5
+
+    def line(self) -> str:
+        return "12 answers judged, 3.4/s, $1.00"
+
+    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
+        return [(Text(f"row {number}"), 1) for number in range(min(self.rows, height))]
+
+
+def drawn(width: int, height: int, said: Sequence[str] = (), rows: int = 5) -> list[str]:
+    screen = Rows(io.StringIO())
+    screen.rows = rows
+    return lines_of(screen.picture(width, height, said), width, height)
+
+
+def lines_of(picture: RenderableType, width: int, height: int) -> list[str]:
     console = SafeConsole(file=io.StringIO(), force_terminal=True, no_color=True, color_system=None)
-    return drawn_lines(console, screen.frame(width, height, said), width, height)
+    return drawn_lines(console, picture, width, height)
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60), (40, 12)])
@@ -63,7 +77,7 @@ async def test_after_a_ctrl_c_it_says_what_the_next_one_does() -> None:
 
 def test_no_terminal_means_no_screen() -> None:
     stream = io.StringIO()
-    with TaskScreen("ragrounds judge", str, lambda width, height: [], stream) as screen:
+    with Rows(stream) as screen:
         assert not screen.is_open
     assert stream.getvalue() == ""
 
@@ -84,15 +98,16 @@ def test_judging_counts_what_each_judge_says() -> None:
     assert stream.getvalue() == ""
     assert "4 judgements of answers of a-run" in shown.line()
     assert "4 calls, $2.00 paid" in shown.line()
-    console = SafeConsole(file=io.StringIO(), force_terminal=True, no_color=True, color_system=None)
-    heads, row = drawn_lines(console, shown.body(120, 10), 120, 10)
+    ((table, lines),) = shown.body(120, 10)
+    heads, row = lines_of(table, 120, lines)
     assert heads.split() == ["judge", "of", "judged", "unreadable", "said"]
     assert row.split() == ["openai:grader", "equivalent", "3", "1", "right", "2,", "wrong", "1"]
     shown.observe(judged("right", cost=None))
     assert "unknown paid" in shown.line()
     for number in range(8):
         shown.observe(judged(f"{number / 8}"))
-    assert "different verdicts" in drawn_lines(console, shown.body(120, 10), 120, 10)[1]
+    ((table, lines),) = shown.body(160, 10)
+    assert lines_of(table, 160, lines)[1].rstrip().endswith("…")
 
 
 def test_cells_of_a_study_that_lack_the_same_have_one_line() -> None:
@@ -121,8 +136,7 @@ def test_a_study_shows_as_much_of_its_table_as_there_is_room_for(width: int, hei
     figure = CellFigure(value=0.6125, low=0.55, high=0.67, error=0.0325, n=200, measure="mirage")
     for cell in cells[:40]:
         shown.cell(cell, CellResult(state="done", figure=figure))
-    console = SafeConsole(file=io.StringIO(), force_terminal=True, no_color=True, color_system=None)
-    lines = drawn_lines(console, shown.screen.frame(width, height, ["something"]), width, height)
+    lines = lines_of(shown.picture(width, height, ["something"]), width, height)
     assert len(lines) == height
     assert max(map(cell_len, lines)) <= width
     assert "Ctrl-C" in lines[-1]

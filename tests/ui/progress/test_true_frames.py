@@ -43,7 +43,7 @@ _LINES = (
     r"and \d+ more agents?: .*",
     r"(failed|tried again|server|cost|journal) +.*",
     r"── (in flight \d+: |said).*─",
-    r" +\d\S*( \w+)*  .*",
+    r" *\d\S*( \w+)*  .*",
     r"and \d+ more",
     r"Ctrl-C .*|Stopping.*",
 )

@@ -1,0 +1,332 @@
+"""A terminal's whole screen that is drawn again and again while a command works, and given back as it was.
+
+rich draws it, in the alternate screen. What else is written to the terminal meanwhile (by print, logging, a library in
+C, a child) goes into a file: its last lines are shown inside the screen, and all of it stands below the command when
+the screen is given back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import IO, Self, TextIO
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ragrounds.evals.engine.interrupts import FINISHES, times_asked
+from ragrounds.models.traffic import ServerTraffic, flows
+from ragrounds.ui.console import SafeConsole
+from ragrounds.ui.text import duration, number_of, one_line, safe
+
+Picture = Callable[[int, int, Sequence[str]], RenderableType]
+"""Gives what is drawn in so many columns and lines; the last lines that others have written are shown in it."""
+_A_SECOND = 2.5
+"""Pictures a second."""
+_KEPT = 400
+"""Lines of others that are kept."""
+_LINE = 2_000
+"""Characters of such a line."""
+_PIECE = 1 << 20
+"""Bytes of others that are read at a time."""
+_SAID = 4
+"""Lines of others that a screen shows."""
+_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+
+
+def can_redraw(stream: TextIO) -> bool:
+    """Whether a stream is a terminal whose cursor can be moved."""
+    try:
+        return os.name == "posix" and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    except ValueError:  # closed
+        return False
+
+
+class OtherOutput:
+    """What others write to the terminal while a screen is drawn: kept in a file, so that nobody waits for us."""
+
+    def __init__(self) -> None:
+        self._saved: dict[int, int] = {}
+        self._file: IO[bytes] | None = None
+        self._read = 0
+        self._open = b""
+        self.lines: deque[str] = deque(maxlen=_KEPT)
+        """The last lines, with nothing in them that moves a cursor."""
+        self.dropped = 0
+        """Lines before these."""
+
+    def take(self, descriptors: Sequence[int]) -> None:
+        """Take what is written to these descriptors from now on."""
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - until `give_back`
+        for number in descriptors:
+            self._saved[number] = os.dup(number)
+            os.dup2(self._file.fileno(), number)
+
+    def give_back(self) -> None:
+        """Let others write to the terminal again, and read what is left."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        for number, saved in self._saved.items():
+            os.dup2(saved, number)
+            os.close(saved)
+        self._saved.clear()
+        if self._file is not None:
+            self.read()
+            self._add(self._open)
+            self._file.close()
+            self._file = None
+
+    def read(self) -> None:
+        """Read what was written since the last time."""
+        while self._file is not None and (piece := os.pread(self._file.fileno(), _PIECE, self._read)):
+            self._read += len(piece)
+            *whole, self._open = (self._open + piece).split(b"\n")
+            self._open = self._open[-_PIECE:]
+            for line in whole:
+                self._add(line)
+
+    def shown(self) -> list[str]:
+        """The last lines, with the one that has no end yet."""
+        return [line for line in (*self.lines, _plain(self._open)) if line.strip()]
+
+    def _add(self, line: bytes) -> None:
+        text = _plain(line)
+        if text.strip():
+            self.dropped += len(self.lines) == _KEPT
+            self.lines.append(text)
+
+
+def _plain(line: bytes) -> str:
+    """What a terminal would show of a line: without colours, and of a line that was written again and again the
+    last."""
+    text = _CODES.sub("", line[-4 * _LINE :].decode("utf-8", "replace")).rstrip("\r").rpartition("\r")[2]
+    return safe(text.replace("\t", "    "), _LINE)
+
+
+class Screen:
+    """A screen that is drawn again until the block ends.
+
+    Args:
+        stream: of the terminal.
+        picture: what is drawn.
+        said: lines that were said before, to be seen inside the screen.
+    """
+
+    def __init__(self, stream: TextIO, picture: Picture, said: Sequence[str] = ()) -> None:
+        self._stream, self._picture, self._said = stream, picture, list(said)
+        self._others = OtherOutput()
+
+    def __enter__(self) -> Self:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        self._out = os.fdopen(os.dup(self._stream.fileno()), "w", encoding="utf-8", errors="replace")
+        self._console = SafeConsole(file=self._out, force_terminal=True)
+        self._others.take(_descriptors_of(self._stream))
+        self._live = Live(
+            get_renderable=self._drawn, console=self._console, screen=True, refresh_per_second=_A_SECOND,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+        self._live.start(refresh=True)
+        self._before: object = None
+        with contextlib.suppress(ValueError):  # not the main thread
+            self._before = signal.signal(signal.SIGTSTP, self._suspend)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGTSTP, self._before)  # type: ignore[arg-type]
+        self._close()
+        self._others.give_back()
+        with contextlib.suppress(OSError):
+            self._out.close()
+        if self._others.dropped:
+            said = f"({self._others.dropped:,} lines before these are left out; --display plain shows all.)\n"
+            self._stream.write(said)
+        for line in self._others.lines:
+            if line != FINISHES:  # the screen said it, when it was so
+                self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+            # Cleared before: tmux 3.3 moves lines of an alternate screen that was resized to the other one.
+            self._out.write("\x1b[H\x1b[2J")
+            self._live.stop()
+
+    def _suspend(self, number: int, frame: FrameType | None) -> None:
+        """Ctrl-Z: give the screen back, and draw on when the process goes on."""
+        self._close()
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, self._suspend)
+        self._live.start(refresh=True)
+
+    def _drawn(self) -> RenderableType:
+        with contextlib.suppress(OSError, ValueError):
+            size = os.get_terminal_size(self._out.fileno())
+            self._console.size = ConsoleDimensions(max(1, size.columns), max(1, size.lines))
+        self._others.read()
+        said = [line for line in (*self._said, *self._others.shown()) if line.strip() and line != FINISHES]
+        try:
+            return self._picture(*self._console.size, said)
+        except Exception as error:  # the work goes on, whatever becomes of its picture
+            return Text(f"This screen cannot be drawn ({type(error).__name__}: {error}). The work goes on.")
+
+
+def line(*parts: str | tuple[str, str], style: str = "") -> Text:
+    """A line that is cut where the screen ends."""
+    return Text.assemble(*parts, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def page(
+    head: Sequence[RenderableType],
+    body: Sequence[tuple[RenderableType, int]],
+    said: Sequence[str],
+    foot: Sequence[str],
+    width: int,
+    height: int,
+) -> RenderableType:
+    """A screen: its head, parts as far as there is room, the last of what others said, and at the bottom the first of
+    the foot's wordings that fits. A part comes with its number of lines."""
+    room = height - len(head) - 1
+    kept = list(head)
+    for part, lines in body:
+        if lines <= room:
+            kept.append(part)
+            room -= lines
+    others = [one_line(one, 10_000) for one in said][-min(_SAID, max(0, room - 1)) or len(said) :]
+    if others and room > 1:
+        kept += [rule("said", width), *(line(one, style="dim") for one in others)]
+        room -= len(others) + 1
+    fits = next((one for one in foot if cell_len(one) <= width), foot[-1])
+    return Group(*kept, *[Text("")] * room, line(fits, style="bold yellow" if fits.startswith("Stop") else "dim"))
+
+
+def rule(words: str, width: int) -> Text:
+    """Words on a line across the screen."""
+    return Text(f"── {words} {'─' * width}", style="dim", no_wrap=True, overflow="crop")
+
+
+def title(name: str, about: str, seconds: float) -> Table:
+    """The first line: the command, what it is about, and for how long it has worked."""
+    made = Table.grid(expand=True)
+    made.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    made.add_column(no_wrap=True, justify="right", style="dim")
+    made.add_row(line((f" {name} ", "bold reverse"), f"  {about}" if about else ""), duration(seconds))
+    return made
+
+
+def foot_words(in_flight: int, what: str, asked: int) -> list[str]:
+    """What a Ctrl-C does now, or what the one that was pressed does: the longest wording first."""
+    flying = f"the {number_of(in_flight, what)} in flight" if in_flight else "what is in flight"
+    if asked > 1:
+        return ["Stopping at once: what is in flight is cut off, what ended is kept.", "Stopping at once."]
+    if asked:
+        return [
+            f"Stopping: finishing {flying}, nothing else begins; Ctrl-C once more stops at once.",
+            f"Stopping: {in_flight:,} in flight awaited; Ctrl-C again stops at once.",
+        ]
+    return [
+        f"Ctrl-C begins nothing more and finishes {flying}; twice stops at once. Nothing done is lost.",
+        f"Ctrl-C finishes {flying} and ends; twice stops at once.",
+        "Ctrl-C ends; twice stops at once.",
+    ]
+
+
+def drawn_lines(console: Console, picture: RenderableType, width: int, height: int) -> list[str]:
+    """What is drawn as lines of text with their styles, at most `height` of them and none longer than `width`."""
+    console.size = ConsoleDimensions(width, max(height, 1))
+    with console.capture() as captured:
+        console.print(picture, overflow="ellipsis", crop=True)
+    return captured.get().removesuffix("\n").split("\n")[:height]
+
+
+def server_words(traffic: Sequence[ServerTraffic]) -> list[str]:
+    """What the calls to each server are doing."""
+    return [
+        f"{one_line(flow.place, 60)}: {flow.flying:,} calls in flight of {flow.allowed:,} at most"
+        f"{f', {flow.waiting:,} waiting' if flow.waiting else ''}, {flow.limited:,} x 429"
+        for flow in traffic
+    ]
+
+
+class TaskDisplay:
+    """The display of a command that judges, plays or carries out a study: a screen that redraws, and nothing where its
+    stream is no terminal whose cursor can be moved. A kind of it says where it stands.
+
+    Args:
+        stream: of the terminal; ``None``: stderr.
+        clock: gives seconds.
+    """
+
+    name = ""
+    """The command, as it is typed."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stream, self._clock = stream or sys.stderr, clock
+        self._began = clock()
+        self._screen: Screen | None = None
+
+    def line(self) -> str:
+        """Where it stands, in a line."""
+        raise NotImplementedError
+
+    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
+        """Its figures, each part with its number of lines."""
+        raise NotImplementedError
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has the terminal."""
+        return self._screen is not None
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return max(self._clock() - self._began, 1e-6)
+
+    def __enter__(self) -> Self:
+        if can_redraw(self.stream):
+            self._screen = Screen(self.stream, self.picture).__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._screen is not None:
+            screen, self._screen = self._screen, None
+            screen.__exit__(*error)
+
+    def picture(self, width: int, height: int, said: Sequence[str]) -> RenderableType:
+        """One screen of `width` columns and `height` lines."""
+        head: list[RenderableType] = [title(self.name, "", self.seconds), line(one_line(self.line(), 10_000)), Text("")]
+        servers = [(line(one, style="dim"), 1) for one in server_words(flows())]
+        room = height - len(head) - len(servers) - min(_SAID, len(said)) - 2
+        parts = [*self.body(width, max(1, room)), *servers]
+        foot = foot_words(sum(flow.flying for flow in flows()), "call", times_asked())
+        return page(head, parts, said, foot, width, height)
+
+
+def _descriptors_of(stream: TextIO) -> list[int]:
+    """The descriptors of this process that write to the terminal of a stream."""
+    try:
+        terminal = os.ttyname(stream.fileno())
+    except (OSError, ValueError):
+        return []
+    found = []
+    for number in {1, 2, stream.fileno()}:
+        with contextlib.suppress(OSError):
+            if os.isatty(number) and os.ttyname(number) == terminal:
+                found.append(number)
+    return found
