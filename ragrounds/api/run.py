@@ -38,7 +38,7 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
-from ragrounds.evals.engine.live_feed import LiveWatcher
+from ragrounds.evals.engine.in_flight import live_attempts
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
@@ -343,7 +343,8 @@ class _Replay:
         if self._request.engine == "local" and (self._request.workers or 1) == 1:
             counts.journal = lambda: (journal.made, journal.reused)
         else:  # workers tell of their attempts in flight, and of their calls at the end
-            counts.in_flight = LiveWatcher(self._settings.home).attempts
+            home = self._settings.home
+            counts.in_flight = lambda: live_attempts(home)
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the

@@ -1,22 +1,38 @@
-"""What is in flight in this process: attempts that have begun and not ended, with their steps as they happen.
+"""What is in flight: attempts that have begun and not ended, of this process and, once a second, of the others.
 
-Nothing is written for it and nothing is copied until somebody looks: the logs of the attempts are read where they are.
+Nothing of it is in the store, and nothing is copied until somebody looks: the logs of the attempts are read where they
+are. So that other processes see them too, a process writes them to a file of its own in ``HOME/live`` while it makes
+attempts. One that cannot write makes its attempts all the same.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
+import os
+import secrets
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from ragrounds.evals.engine.attempt_log import AttemptLog
-from ragrounds.records import Entered, Event, Left, Run
+from ragrounds.evals.store.codec import storable
+from ragrounds.records import Entered, Left, Run
 
+_LOG = logging.getLogger(__name__)
 _LONGEST = 300
 """Characters of what a call asks."""
+_EVERY = 0.5
+"""Seconds between two writes of the file."""
+_STALE = 5.0
+"""Seconds after which a file that was not written again is of a process that is no more."""
+_LARGEST = 64_000_000
+"""Bytes of such a file that are read."""
 
 
 class LiveCall(Struct, frozen=True, kw_only=True):
@@ -52,70 +68,45 @@ class LiveAttempt(Struct, frozen=True, kw_only=True):
     cost_uncached: float | None
     doing: tuple[LiveCall, ...]
     """Calls in flight, in the order in which they began. None: the node itself works."""
-    events: int
-    """Events so far: another number says that something has happened."""
-
-
-class _Flight(Struct, frozen=True):
-    run: Run
-    question_id: str
-    epoch: int
-    at: float
-    log: AttemptLog
 
 
 class InFlight:
     """The attempts in flight of a process; safe to use from any thread."""
 
     def __init__(self) -> None:
-        self._flights: dict[int, _Flight] = {}
+        self._flights: dict[int, tuple[Run, str, int, float, AttemptLog]] = {}
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
 
     @contextmanager
     def flying(self, run: Run, question_id: str, epoch: int, at: float, log: AttemptLog) -> Iterator[None]:
         """Count an attempt as in flight while the block lasts."""
         number = next(self._numbers)
-        with self._lock:
-            self._flights[number] = _Flight(run, question_id, epoch, at, log)
+        self._flights[number] = run, question_id, epoch, at, log
         try:
             yield
         finally:
-            with self._lock:
-                self._flights.pop(number, None)
+            del self._flights[number]
 
     def attempts(self) -> tuple[LiveAttempt, ...]:
         """All attempts in flight, in the order in which they began."""
-        with self._lock:
-            flights = list(self._flights.values())
-        return tuple(_live(flight) for flight in flights)
-
-    def events(self, run: str, question_id: str, epoch: int, after: int = 0) -> tuple[Event, ...] | None:
-        """The events of an attempt in flight from number `after` on; ``None``: it is not in flight (any more)."""
-        with self._lock:
-            flights = list(self._flights.values())
-        for flight in flights:
-            if (flight.run.id, flight.question_id, flight.epoch) == (run, question_id, epoch):
-                return tuple(flight.log.events[after:])
-        return None
+        return tuple(_live(*flight) for flight in self._flights.copy().values())
 
 
 IN_FLIGHT = InFlight()
 """The attempts in flight of this process."""
 
 
-def _live(flight: _Flight) -> LiveAttempt:
-    log = flight.log
+def _live(run: Run, question_id: str, epoch: int, at: float, log: AttemptLog) -> LiveAttempt:
     # The log goes on while it is read: what is looked at is a copy.
-    events, doing, usage = list(log.events), list(log.doing.values()), log.usage
+    events, doing, usage = log.events.copy(), list(log.doing.values()), log.usage
     entered = [event for event in events if isinstance(event, Entered)]
     left = {event.step for event in events if isinstance(event, Left)}
     return LiveAttempt(
-        run=flight.run.id,
-        agent=flight.run.agent,
-        question_id=flight.question_id,
-        epoch=flight.epoch,
-        at=flight.at,
+        run=run.id,
+        agent=run.agent,
+        question_id=question_id,
+        epoch=epoch,
+        at=at,
         node=next((event.node for event in reversed(entered) if event.step not in left), ""),
         steps=len(entered),
         calls=log.calls,
@@ -123,14 +114,53 @@ def _live(flight: _Flight) -> LiveAttempt:
         cost_uncached=log.cost_uncached,
         doing=tuple(
             LiveCall(
-                kind=call.kind,
-                actor=call.actor,
-                what=call.what[:_LONGEST],
-                node=call.node,
-                step=call.step,
-                at=call.at,
+                kind=call.kind, actor=call.actor, what=call.what[:_LONGEST], node=call.node, step=call.step, at=call.at
             )
             for call in sorted(doing)
         ),
-        events=len(events),
     )
+
+
+@contextmanager
+def live_feed(home: Path) -> Iterator[None]:
+    """Show other processes what is in flight in this one while the block lasts."""
+    file = home / "live" / f"{os.getpid()}-{secrets.token_hex(4)}"
+    ended = threading.Event()
+
+    def write() -> None:
+        beside = file.with_suffix(".new")
+        try:
+            while not ended.wait(_EVERY):
+                file.parent.mkdir(mode=0o700, exist_ok=True)
+                beside.touch(mode=0o600)
+                beside.write_bytes(msgspec.msgpack.encode([storable(one) for one in IN_FLIGHT.attempts()]))
+                beside.replace(file)
+        except OSError as error:
+            _LOG.info("attempts cannot be followed from elsewhere while they run: %s", error)
+        for path in (beside, file):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    thread = threading.Thread(target=write, name="ragrounds-live", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(_STALE)
+
+
+def live_attempts(home: Path) -> tuple[LiveAttempt, ...]:
+    """The attempts in flight in all processes that use a home, in the order in which they began, as they were half a
+    second ago. What a dead process has left behind is not believed, and removed."""
+    found: dict[tuple[str, str, int], LiveAttempt] = {}
+    with suppress(OSError):
+        for file in sorted((home / "live").iterdir()):
+            with suppress(OSError, ValueError):
+                if time.time() - file.stat().st_mtime > _STALE:
+                    file.unlink()
+                elif not file.suffix:
+                    with file.open("rb") as opened:
+                        told = msgspec.msgpack.decode(opened.read(_LARGEST), type=tuple[LiveAttempt, ...])
+                    found |= {(one.run, one.question_id, one.epoch): one for one in told}
+    return tuple(sorted(found.values(), key=lambda one: one.at))

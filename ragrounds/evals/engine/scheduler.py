@@ -20,8 +20,8 @@ from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkItem
 from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.in_flight import live_feed
 from ragrounds.evals.engine.interrupts import interruptible
-from ragrounds.evals.engine.live_feed import live_feed
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.asked_again import settled
 from ragrounds.evals.store.journal import StoreJournal

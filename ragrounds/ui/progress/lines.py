@@ -1,4 +1,4 @@
-"""A run's facts in lines, for logs and for a pipe: one of words, or one of JSON; attempts in flight as a table."""
+"""A run's facts in lines, for logs and for a pipe: one of words, or one of JSON."""
 
 from __future__ import annotations
 

@@ -479,7 +479,7 @@ class BrowseScreen(ViewScreen):
         flying = self.live.of(summary) is not None or (shown is not None and shown.in_flight is not None)
         if same and shown is not None and shown.summary == summary and not flying:
             return
-        self.tree_state = TreeState(self.live.loaded(summary, shown if same else None))
+        self.tree_state = TreeState(self.live.loaded(summary))
         if state is not None and same:
             self.tree_state.adopt(state)
         self.tree_changed(keep_scroll=same)
@@ -496,7 +496,7 @@ class BrowseScreen(ViewScreen):
     @work(thread=True, group="flights")
     def _ask_flights(self) -> None:
         # Told by a message, so that nobody waits for a viewer that is closed meanwhile.
-        self.post_message(self.FlightsTold(self.live.look(self.attempt_list.current)))
+        self.post_message(self.FlightsTold(self.live.look()))
 
     @on(FlightsTold)
     def _flights_told(self, event: FlightsTold) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ragrounds.contracts import SearchRequest
-from ragrounds.evals.engine.in_flight import LiveCall
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import FATES, Hop
@@ -39,8 +38,6 @@ _HOPS = 30
 
 def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
     """The detail of a node, in blocks of text."""
-    if node.doing is not None:
-        return list(_doing(loaded, node.doing))
     if node.call is not None:
         return [*_call(loaded, node), *(_around(node.step, more=True) if node.step else ())]
     if node.step is not None:
@@ -194,13 +191,6 @@ def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:
                 yield TextBlock(f"error: {call.error}", "trouble")
             if reply is not None:
                 yield TextBlock(reply.text, indent=2)
-
-
-def _doing(loaded: LoadedAttempt, doing: LiveCall) -> Iterator[TextBlock]:
-    since = duration(max(0.0, loaded.now - doing.at))
-    yield TextBlock(f"{doing.kind} call in {doing.node or 'no node'}, for {since} so far", "heading")
-    yield TextBlock(doing.actor)
-    yield TextBlock(doing.what)
 
 
 def _step(loaded: LoadedAttempt, node: Node) -> Iterator[TextBlock]:

@@ -88,7 +88,7 @@ def print_attempt(trace: Trace, console: Console, full: bool = True) -> None:
     for line in tree_lines(loaded.root, max(80, console.width) if console.is_terminal else 150):
         console.print(Text.assemble(*((text, _STYLES.get(style, "")) for text, style in line)), soft_wrap=True)
     for node in walk(loaded.root):
-        if node.kind in ("round", "doing"):
+        if node.kind == "round":
             continue
         console.print(Rule(Text(one_line(_title(node, trace), 110)), align="left"))
         for note in note_lines(trace.notes) if node.kind == "attempt" else ():

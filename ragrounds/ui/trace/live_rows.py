@@ -1,21 +1,18 @@
-"""Attempts in flight in the viewer: their rows where they stand, and their steps as they happen.
+"""Attempts in flight in the viewer: their rows, with the node and the call that each is at.
 
-They are asked for once a second, on a thread of its own, from the processes that make them; nothing of it is in the
-store. An attempt that has ended and is not written yet stays as it was seen last.
+They are read once a second, on a thread of its own, from what the processes that make them write; nothing of it is in
+the store. An attempt that has ended and is not written yet stays as it was seen last.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from msgspec.structs import replace
 
-from ragrounds.evals.engine.in_flight import LiveAttempt
-from ragrounds.evals.engine.live_feed import LiveWatcher
+from ragrounds.evals.engine.in_flight import LiveAttempt, live_attempts
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
-from ragrounds.records import Event
 from ragrounds.ui.progress.lines import doing_words
 from ragrounds.ui.text import duration, one_line
 from ragrounds.ui.trace.attempt_list import attempt_cells
@@ -33,60 +30,42 @@ Key = tuple[str, str, int]
 """Run id, question id, epoch."""
 
 
-class LiveSource(Protocol):
-    """Who tells what is in flight."""
-
-    def attempts(self) -> tuple[LiveAttempt, ...]:
-        """The attempts in flight."""
-
-    def events(self, run: str, question_id: str, epoch: int, after: int = 0) -> tuple[Event, ...] | None:
-        """The events of one of them from number `after` on; ``None``: it is not in flight."""
-
-
 class LiveRows:
     """What is in flight among the rows of some pages.
 
     Args:
         pages: the rows.
-        source: who tells; ``None``: all processes of this machine that make attempts in this store's home.
+        source: gives the attempts in flight; ``None``: all of processes that make attempts in this store's home.
         clock: gives seconds since the epoch.
     """
 
-    def __init__(self, pages: Pages, source: LiveSource | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        pages: Pages,
+        source: Callable[[], tuple[LiveAttempt, ...]] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._pages, self._clock = pages, clock
-        self._source: LiveSource = source or LiveWatcher(pages.store.home)
+        self._source = source or (lambda: live_attempts(pages.store.home))
         self._runs = {run.id for run in pages.runs}
         self._flying: dict[Key, LiveAttempt] = {}
         self._ended: dict[Key, tuple[LiveAttempt, float]] = {}
         """Attempts that were in flight at an earlier look, and until when they are waited for."""
-        self._events: dict[Key, tuple[float, tuple[Event, ...]]] = {}
-        """Of attempts that were looked at: when they began, and their events so far."""
 
     def __len__(self) -> int:
         return len(self._flying)
 
-    def look(self, current: AttemptSummary | None) -> bool:
-        """Ask what is in flight, with the steps of the attempt under the cursor: for a thread, as it may take a while.
-        Returns whether there is anything to show, or was at the last look."""
+    def look(self) -> bool:
+        """Ask what is in flight: for a thread, as it may take a while. Returns whether there is anything to show, or
+        was at the last look."""
         now, before = self._clock(), self._flying
-        told = [one for one in self._source.attempts() if one.run in self._runs]
+        told = [one for one in self._source() if one.run in self._runs]
         flying = {(one.run, one.question_id, one.epoch): one for one in told}
         ended = {key: (one, now + _WRITTEN) for key, one in before.items() if key not in flying}
         kept = {key: since for key, since in self._ended.items() if since[1] > now and key not in flying}
         some = bool(flying or before or self._ended)
         self._flying, self._ended = flying, {**kept, **ended}
-        self._events = {key: events for key, events in self._events.items() if key in flying or key in self._ended}
-        if current is not None and (live := flying.get(_key(current))) is not None:
-            self._read_events(live)
         return some
-
-    def _read_events(self, live: LiveAttempt) -> None:
-        key = (live.run, live.question_id, live.epoch)
-        at, known = self._events.get(key, (live.at, ()))
-        if at != live.at:  # it is made once more
-            known = ()
-        more = self._source.events(*key, after=len(known))
-        self._events[key] = live.at, known + (more or ())
 
     def of(self, summary: AttemptSummary) -> LiveAttempt | None:
         """The attempt in flight at this row; ``None``: there is none, or it is in the store by now."""
@@ -96,21 +75,12 @@ class LiveRows:
         # A row that has an attempt already shows another one in flight where it is made again.
         return live if (summary.at or 0.0) < live.at - _EARLIER else None
 
-    def loaded(self, summary: AttemptSummary, before: LoadedAttempt | None = None) -> LoadedAttempt:
-        """The attempt of a row with its steps: as it is stored, or those so far of the one in flight.
-
-        Args:
-            summary: the row.
-            before: the same attempt as it was looked at before.
-        """
+    def loaded(self, summary: AttemptSummary) -> LoadedAttempt:
+        """The attempt of a row: as it is stored, or how far the one in flight is."""
         live = self.of(summary)
         if live is None:
             return LoadedAttempt(self._pages, summary)
-        at, events = self._events.get(_key(summary), (live.at, ()))
-        same = before is not None and before.in_flight is not None and before.in_flight.at == live.at
-        return LoadedAttempt.live(
-            self._pages, summary, events if at == live.at else (), live, before if same else None, self._clock()
-        )
+        return LoadedAttempt.live(self._pages, summary, live, self._clock())
 
     def cells(
         self,

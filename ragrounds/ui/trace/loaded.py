@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from functools import cached_property
-
-from msgspec.structs import replace
 
 from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.judges.recorded import judge_replies
@@ -22,7 +18,7 @@ from ragrounds.records import WITHOUT_ANSWER, Attempt, Call, Event, Score, outco
 from ragrounds.ui.text import one_line, percent
 from ragrounds.ui.trace.row_text import RowText
 from ragrounds.ui.trace.times import measured
-from ragrounds.ui.trace.tree import Node, NodeFigures, Told, attempt_tree, event_tree, telling, walk
+from ragrounds.ui.trace.tree import Node, NodeFigures, Told, attempt_tree, telling, walk
 
 
 class LoadedAttempt:
@@ -69,39 +65,11 @@ class LoadedAttempt:
         self.root = attempt_tree(self.attempt, self._told())
 
     @classmethod
-    def live(
-        cls,
-        pages: Pages,
-        summary: AttemptSummary,
-        events: Sequence[Event],
-        live: LiveAttempt,
-        before: LoadedAttempt | None = None,
-        now: float | None = None,
-    ) -> LoadedAttempt:
-        """An attempt in flight: its events so far, and the calls that have begun and not ended.
-
-        Args:
-            pages: the rows that it is one of.
-            summary: its row.
-            events: all of them so far.
-            live: how it stands.
-            before: it, as it was looked at before: what that has read of the journal is taken over.
-            now: seconds since the epoch; ``None``: this moment.
-        """
+    def live(cls, pages: Pages, summary: AttemptSummary, live: LiveAttempt, now: float) -> LoadedAttempt:
+        """An attempt in flight, as it stood at `now` (seconds since the epoch): a tree of one node."""
         made = cls(pages, summary, stored=False)
-        made.in_flight, made._events = live, tuple(events)
-        made.now = time.time() if now is None else now
-        known = {one.call.key: one for one in before.sketch if _is_read(one)} if before else {}
-        calls = tuple(calls_of(events))
-        fresh = traced_calls(pages.store, [call for call in calls if call.key not in known], brief=True)
-        read = known | {one.call.key: one for one in fresh if one.call.key}
-        made.sketch = tuple(
-            replace(read[call.key], call=call) if call.key in read else TracedCall(call) for call in calls
-        )
-        end = max(made.now, live.at)
-        figures = NodeFigures(end - live.at, live.tokens, live.cost_uncached)
-        row = RowText(summary.question.id, said=(("running", "key"),))
-        made.root = event_tree(made._events, figures, end, row, replace(made._told(), doing=live.doing, now=made.now))
+        made.in_flight, made.now = live, now
+        made.root = _nothing(summary, "running", NodeFigures(max(0.0, now - live.at), live.tokens, live.cost_uncached))
         return made
 
     @classmethod
@@ -198,9 +166,9 @@ def _is_read(traced: TracedCall) -> bool:
     return any(part is not None for part in (traced.reply, traced.searched, traced.used))
 
 
-def _nothing(summary: AttemptSummary, why: str = "not run yet") -> Node:
+def _nothing(summary: AttemptSummary, why: str = "not run yet", figures: NodeFigures | None = None) -> Node:
     row = RowText(summary.question.id, said=((why, "dim"),))
-    figures = NodeFigures(None, None, None)
+    figures = figures or NodeFigures(None, None, None)
     return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row, folded=row)
 
 

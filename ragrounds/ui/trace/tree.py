@@ -13,7 +13,6 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.evals.engine.in_flight import LiveCall
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.evals.store.traces import steps as steps_of
@@ -22,7 +21,7 @@ from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
 from ragrounds.ui.trace.times import Span, measured, union_seconds
 
-Kind = Literal["attempt", "round", "step", "call", "doing"]
+Kind = Literal["attempt", "round", "step", "call"]
 _LONGEST_ROUND = 8
 """Steps of the longest cycle that is looked for."""
 _DEEPEST = 40
@@ -56,8 +55,6 @@ class Node(Struct, frozen=True, kw_only=True):
     """Also of a step of which one call is all that is known."""
     place: int = -1
     """The place of `call` among the calls of the attempt."""
-    doing: LiveCall | None = None
-    """A call that has begun and not ended."""
     troubled: bool = False
     """An error, or a try that failed, here or below."""
 
@@ -71,9 +68,6 @@ class Told(Struct, frozen=True):
     """The call whose reply is the answer; -1: none."""
     outcome: tuple[tuple[str, str], ...] = ()
     """The answer and what it is worth, with styles: ``C ✓``."""
-    doing: Sequence[LiveCall] = ()
-    now: float = 0.0
-    """When it was looked at, where it is in flight."""
 
 
 NOTHING_TOLD = Told()
@@ -171,9 +165,6 @@ class _Builder:
             for number, (call, place) in enumerate(zip(calls, self._places.get(index, ()), strict=False))
         ]
         nodes += [self._step(inner) for inner in self._inside.get(index, ())]
-        nodes += [
-            _doing(call, number, self._told.now) for number, call in enumerate(self._told.doing) if call.step == index
-        ]
         nodes.sort(key=_began)  # where no times are known, calls stay before steps
         return _rounds(nodes)
 
@@ -268,20 +259,6 @@ def _holds(value: object, known: set[str]) -> bool:
     return isinstance(value, list | tuple) and any(_holds(one, known) for one in value)
 
 
-def _doing(call: LiveCall, number: int, now: float) -> Node:
-    name = "asking" if call.kind == "model" else "searching" if call.kind == "search" else "using"
-    row = RowText(f"{name} {call.actor}", quote="" if call.kind == "model" else call.what, tail=(("…", "dim"),))
-    return Node(
-        key=f"doing {call.step} {number}",
-        kind="doing",
-        label=name,
-        figures=NodeFigures(max(0.0, now - call.at), 0, 0.0),
-        row=row,
-        folded=row,
-        doing=call,
-    )
-
-
 def _folded(name: str, below: Sequence[Node]) -> RowText:
     """What a row says of what is folded away below it: its first search, else its last reply."""
     leaves = [node for one in below for node in walk(one) if node.call is not None]
@@ -350,7 +327,7 @@ def _cycle(labels: Sequence[str]) -> tuple[int, int]:
 
 def _began(node: Node) -> float:
     """When a node began, in seconds since the epoch; 0: not known."""
-    begun = node.step or node.call or node.doing
+    begun = node.step or node.call
     if begun is not None and begun.at:
         return begun.at
     return min((_began(child) for child in node.children), default=0.0)

@@ -110,7 +110,7 @@ class TreeState:
             return 0
         wanted = search_pattern(text)
         for node in walk(self.root):
-            blocks = () if node.kind in ("round", "doing") else detail(self.loaded, node)
+            blocks = () if node.kind == "round" else detail(self.loaded, node)
             if any(wanted.search(shown(block.text)) for block in blocks if not block.elsewhere):
                 self._matches.append(node.key)
                 key: str | None = node.key

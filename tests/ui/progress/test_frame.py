@@ -60,7 +60,6 @@ def flight(number: int, ago: float, **changed: Any) -> LiveAttempt:
         "tokens": None,
         "cost_uncached": None,
         "doing": (call,),
-        "events": 3,
     }
     return LiveAttempt(**{**made, **changed})
 

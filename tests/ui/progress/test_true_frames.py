@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.engine.live_feed import LiveWatcher
+from ragrounds.evals.engine.in_flight import live_attempts
 from ragrounds.evals.store.store import Store
 from tests.servers.process import Running, openai_server
 from tests.ui.trace.test_tmux import Terminal
@@ -111,7 +111,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
         # Each agent's own line, and together.
         parts = [int(one) for one in re.findall(r" (\d+)/90 ", "\n".join(lines))]
         assert (len(parts), sum(parts)) == (3, int(found[1]))
-    flying = len(LiveWatcher(home).attempts())
+    flying = len(live_attempts(home))
     (told,) = [int(match[1]) for line in frame(terminal, 100, 30) if (match := _FLYING.match(line))]
     assert told <= 64
     assert abs(told - flying) <= 20
@@ -163,13 +163,13 @@ def _see_what_waits(terminal: Terminal, slow_server: Running, tmp_path: Path) ->
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as going:
         try:
             end = time.monotonic() + 30
-            while not LiveWatcher(home).attempts():
+            while not live_attempts(home):
                 assert time.monotonic() < end, "nothing is in flight"
                 time.sleep(0.1)
             terminal.command("trace")
             shown = terminal.see("8 in flight", "▶", "asks openai:seen")
             assert shown.count("▶") <= 8
-            terminal.see("asking openai:seen")
+            terminal.see("model call to openai:seen")
             terminal.type("q")
             terminal.prompt()
         finally:

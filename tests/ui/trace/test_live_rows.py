@@ -1,5 +1,5 @@
-"""Attempts in flight in the viewer: their rows where they stand, their steps as they happen, and what follows when they
-end. The attempts are made by the engine itself, and seen through the loopback as from another process."""
+"""Attempts in flight in the viewer: their rows, and what follows when they end. The attempts are made by the engine
+itself, and seen through its file as from another process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from textual.pilot import Pilot
 from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.records import Event, Fault, Passage, Reply
+from ragrounds.records import Fault, Passage, Reply
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.live_rows import RUNNING, LiveRows
 from tests.engine.conftest import attempts, planned, replayed
 from tests.engine.doubles import ScriptedModel, ScriptedSearcher, questions
-from tests.ui.trace.seeing import press, screen, settle
+from tests.ui.trace.seeing import screen, settle
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ async def until(app: TraceApp, pilot: Pilot[None], there: Callable[[BrowseScreen
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_steps_appear_as_they_happen(stores: tuple[Store, Store], size: tuple[int, int]) -> None:
+async def test_attempts_in_flight_are_followed_to_their_end(stores: tuple[Store, Store], size: tuple[int, int]) -> None:
     reading, writing = stores
     asked, golds = questions(COUNT)
     model, searcher = GatedModel(), GatedSearcher()
@@ -84,15 +84,8 @@ async def test_steps_appear_as_they_happen(stores: tuple[Store, Store], size: tu
         assert isinstance(browse, BrowseScreen)
         assert browse.tree_state is not None
 
-        # The cursor stays on its step while others come.
-        await press(pilot, "tab", "down")
-        before = browse.tree_state.cursor
         searcher.gate.set()
         await until(app, pilot, lambda browse, _: waits(browse, "model"))
-        searches = [line.node for line in browse.tree_state.lines() if line.node.call is not None]
-        assert [node.call.kind for node in searches if node.call is not None] == ["search"], "it has ended"
-        assert browse.tree_state.cursor == before
-
         model.gate.set()
         await going
         shown = await until(app, pilot, lambda browse, shown: RUNNING not in shown)
@@ -103,24 +96,9 @@ async def test_steps_appear_as_they_happen(stores: tuple[Store, Store], size: tu
 
 
 def waits(browse: BrowseScreen, kind: str) -> bool:
-    """Whether the tree has a call of this kind that has begun and not ended."""
-    lines = [line.node for line in browse.tree_state.lines()] if browse.tree_state else []
-    return any(node.doing is not None and node.doing.kind == kind for node in lines)
-
-
-class Told:
-    """Tells what it is given, and counts what it is asked."""
-
-    def __init__(self, *attempts: LiveAttempt) -> None:
-        self.flying = attempts
-        self.asked: list[tuple[str, int]] = []
-
-    def attempts(self) -> tuple[LiveAttempt, ...]:
-        return self.flying
-
-    def events(self, run: str, question_id: str, epoch: int, after: int = 0) -> tuple[Event, ...] | None:
-        self.asked.append((question_id, after))
-        return ()
+    """Whether the attempt that is open has a call of this kind that has begun and not ended."""
+    live = browse.tree_state.loaded.in_flight if browse.tree_state else None
+    return live is not None and any(call.kind == kind for call in live.doing)
 
 
 def flight(run: str, question_id: str, **changed: Any) -> LiveAttempt:
@@ -137,7 +115,6 @@ def flight(run: str, question_id: str, **changed: Any) -> LiveAttempt:
         "tokens": 1234,
         "cost_uncached": 0.5,
         "doing": (call,),
-        "events": 3,
     }
     return LiveAttempt(**{**made, **changed})
 
@@ -148,10 +125,10 @@ def test_a_row_says_where_an_attempt_is(stores: tuple[Store, Store]) -> None:
     run = planned(reading, "direct", asked, golds, ScriptedModel()).run
     pages = Pages(reading, [run])
     first, second = pages.read([0, 1])
-    told = Told(flight(run.id, asked[0].id), flight("another-run", asked[1].id))
+    told = [flight(run.id, asked[0].id), flight("another-run", asked[1].id)]
     clock = [100.0]
-    live = LiveRows(pages, told, lambda: clock[0])
-    assert live.look(first)
+    live = LiveRows(pages, lambda: tuple(told), lambda: clock[0])
+    assert live.look()
     assert len(live) == 1, "only the runs that are listed"
     for width in (30, 60, 120):
         cells = live.cells(first, width, {})
@@ -165,13 +142,13 @@ def test_a_row_says_where_an_attempt_is(stores: tuple[Store, Store]) -> None:
     assert "".join(part for part, _ in live.cells(second, 120, {})).startswith("·")
 
     # It has ended, and is not written yet; then it is given up.
-    told.flying = ()
-    assert live.look(first)
+    told.clear()
+    assert live.look()
     assert "is being written" in "".join(part for part, _ in live.cells(first, 120, {}))
     clock[0] += 6
-    live.look(first)
+    live.look()
     assert live.of(first) is None
-    assert not live.look(first)
+    assert not live.look()
 
 
 def test_an_attempt_that_is_made_again_is_in_flight_and_one_just_written_is_not(stores: tuple[Store, Store]) -> None:
@@ -182,18 +159,7 @@ def test_an_attempt_that_is_made_again_is_in_flight_and_one_just_written_is_not(
     run = planned(reading, "direct", asked, golds, ScriptedModel()).run
     pages = Pages(reading, [run])
     (row,) = pages.read([0])
-    live = LiveRows(pages, Told(flight(run.id, asked[0].id)), lambda: 100.0)
-    live.look(None)
+    live = LiveRows(pages, lambda: (flight(run.id, asked[0].id),), lambda: 100.0)
+    live.look()
     assert live.of(replace(row, outcome="failed", at=20.0)) is not None
     assert live.of(replace(row, outcome="answered", at=88.0)) is None
-
-
-def test_events_are_asked_for_the_attempt_under_the_cursor_alone(stores: tuple[Store, Store]) -> None:
-    reading, _ = stores
-    asked, golds = questions(COUNT)
-    run = planned(reading, "direct", asked, golds, ScriptedModel()).run
-    pages = Pages(reading, [run])
-    told = Told(*(flight(run.id, one.id) for one in asked))
-    live = LiveRows(pages, told)
-    live.look(pages.read([2])[0])
-    assert told.asked == [(asked[2].id, 0)]

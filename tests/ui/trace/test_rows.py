@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.contracts import SearchRequest
-from ragrounds.evals.engine.in_flight import LiveAttempt, LiveCall
+from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.store.codec import Packed, pack, unpack, unpack_many
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import TracedCall, calls, traced_call, traced_calls
-from ragrounds.records import Call, Entered, Fault, Reply, ToolCall
+from ragrounds.records import Call, Fault, Reply, ToolCall
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.row_text import RowText, beginning, call_row, written_row
 from ragrounds.ui.trace.tree import walk
@@ -116,29 +116,15 @@ def test_what_is_damaged_is_left_out_and_the_rest_is_read() -> None:
     assert unpack_many([Packed(body, Reply, whole=False)], lambda _: {}) == [Reply(text="")]
 
 
-def test_an_attempt_in_flight_is_a_tree_of_what_is_known(pages: Pages) -> None:
-    attempt, summary = pages.store.attempt(pages.runs[1], "quiz/000"), pages.read([8])[0]
-    assert attempt is not None
-    events = [*attempt.events[:6], Entered(step=2, node="search", at=AT + 4)]
-    asking = LiveCall(kind="search", actor="bm25", what="query 9", node="search", step=2, at=AT + 5)
+def test_an_attempt_in_flight_is_a_tree_of_one_node(pages: Pages) -> None:
+    summary = pages.read([8])[0]
     live = LiveAttempt(
         run=summary.run.id, agent=summary.run.agent, question_id=summary.question.id, epoch=0, at=AT, node="search",
-        steps=3, calls=2, tokens=120, cost_uncached=0.01, doing=(asking,), events=len(events),
+        steps=3, calls=2, tokens=120, cost_uncached=0.01, doing=(),
     )  # fmt: skip
-    loaded = LoadedAttempt.live(pages, summary, events, live, now=AT + 8)
-    assert [node.row.plain for node in walk(loaded.root)] == [
-        "quiz/002 running",
-        "search “query 0” → 2, gold at 1",
-        "read “Kept in round 0: aspirin.”",
-        "search",
-        "searching bm25 “query 9” …",
-    ]
-    assert loaded.attempt is None
-    assert loaded.in_flight is live
-    figures = {node.key: node.figures.seconds for node in walk(loaded.root)}
-    assert figures == {"attempt": 8.0, "step 0": 0.5, "step 1": 1.5, "step 2": 4.0, "doing 2 0": 3.0}
-    again = LoadedAttempt.live(pages, summary, attempt.events, live, before=loaded, now=AT + 9)
-    assert again.sketch[0].searched is loaded.sketch[0].searched  # what was read before is not read again
+    loaded = LoadedAttempt.live(pages, summary, live, AT + 8)
+    assert [node.row.plain for node in walk(loaded.root)] == ["quiz/002 running"]
+    assert (loaded.attempt, loaded.in_flight, loaded.root.figures.seconds) == (None, live, 8.0)
 
 
 def test_a_tree_has_the_figures_that_there_is_room_for(pages: Pages) -> None:

@@ -36,7 +36,7 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     to_worker,
 )
-from ragrounds.evals.engine.live_feed import live_feed
+from ragrounds.evals.engine.in_flight import live_feed
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
