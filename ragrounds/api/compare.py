@@ -354,10 +354,6 @@ class AnalyseArguments(_Analysed, frozen=True, kw_only=True):
         Mapping[str, float],
         Arg("A model's text → billions of parameters, where the name does not say it (size).", option="-"),
     ] = MappingProxyType({})
-    corpus: Annotated[
-        Mapping[str, int],
-        Arg("Source → its passages, of a corpus that is no index here (sources).", option="-"),
-    ] = MappingProxyType({})
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
     home: arguments.Home = None
@@ -380,7 +376,7 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         k=given.k,
         parameter=given.parameter,
         sizes=given.sizes,
-        corpus={**collection_sizes(chosen.home), **given.corpus},
+        corpus=collection_sizes(chosen.home),
         seed=given.seed,
     )
     with opened_runs(given.runs, chosen) as (store, found):

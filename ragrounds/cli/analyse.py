@@ -37,10 +37,6 @@ def analyse_command(
     size: Annotated[
         list[str] | None, typer.Option(help="MODEL=BILLIONS, where the name does not say it (size, repeatable).")
     ] = None,
-    corpus_size: Annotated[
-        list[str] | None,
-        typer.Option(help="SOURCE=PASSAGES, of a corpus that is no index here (sources, repeatable)."),
-    ] = None,
     names: options.Names = None,
     *,
     given: AnalyseArguments,
@@ -55,25 +51,13 @@ def analyse_command(
 
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
-    counts = {"sizes": _sizes(size or []), "corpus": _passages(corpus_size or [])}
-    found = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), **counts)))
+    sizes = _sizes(size or [])
+    found = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), sizes=sizes)))
     if as_json:
         print_json(found.result)
     else:
         print_analysis(found.shown)
     draw_picture(found, plot)
-
-
-def _passages(texts: list[str]) -> dict[str, int]:
-    counts = {}
-    for text in texts:
-        source, _, count = text.rpartition("=")
-        if not source or not count.replace("_", "").isdecimal() or not int(count):
-            raise UserError(
-                f"--corpus-size {text!r} cannot be read; expected SOURCE=PASSAGES, such as pubmed=23900000."
-            )
-        counts[source] = int(count)
-    return counts
 
 
 def _sizes(texts: list[str]) -> dict[str, float]:

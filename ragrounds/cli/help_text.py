@@ -42,7 +42,6 @@ _NAMES = {
     "RUN": "--baseline --only-run",
     "RUN/QUESTION": "--attempt",
     "SHARE": "--confidence --guard-near --top-p",
-    "SOURCE=N": "--corpus-size",
     "STATUS": "--answer-status --outcome --status",
     "TEXT": "--find --host --license --note --subject --title --token",
     "TYPE": "--type",

@@ -288,29 +288,11 @@ def test_sources(store):
 
 def test_sizes_of_what_a_run_searched(store):
     run = add(store, "rag", lambda i, e: True, corpus="pubmed@1+textbooks@2").run
-    known = {"pubmed@1": 9, "textbooks@2": 1, "pubmed@0": 5}
-    assert sizes_of(run, known) == ({"pubmed": 9, "textbooks": 1}, ())
-    # What the user gives goes before what an index says.
-    assert sizes_of(run, {"pubmed@1": 9, "pubmed": 30, "textbooks": 10}) == ({"pubmed": 30, "textbooks": 10}, ())
-    # MedRAG's corpora have their published size where they are no index here; one unknown size leaves no share of any.
-    assert sizes_of(run, {"pubmed@1": 9, "textbooks@1": 1}) == ({"pubmed": 9, "textbooks": 125_800}, ("textbooks",))
+    assert sizes_of(run, {"pubmed@1": 9, "textbooks@2": 1, "pubmed@0": 5}) == {"pubmed": 9, "textbooks": 1}
+    # One unknown size leaves no share of any.
+    assert sizes_of(run, {"pubmed@1": 9, "textbooks@1": 1}) == {}
     other = add(store, "rag", lambda i, e: True, created=2.0, corpus="mine@1+pubmed@1").run
-    assert sizes_of(other, {"pubmed@1": 9}) == ({}, ())
-
-
-def test_sources_beside_the_published_corpora(store, monkeypatch):
-    """MIRAGE Fig. 5's baseline: MedRAG's four corpora, wherever they are."""
-    corpora = "pubmed@1+statpearls@1+textbooks@1+wikipedia@1"
-    run = add(store, "rag", lambda i, e: True, corpus=corpora).run
-    monkeypatch.setattr(run_data, "first_found", lambda found, questions: placed([1] * COUNT))
-    made = analyse("sources", store, [run], AnalysisOptions())
-    column = {row[2]: row[-2:] for row in made.table.rows}
-    total = 23_900_000 + 301_200 + 125_800 + 29_900_000
-    assert column["statpearls"] == (pytest.approx(301_200 / total), 301_200)
-    assert column["wikipedia"] == (pytest.approx(29_900_000 / total), 29_900_000)
-    assert "published size" in made.table.note
-    assert made.picture.marks[0].group == "the corpus itself"
-    assert made.picture.marks[0].value == pytest.approx(23_900_000 / total)
+    assert sizes_of(other, {"pubmed@1": 9}) == {}
 
 
 def test_a_corpus_that_runs_share_is_drawn_once():

@@ -137,12 +137,6 @@ def test_a_wrong_key_or_model_stops_the_run_with_one_line(command: Cli, server: 
     assert key not in done.stderr
 
 
-@pytest.mark.parametrize("given", ["pubmed=lots", "pubmed=0", "=3", "pubmed"])
-def test_a_size_of_a_corpus_that_is_none(command: Cli, given: str) -> None:
-    done = command("analyse", "sources", "any", "--corpus-size", given)
-    check(done, f"--corpus-size {given!r} cannot be read", "pubmed=23900000")
-
-
 def test_usage_errors_are_two_as_well(command: Cli) -> None:
     done = command("run", "--no-such-option")
     assert done.returncode == 2

@@ -40,7 +40,7 @@ class AnalysisOptions(Struct, frozen=True, kw_only=True):
     sizes: Mapping[str, float] = MappingProxyType({})
     """Model text → billions of parameters."""
     corpus: Mapping[str, int] = MappingProxyType({})
-    """Source → its passages in the corpus; ``NAME@VERSION`` is that index alone, and goes behind a plain name."""
+    """Index with its version, ``NAME@VERSION`` → its passages."""
     seed: int = 0
     """Of the bootstraps: equal seeds give equal intervals."""
 

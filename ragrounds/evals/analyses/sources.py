@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, AnalysisTable
 from ragrounds.evals.analyses.pictures import Mark, Picture
@@ -17,9 +16,6 @@ from ragrounds.records import Passage, Run
 
 _TITLE = "Sources of passages"
 _CORPUS = "the corpus itself"
-
-PUBLISHED = {"pubmed": 23_900_000, "statpearls": 301_200, "textbooks": 125_800, "wikipedia": 29_900_000}
-"""Snippets of MedRAG's corpora (Xiong et al. 2024, Table 3), for sources that are no index on this machine."""
 
 
 class Sources(Struct, frozen=True, kw_only=True):
@@ -33,8 +29,6 @@ class Sources(Struct, frozen=True, kw_only=True):
     """Source → share of the corpus itself; empty: not given."""
     sizes: dict[str, int] = {}
     """Source → its passages; empty: one of them is not known."""
-    published: tuple[str, ...] = ()
-    """Sources whose size is the published one, not that of an index here."""
 
 
 def sources(
@@ -74,27 +68,17 @@ def _shares(counted: Counter[str]) -> dict[str, float]:
     return {name: count / counted.total() for name, count in counted.most_common()}
 
 
-def sizes_of(run: Run, known: Mapping[str, int], found: Iterable[str] = ()) -> tuple[dict[str, int], tuple[str, ...]]:
-    """The passages of each source that a run searched, and which of these sizes are the published ones.
+def sizes_of(run: Run, known: Mapping[str, int], found: Iterable[str] = ()) -> dict[str, int]:
+    """The passages of each source that a run searched; nothing where one of the sizes is not known.
 
     Args:
         run: its identity says which corpora it searched.
-        known: source, or source with its version → passages. A size without a version goes first: the user gave it.
+        known: source with its version → passages.
         found: corpora of what was found, for a run whose identity names none.
-
-    Returns:
-        Nothing where one of the sizes is not known.
     """
     searched = [part for part in str(run.identity.get("corpus") or "").split("+") if part] or sorted(found)
-    sizes: dict[str, int] = {}
-    published = []
-    for part in searched:
-        name = part.partition("@")[0]
-        sizes[name] = known.get(name, known.get(part, 0))
-        if not sizes[name] and name.lower() in PUBLISHED:
-            sizes[name] = PUBLISHED[name.lower()]
-            published.append(name)
-    return (sizes, tuple(published)) if all(sizes.values()) else ({}, ())
+    sizes = {part.partition("@")[0]: known.get(part, 0) for part in searched}
+    return sizes if all(sizes.values()) else {}
 
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[Sources, ...]:
@@ -102,8 +86,7 @@ def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tup
     for run in scored_runs(store, runs, options.scorer):
         found = first_searches(store, run)
         corpora = {passage.corpus for one in found.values() for passage in one.passages}
-        sizes, published = sizes_of(run.run, options.corpus, corpora)
-        made.append(replace(sources(run, found, options.k, sizes=sizes), published=published))
+        made.append(sources(run, found, options.k, sizes=sizes_of(run.run, options.corpus, corpora)))
     return tuple(made)
 
 
@@ -117,17 +100,8 @@ def _table(made: tuple[Sources, ...], options: AnalysisOptions) -> AnalysisTable
             for dataset, shares in one.shares.items()
             for source in {**shares, **one.corpus}  # also those that nothing was found in
         ),
-        note="; ".join(note for one in made if (note := _note(one))),
+        note="; ".join(f"{one.run}: not all that it searched is an index here" for one in made if not one.corpus),
     )
-
-
-def _note(one: Sources) -> str:
-    """Where the corpus' sizes come from, if not from indexes here."""
-    if not one.corpus:
-        return f"{one.run}: the size of its corpus is not known (--corpus-size SOURCE=PASSAGES gives it)"
-    if not one.published:
-        return ""
-    return f"{one.run}: {', '.join(one.published)} with the published size (MedRAG, Table 3), no index of it is here"
 
 
 def _picture(made: tuple[Sources, ...], options: AnalysisOptions) -> Picture:
