@@ -8,8 +8,8 @@ A run is a row of passages whose postings fit into memory. It is a folder, which
 * ``lengths.u32`` — the number of terms of each passage, repetitions included.
 
 :func:`count_runs` works in this process, or, where it pays, in one process for each core. Those are started as
-``python -m ragrounds.tools.bm25_term_counts``, take ranges of passages line by line and answer line by line. They end
-with the process that started them.
+``python -m ragrounds.tools.bm25_term_counts`` for a range of passages, and say line by line how many more they have
+read. They end with the process that started them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import cast
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -40,24 +39,6 @@ PARALLEL = 100_000
 """From this many passages on several processes are worth their start."""
 Span = tuple[int, int]
 """First passage, and the one behind the last."""
-
-
-class _Task(msgspec.Struct, frozen=True):
-    """What a process is told at its start."""
-
-    store: str
-    passages: int
-    folder: str
-    analyser: str
-    parent: int
-
-
-class _Said(msgspec.Struct, frozen=True):
-    """What a process says: how many passages it has read beyond what it said before; whether its range is done."""
-
-    read: int = 0
-    done: bool = False
-    problem: str = ""
 
 
 class _Numbers(dict[str, int]):
@@ -203,103 +184,62 @@ def count_runs(
         for span in spans:
             counter.count(span, heard)
         return
-    task = _Task(str(store.folder), total, str(folder), name, os.getpid())
-    left: SimpleQueue[Span] = SimpleQueue()
-    said: SimpleQueue[_Said] = SimpleQueue()
-    for span in spans:
-        left.put(span)
-    workers = [_Worker(task, left, said) for _ in range(min(processes, len(spans)))]
-    try:
-        while any(worker.is_alive() for worker in workers) or not said.empty():
-            try:
-                message = said.get(timeout=0.2)
-            except Empty:
-                continue
-            if message.problem:
-                raise OSError(message.problem)
-            heard(message.read)
-    finally:
-        for worker in workers:
-            worker.end()
-
-
-class _Worker(threading.Thread):
-    """Gives ranges to one process, until none is left."""
-
-    def __init__(self, task: _Task, left: SimpleQueue[Span], said: SimpleQueue[_Said]) -> None:
-        super().__init__(daemon=True)
-        self._left = left
-        self._said = said
-        package = Path(__file__).parents[2]  # the process takes the same ragrounds as this one
-        paths = [str(package), *filter(None, [os.environ.get("PYTHONPATH", "")])]
-        self._process = subprocess.Popen(  # noqa: S603 - this package, by the interpreter that runs it
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        )
-        self._task = task
-        self.start()
-
-    def _send(self, message: _Task | Span) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(msgspec.json.encode(message) + b"\n")
-        self._process.stdin.flush()
-
-    def run(self) -> None:
-        """Hand out ranges, in the thread."""
+    said: SimpleQueue[int] = SimpleQueue()
+    children: set[subprocess.Popen[bytes]] = set()
+    command = (sys.executable, "-m", __name__, str(os.getpid()), str(store.folder), str(total), str(folder), name)
+    with ThreadPoolExecutor(min(processes, len(spans)) or 1) as threads:
+        waiting = {threads.submit(_apart, [*command, *map(str, span)], children, said.put) for span in spans}
         try:
-            self._send(self._task)
-            while True:
-                self._send(self._left.get_nowait())
-                self._listen()
-        except Empty:
-            pass
-        except (OSError, msgspec.MsgspecError) as problem:
-            self._said.put(_Said(problem=f"counting in another process failed: {problem}"))
-
-    def _listen(self) -> None:
-        """Pass on what the process says until its range is done."""
-        assert self._process.stdout
-        for line in self._process.stdout:
-            message = msgspec.json.decode(line, type=_Said)
-            if message.done:
-                return
-            self._said.put(message)
-        raise OSError(f"it ended with status {self._process.wait()}")
-
-    def end(self) -> None:
-        """End the process; a range that it was counting is lost."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe:
-                try:
-                    pipe.close()
-                except OSError:  # what was not sent went with the process
-                    continue
+            while waiting:
+                ended, waiting = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+                while not said.empty():
+                    heard(said.get())
+                for one in ended:
+                    one.result()
+        finally:
+            for one in waiting:
+                one.cancel()
+            for child in list(children):
+                child.kill()
 
 
-def _serve(lines: Iterable[bytes]) -> None:
-    """Count ranges of passages, one a line, and say how far it is."""
-    left = iter(lines)
-    task = msgspec.json.decode(next(left), type=_Task)
-    counter = RunCounter(PassageStore(Path(task.store), task.passages), Path(task.folder), analyser(task.analyser))
+def _apart(command: list[str], children: set[subprocess.Popen[bytes]], heard: Callable[[int], None]) -> None:
+    """Count a range in a process of its own, which stands among the `children` as long as it runs."""
+    package = Path(__file__).parents[2]  # the process takes the same ragrounds as this one
+    paths = os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH", "")]))
+    with subprocess.Popen(  # noqa: S603 - this package, by the interpreter that runs it
+        command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}
+    ) as child:
+        children.add(child)
+        problem = ""
+        for line in child.stdout or ():
+            if line.strip().isdigit():
+                heard(int(line))
+            else:
+                problem = line.decode("utf-8", "replace").strip()
+    children.discard(child)
+    if child.returncode:
+        said = problem or f"it ended with status {child.returncode}"
+        raise OSError(f"counting in another process failed: {said}")
 
-    def say(message: _Said) -> None:
+
+def _count_apart(parent: int, store: str, total: int, folder: str, name: str, first: int, last: int) -> None:
+    """Count one range, and say how far it is."""
+
+    def say(said: object) -> None:
         """Write one line, or end where nobody listens any more."""
-        if os.getppid() != task.parent:  # who started this one is dead
+        if os.getppid() != parent:  # who started this one is dead
             sys.exit(1)
-        sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
-        sys.stdout.buffer.flush()
+        sys.stdout.write(f"{said}\n")
+        sys.stdout.flush()
 
-    for line in left:
-        try:
-            counter.count(msgspec.json.decode(line, type=Span), lambda more: say(_Said(more)))
-            say(_Said(done=True))
-        except OSError as problem:
-            say(_Said(problem=str(problem)))
+    try:
+        RunCounter(PassageStore(Path(store), total), Path(folder), analyser(name)).count((first, last), say)
+    except OSError as problem:
+        say(problem)
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    _serve(sys.stdin.buffer)
+    owner, place, passages, runs_at, analysed, *ends = sys.argv[1:]
+    _count_apart(int(owner), place, int(passages), runs_at, analysed, *map(int, ends))
