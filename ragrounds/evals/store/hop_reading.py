@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from msgspec import Struct, msgpack
 
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.attempt_facts import lacking_facts
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, decompress, score_of
 from ragrounds.evals.store.database import chunks
@@ -85,39 +86,23 @@ class GoldHop(Struct, frozen=True):
     searches: int
     hop: int | None
     """The first search that found gold, from 1; ``None``: none did."""
-    known: bool = True
-    """Whether gold documents of its question are known."""
 
 
 def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
-    """(question id, epoch) → where the attempt found gold first, of all attempts at questions whose gold is known."""
-    return {key: one for key, one in attempt_hops(pages, run).items() if one.known}
-
-
-def attempt_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
-    """(question id, epoch) → the searches of the attempt, and where it found gold first.
-
-    It is read from the facts that are kept with each attempt; where there are none, from its calls.
-    """
-    table, attempts, place, number = schema.facts, schema.attempts, pages.runs.index(run), pages.number(run)
-    found: dict[tuple[str, int], GoldHop] = {}
+    """(question id, epoch) → where the attempt found gold first, of all attempts at questions whose gold is known. It
+    is read from the facts that are kept with attempts; of those that have none, from their calls."""
+    facts, number = schema.facts.c, pages.number(run)
     with pages.connect() as connection:
-        made = sa.select(attempts.c.question_id, attempts.c.epoch).where(attempts.c.run == number)
-        missing = {(row.question_id, row.epoch) for row in connection.execute(made)}
-        for row in connection.execute(sa.select(table).where(table.c.run == number)):
-            key = (row.question_id, row.epoch)
-            if key in missing:
-                missing.discard(key)
-                found[key] = GoldHop(row.searches + row.failed_searches, row.gold_hop, bool(row.gold))
+        rows = connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).all()
+        lacking = lacking_facts(connection, [number])
+    found = {(row.question_id, row.epoch): GoldHop(row.searches + row.failed_searches, row.gold_hop) for row in rows}
     reader = HopReader(pages)
-    left = sorted(missing)
-    for chunk in chunks(left):
-        rows = [pages.row_of(place, question_id, epoch) for question_id, epoch in chunk]
-        for read in reader.read(pages.read(row for row in rows if row is not None)):
-            if read.attempt is not None:
+    for chunk in chunks(lacking):
+        places = [pages.row_of(pages.runs.index(run), question_id, epoch) for _, question_id, epoch in chunk]
+        for read in reader.read(pages.read(place for place in places if place is not None)):
+            if read.attempt is not None and read.summary.gold.documents:
                 first = next((hop.number for hop in read.hops if hop.gold_ranks), None)
-                key = (read.summary.question.id, read.summary.epoch)
-                found[key] = GoldHop(len(read.hops), first, bool(read.summary.gold.documents))
+                found[read.summary.question.id, read.summary.epoch] = GoldHop(len(read.hops), first)
     return found
 
 

@@ -27,7 +27,7 @@ from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse, single
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
 from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
 from ragrounds.evals.store.database import autocommit
-from ragrounds.evals.store.filter_fields import FACTS, GOLD
+from ragrounds.evals.store.filter_fields import BY_NAME, FACTS, GOLD
 from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.recorded_calls import Place
 from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, score_rows_of, scorers_of
@@ -39,31 +39,12 @@ Key = float | str | None
 """What a row is sorted by."""
 
 SortBy = str
-SORT_WORDS: dict[str, str] = {
-    "asked": "as the questions were asked",
-    "cost": "dollars without any cache",
-    "calls": "calls to models and tools",
-    "time": "how long it took",
-    "tokens": "tokens in and out",
-    "score": "by the scorer above the list",
-    "newest": "when it was made",
-    "paid": "dollars really paid",
-    "input": "tokens in",
-    "output": "tokens out",
-    "steps": "nodes entered",
-    "hops": "searches that gave a result",
-    "repeated": "searches repeated",
-    "faults": "tries that gave no reply",
-    "gold_found": "gold documents found",
-    "gold_seen": "gold documents in a prompt",
-    "gold_rank": "best rank of a gold document",
-    "gold_hop": "search that found gold first",
-    "retry": "how often made again",
-    "subject": "the question's group",
-    "question": "question's id",
-    "agent": "the agent's text",
-    "status": "how it ended",
-}
+_FIGURES = (
+    "cost", "calls", "time", "tokens", "score", "newest", "paid", "input", "output", "steps", "hops", "repeated",
+    "faults", "gold_found", "gold_seen", "gold_rank", "gold_hop", "retry", "subject", "question", "status", "agent",
+)  # fmt: skip
+_OWN = {"asked": "as the questions were asked", "newest": "when it was made"}
+SORT_WORDS = {name: _OWN.get(name) or BY_NAME[name].about for name in ("asked", *_FIGURES)}
 """What attempts can be sorted by, in words."""
 SORTS: tuple[SortBy, ...] = tuple(SORT_WORDS)
 _BY_NAME = frozenset({"subject", "question", "agent", "status"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -188,15 +189,12 @@ def traced_call(store: CallSource, call: Call) -> TracedCall:
     Raises:
         DamagedRecord: what it holds is not what was written.
     """
-    read: list[object] = []
-    if call.key:
-        for packed in store.packed_calls([call.key]).values():
-            kinds = zip(packed, _KINDS[call.kind], strict=True)
-            read = [unpack(data, kind, store.texts) for data, kind in kinds if data is not None]
-    return _traced(call, read)
+    return traced_calls(store, [call], strict=True)[0]
 
 
-def traced_calls(store: CallSource, calls: Sequence[Call], brief: bool = False) -> tuple[TracedCall, ...]:
+def traced_calls(
+    store: CallSource, calls: Sequence[Call], brief: bool = False, strict: bool = False
+) -> tuple[TracedCall, ...]:
     """Calls with the requests and responses that the journal holds of them, read together; what is damaged or not there
     is left out.
 
@@ -205,6 +203,7 @@ def traced_calls(store: CallSource, calls: Sequence[Call], brief: bool = False) 
         calls: of one attempt, or of several.
         brief: only what a row of a list says: queries, replies, and passages without their long texts. What a model was
             sent is left out.
+        strict: what is damaged raises a DamagedRecord.
     """
     keyed = {call.key: call for call in calls if call.key}
     models = [key for key, call in keyed.items() if call.kind == "model"]
@@ -218,7 +217,9 @@ def traced_calls(store: CallSource, calls: Sequence[Call], brief: bool = False) 
         records.append(Packed(gave, kinds[1], whole=not (brief and kinds[1] is SearchResult)))
         places += [key] * (len(records) - len(places))
     read: dict[str, list[object]] = {}
-    for key, record in zip(places, unpack_many(records, store.texts), strict=True):
+    for key, packed_record, record in zip(places, records, unpack_many(records, store.texts), strict=True):
+        if record is None and strict:
+            unpack(packed_record.data, packed_record.kind, store.texts)  # raises
         read.setdefault(key, []).append(record)
     return tuple(_traced(call, read.get(call.key, ())) for call in calls)
 
@@ -266,16 +267,18 @@ def searches_by(
 
 
 def _steps(store: Store, attempt: Attempt) -> tuple[TracedStep, ...]:
+    made = steps(attempt.events)
+    traced = iter(traced_calls(store, [call for step in made for call in step.calls], strict=True))
     return tuple(
         TracedStep(
-            node=step.node,
-            seconds=step.seconds,
-            calls=tuple(traced_call(store, call) for call in step.calls),
-            notes=step.notes,
-            changes=step.changes,
-            error=step.error,
+            step.node,
+            step.seconds,
+            tuple(itertools.islice(traced, len(step.calls))),
+            step.notes,
+            step.changes,
+            step.error,
         )
-        for step in steps(attempt.events)
+        for step in made
     )
 
 
