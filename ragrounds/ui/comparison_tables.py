@@ -38,7 +38,7 @@ from ragrounds.ui.text import (
 )
 
 _LISTED = 15
-"""Pairs from which on a terminal shows them as a table of differences."""
+"""Pairs that a terminal shows at most."""
 
 
 def numbered(comparison: Comparison) -> dict[str, str]:
@@ -50,7 +50,7 @@ def comparison_tables(
     comparison: Comparison,
     scorers: Sequence[str] = (),
     *,
-    matrix: bool = False,
+    brief: bool = False,
     labels: Mapping[str, str] | None = None,
 ) -> list[TextTable]:
     """Scores by each headline, outcomes and cost, paired differences, groups; with `scorers` by these alone.
@@ -58,7 +58,7 @@ def comparison_tables(
     Args:
         comparison: of any number of runs.
         scorers: those to show; none: the headlines.
-        matrix: all pairs of many runs are one table of differences, in which their tests are a mark.
+        brief: of many pairs those that the tests tell apart, and the widest apart.
         labels: run id → what a run is called beside others; by default its number: ``#1``.
     """
     numbers, names = numbered(comparison), agent_names(comparison)
@@ -69,8 +69,7 @@ def comparison_tables(
     made.append(outcome_table(comparison, scorers))
     for table, _ in tables:
         if table.pairs:
-            many = matrix and len(table.pairs) > _LISTED and len(table.pairs) == _every_pair(len(table.lines))
-            made.append(difference_matrix(table, numbers, names) if many else pair_table(table, labels))
+            made.append(pair_table(table, labels, _LISTED if brief else None))
     return made + [group_table(table, grouped, labels) for table, _ in tables for grouped in table.groups]
 
 
@@ -95,7 +94,7 @@ def print_comparison(
     labels = {run: f"#{number}" for run, number in numbered(comparison).items()}
     for line in average_lines(comparison, scorers, labels):
         console.print(Text(line, style="yellow"))
-    for table in comparison_tables(comparison, scorers, matrix=True):
+    for table in comparison_tables(comparison, scorers, brief=True):
         print_table(table, console)
     if frontier and len(comparison.rows) > 1:
         _print_frontiers(comparison, scorers, console)
@@ -234,8 +233,17 @@ def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTa
     )
 
 
-def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
-    """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid."""
+def pair_table(table: ScorerTable, labels: Mapping[str, str], most: int | None = None) -> TextTable:
+    """Every pair of runs. Of those that ended by their own results the interval and the p value are always valid. Of
+    more than `most` those that the tests tell apart, and the widest apart."""
+    pairs, carried = list(table.pairs), {frozenset((one.better, one.worse)) for one in conclusions(table)}
+    if most is not None and len(pairs) > most:
+        pairs.sort(
+            key=lambda pair: (
+                frozenset((pair.first, pair.second)) not in carried,
+                -abs(pair.tests.difference or 0.0),
+            )
+        )
     binary = any(pair.tests.p_mcnemar is not None for pair in table.pairs)
     watched = any(pair.tests.draws is not None for pair in table.pairs)
     tested = (
@@ -247,11 +255,13 @@ def pair_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
     )
     sequential = Column("always-valid p", "tests.p_always", p_value), Column("draws", "tests.draws")
     about = ["with an always-valid p, 95 % is a confidence sequence"] if watched else []
+    if most is not None and len(pairs) > most:
+        about.append(f"{most} of {len(pairs):,}, those that the tests tell apart first; all: --csv, --markdown")
     if any(_undetectable(pair.tests) for pair in table.pairs):
         about.append(f"MDE {TOO_FEW}: too few questions differ to show any difference reliably")
     return table_of(
         "pairs",
-        table.pairs,
+        pairs[:most],
         (
             words("2nd - 1st", lambda pair: f"{labels[pair.second]} - {labels[pair.first]}"),
             Column("difference", lambda pair: _difference(pair.tests.difference, table.unit)),
@@ -273,40 +283,6 @@ def _paired(table: ScorerTable) -> str:
 def _undetectable(tests: PairedFigure) -> bool:
     """Whether a test was made that could show no difference, however the questions that differ went."""
     return tests.mde is None and tests.p_mcnemar is not None
-
-
-def difference_matrix(table: ScorerTable, numbers: Mapping[str, str], names: Mapping[str, str]) -> TextTable:
-    """The differences of all pairs, the line's run minus the column's, with a mark where the corrected tests carry
-    them."""
-    carried = {frozenset((one.better, one.worse)) for one in conclusions(table)}
-    found = {(pair.first, pair.second): pair.tests.difference for pair in table.pairs}
-
-    def against(other: str) -> Column:
-        """The column of what runs are more than another."""
-
-        def cell(line: RunFigures) -> str:
-            """How much more a run is."""
-            if line.run == other:
-                return "·"
-            value, opposite = found.get((other, line.run)), found.get((line.run, other))
-            value = -opposite if value is None and opposite is not None else value
-            return _difference(value, table.unit, 1) + ("*" if frozenset((line.run, other)) in carried else "")
-
-        return Column(f"#{numbers[other]}", cell)
-
-    return table_of(
-        "pairs",
-        table.lines,
-        (*_who(numbers, names), *(against(line.run) for line in table.lines)),
-        scorer=table.scorer,
-        title=_paired(table),
-        about=f"line minus column; *: the tests tell the two apart, corrected over {len(table.pairs):,} pairs; "
-        "intervals and p of each pair: --csv, --markdown, --baseline RUN",
-    )
-
-
-def _every_pair(runs: int) -> int:
-    return runs * (runs - 1) // 2
 
 
 def group_table(table: ScorerTable, grouped: GroupTable, labels: Mapping[str, str]) -> TextTable:

@@ -119,6 +119,18 @@ def _lacks(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[La
                 yield Lack(run=row.run, kind=kind, count=missing.missing, of=of, scorer=table.scorer)
 
 
+def selection_words(run: Run) -> str:
+    """Which part of its benchmark a run was asked; empty: the whole."""
+    drawn = run.identity.get("selection")
+    if not isinstance(drawn, Mapping):
+        return ""
+    of, each = drawn.get("of"), drawn.get("per_dataset")
+    whole = f" of {of:,}" if isinstance(of, int) and of else ""
+    parts = f", {each:,} of each dataset" if isinstance(each, int) else ""
+    named = ", named by their ids" if isinstance(drawn.get("ids"), Sequence) and drawn.get("ids") else ""
+    return f"{run.count:,}{whole}{parts}{named}, drawn with seed {drawn.get('seed', 0)}"
+
+
 def small_datasets(table: ScorerTable) -> dict[str, int]:
     """The datasets of an average with fewer than :data:`FEW` questions, and how many they have; the smallest first."""
     if not is_average(table):

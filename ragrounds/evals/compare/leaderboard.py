@@ -7,15 +7,17 @@ test separates from three more, has the places 3 to 6.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import TextLicence, text_licence
-from ragrounds.evals.compare.abstract import Abstract, abstract
+from ragrounds.evals.compare.abstract import Abstract, abstract, selection_words
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
 from ragrounds.evals.compare.figures import EVERY_PAIR, MOST_PAIRS, PairChoice
 from ragrounds.evals.compare.findings import ScorerFinding, conclusions, untested
@@ -211,18 +213,6 @@ def places(table: ScorerTable, found: ScorerFinding) -> dict[str, Place]:
     return {run: Place(1 + ahead[run], len(table.lines) - behind[run]) for run in tested}
 
 
-def selection_words(run: Run) -> str:
-    """Which part of its benchmark a run was asked; empty: the whole."""
-    drawn = run.identity.get("selection")
-    if not isinstance(drawn, Mapping):
-        return ""
-    of, each = drawn.get("of"), drawn.get("per_dataset")
-    whole = f" of {of:,}" if isinstance(of, int) and of else ""
-    parts = f", {each:,} of each dataset" if isinstance(each, int) else ""
-    named = ", named by their ids" if isinstance(drawn.get("ids"), Sequence) and drawn.get("ids") else ""
-    return f"{run.count:,}{whole}{parts}{named}, drawn with seed {drawn.get('seed', 0)}"
-
-
 def _apart(key: _Key, run: Run, others: Iterable[_Key], first: Mapping[_Key, Run]) -> tuple[str, ...]:
     """Why runs of this key are in no ranking with runs of others of the same benchmark: a reason each."""
     counts: dict[str, None] = {}
@@ -245,21 +235,14 @@ def _apart(key: _Key, run: Run, others: Iterable[_Key], first: Mapping[_Key, Run
 
 def _keys(grouped: Mapping[_Key, Sequence[Run]]) -> dict[_Key, str]:
     """A short name for each ranking, made of what does not change when another run joins it."""
-    bases = {key: f"{file_name(runs[0].benchmark, 40, '-', '-')}-{key.questions[:8]}" for key, runs in grouped.items()}
-    names: dict[_Key, str] = {}
-    for key, base in bases.items():
-        same = [one for one in bases if one.questions == key.questions]
-        name = base + (f"-x{key.epochs}" if key.epochs > 1 else "")
-        if len({one.headlines for one in same}) > 1:
-            name += f"-{file_name('-'.join(key.headlines) or 'unscored', 60, '-', '-')}"
-        if key.claim:
-            name += f"-until-{file_name(key.claim, 60, '-', '-')}"
-        names[key] = name.lower()
-    taken: dict[str, int] = {}
-    for key, name in names.items():
-        taken[name] = taken.get(name, 0) + 1
-        names[key] = name if taken[name] == 1 else f"{name}-{taken[name]}"
-    return names
+    return {
+        key: f"{file_name(runs[0].benchmark, 40, '-', '-')}-{key.questions[:8]}-{_digest(key)}".lower()
+        for key, runs in grouped.items()
+    }
+
+
+def _digest(key: _Key) -> str:
+    return hashlib.sha256(msgspec.json.encode(key)).hexdigest()[:6]
 
 
 def _begun(store: Store, run: Run) -> bool:

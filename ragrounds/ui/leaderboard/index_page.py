@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 
-from msgspec import Struct
-
 from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.comparison import ScorerTable
 from ragrounds.evals.compare.figures import Figure
@@ -52,7 +50,6 @@ def index_page(board: Board) -> Iterator[str]:
     yield head(hide(board.title), [], theme_style() + sheets, script)
     yield _lead(board)
     yield _filters(board)
-    yield hide(_contents(board))
     for one in board.rankings:
         yield hide(_ranking(one, board))
     for study in board.studies:
@@ -85,42 +82,22 @@ def _lead(board: Board) -> str:
     )
 
 
-def _contents(board: Board) -> str:
-    """Links to what stands below; nothing where that is seen at once."""
-    links = [(one.ranking.key, f"{one.ranking.benchmark} ({_asked(one.ranking)})") for one in board.rankings]
-    links += [(one.page.removesuffix(".html"), one.table.title) for one in board.studies]
-    if len(links) < _FEW:
-        return ""
-    items = "".join(f'<li><a href="#{escape(anchor)}">{text(name)}</a></li>' for anchor, name in links)
-    return f'<nav class="screen" aria-label="Rankings and studies"><ul class="contents">{items}</ul></nav>\n'
-
-
-_FEW = 4
-"""Rankings and studies from which on they are listed."""
-
-
-class _Choice(Struct, frozen=True):
-    id: str
-    label: str
-    values: tuple[str, ...]
-
-
 def _filters(board: Board) -> str:
     """What the script filters by; hidden where there is none."""
     rankings = [one.ranking for one in board.rankings]
     asked = [models for one in rankings for models in asked_models(one).values()]
     tables = [table for one in rankings for shown, beside in one.comparison.shown() for table in (shown, *beside)]
-    choices = (
-        _Choice("benchmark", "Benchmark", tuple(dict.fromkeys(one.benchmark for one in rankings))),
-        _Choice("strategy", "Strategy", tuple(sorted({strategy(run) for one in rankings for run in one.runs}))),
-        _Choice("model", "Model", tuple(sorted({model for found in asked for model in found}))),
-        _Choice("scorer", "Scorer", tuple(dict.fromkeys(table.scorer for table in tables))),
-    )
+    choices = {
+        "benchmark": dict.fromkeys(one.benchmark for one in rankings),
+        "strategy": sorted({strategy(run) for one in rankings for run in one.runs}),
+        "model": sorted({model for found in asked for model in found}),
+        "scorer": dict.fromkeys(table.scorer for table in tables),
+    }
     selects = "".join(
-        f'<label>{choice.label} <select id="f-{choice.id}"><option value="">all</option>'
-        + "".join(f"<option>{text(value)}</option>" for value in choice.values)
+        f'<label>{name.capitalize()} <select id="f-{name}"><option value="">all</option>'
+        + "".join(f"<option>{text(value)}</option>" for value in values)
         + "</select></label>"
-        for choice in choices
+        for name, values in choices.items()
     )
     return (
         f'<form id="choose" class="screen" aria-label="Filters" hidden>{selects}'

@@ -21,9 +21,6 @@ from ragrounds.evals.stats import (
     Agreement,
     Estimate,
     compare_with_human,
-    constant_raters,
-    fleiss_kappa,
-    krippendorff_alpha,
     stratified_mean,
 )
 from ragrounds.evals.store.arenas import ArenaStore
@@ -31,7 +28,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 from ragrounds.ui.arena_tables import arena_parts
 from ragrounds.ui.columns import Column, TextTable, table_of, words
-from ragrounds.ui.comparison_words import judge_phrase, kappa_ends, short_judges
+from ragrounds.ui.comparison_words import short_judges
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, figure_text, one_line, percent
 
 SCORED = "as scored"
@@ -87,8 +84,6 @@ def verdict_parts(
             ]
             for one, other in combinations(judges, 2):
                 agreed += _pair(name, one, other)
-            if len(judges) > 2:
-                remarks += _together(name, judges)
             if human is not None and _words(human) <= set(kind.labels):
                 own, changed = human.of(shown_items(store, run, kind))
                 for said in sides:
@@ -129,38 +124,6 @@ def _sides(
             return [marked, *(said for place, said in enumerate(own) if place != first[0])]
     label = f"{SCORED} (majority)" if by is not None and by.panel else SCORED
     return [RecordedVerdicts(judge=label, verdicts=dict(scored)), *own]
-
-
-def people_lines(
-    store: Store, runs: Sequence[Run], human: HumanLabels, names: Mapping[str, str], seed: int = 0
-) -> Iterator[str]:
-    """How far the verdicts behind the scores of each run agree with people, a sentence each.
-
-    Args:
-        store: of the runs.
-        runs: of a report.
-        human: people's labels; they count for the kind of judging that has their words.
-        names: run id → what it is called.
-    """
-    find = JudgeFinder(store)
-    for kind in judge_methods().values():
-        if not isinstance(kind, LabelMethod) or not _words(human) <= set(kind.labels):
-            continue
-        for run in runs:
-            scored = _scored(store, run, kind)
-            own, _ = human.of(shown_items(store, run, kind))
-            try:
-                found = agreement(scored, own).judge
-            except ValueError:  # none of its items has both labels
-                continue
-            by = find(run, kind.scorers[-1].name)
-            who = f"The verdicts of {judge_phrase(by)}" if by is not None else "The verdicts"
-            of = f" on {names[run.id]}" if len(runs) > 1 else ""
-            people = "a person's" if len(human.raters) == 1 else f"those of most of {len(human.raters)} people"
-            yield (
-                f"{who}{of} are {people} on {percent(found.accuracy.value, 1)} % of {found.n:,} items; Cohen's kappa "
-                f"is {_number(found.kappa)} ({kappa_ends(found, 2)}; 1 perfect, 0 as by chance)."
-            )
 
 
 def _scored(store: Store, run: Run, kind: LabelMethod) -> dict[str, str | None]:
@@ -226,25 +189,6 @@ def _people(run: str, said: RecordedVerdicts, human: HumanLabels) -> list[tuple[
         return []
     who = "people" if len(human.raters) == 1 else f"majority of {len(human.raters)} people"
     return [(run, said.judge, who, *_agreement(found.judge))]
-
-
-def _together(run: str, judges: Sequence[RecordedVerdicts]) -> list[str]:
-    """Fleiss' kappa and Krippendorff's alpha of three judges or more."""
-    items = dict.fromkeys(item for said in judges for item in said.verdicts)
-    labels = [[said.verdicts.get(item) for said in judges] for item in items]
-    whole = [each for each in labels if None not in each]
-    some = [each for each in labels if sum(label is not None for label in each) > 1]
-    constant = constant_raters(labels)
-    kappa = fleiss_kappa(whole) if whole and not constant else None
-    alpha = krippendorff_alpha(some) if some and not constant else None
-    return [
-        *(
-            f"{run}: {judges[place].judge} said {label!r} of everything: no agreement with it is defined."
-            for place, label in constant.items()
-        ),
-        f"{run}, {len(judges)} judges together: Fleiss' kappa {_number(kappa)} on {len(whole):,} items, "
-        f"Krippendorff's alpha {_number(alpha)} on {len(some):,}.",
-    ]
 
 
 def _agreement(found: Agreement) -> tuple[str, ...]:

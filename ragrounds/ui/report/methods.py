@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from ragrounds.evals.compare.abstract import selection_words
 from ragrounds.evals.compare.comparison import Comparison, RunTotals
 from ragrounds.evals.compare.findings import score_judges
 from ragrounds.evals.judges.recorded import ScoreJudges
@@ -13,6 +14,7 @@ from ragrounds.records import Run
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.comparison_words import judged_by, short_judges
 from ragrounds.ui.frontier import UNITS
+from ragrounds.ui.text import number_of
 
 
 def methods(
@@ -45,25 +47,13 @@ def _data(comparison: Comparison, runs: Sequence[Run]) -> str:
     versions = {run.version for run in runs} - {""}
     tool = f"ragrounds {', '.join(sorted(versions))}" if versions else "ragrounds"
     asked = "once" if comparison.epochs == 1 else f"{comparison.epochs} times"
-    selections = {str(_selection(run)) for run in runs} - {""}
-    drawn = f" {'; '.join(sorted(selections))}." if selections else ""
+    selections = {selection_words(run) for run in runs} - {""}
+    drawn = f" Of the benchmark: {'; '.join(sorted(selections))}." if selections else ""
     return (
-        f"We evaluated {_count(len(runs), 'system')} with {tool} on {comparison.questions:,} questions of "
+        f"We evaluated {number_of(len(runs), 'system')} with {tool} on {comparison.questions:,} questions of "
         f"{comparison.benchmark}{parts}; every question was asked {asked} of each system. Questions and answers have "
         f"the content hash {runs[0].questions[:16]}.{drawn}"
     )
-
-
-def _selection(run: Run) -> str:
-    chosen = run.identity.get("selection")
-    if not isinstance(chosen, dict):
-        return ""
-    limits = [f"{chosen[name]} {what}" for name, what in (("per_dataset", "of each dataset"), ("limit", "in all"))
-              if chosen.get(name)]  # fmt: skip
-    named = chosen.get("ids") or ()
-    if named:
-        return f"{len(named)} of {chosen.get('of')} were named{f', and drawn from: {limits[0]}' if limits else ''}"
-    return f"They were drawn from {chosen.get('of')} with seed {chosen.get('seed')}: {', '.join(limits)}"
 
 
 def _agents(comparison: Comparison, runs: Sequence[Run]) -> list[str]:
@@ -80,8 +70,6 @@ def _agent(run: Run, row: RunTotals, name: str) -> str:
     parts = [f"graph {known['graph']}" if known.get("graph") else "", f"model {named}" if named else ""]
     if known.get("retriever"):
         parts.append(f"retriever {known['retriever']} over {known.get('corpus')}")
-    if known.get("prompts"):
-        parts.append(f"prompts that its graph may render: {_digests(known['prompts'])}")
     said = ", ".join(part for part in parts if part)
     return f"{agent}: {said or 'as recorded'}; run {run.id}, fingerprint {run.fingerprint[:12]}."
 
@@ -90,12 +78,6 @@ def _asked(row: RunTotals) -> dict[str, str]:
     """Role → model, of the models that were really asked, as far as that is kept."""
     asked = {text.partition("[")[0] for text in row.answered_by}
     return {role: model for role, model in row.models.items() if not asked or model.partition("[")[0] in asked}
-
-
-def _digests(digests: object) -> str:
-    if not isinstance(digests, Mapping):
-        return str(digests)[:12]
-    return ", ".join(f"{name} ({str(digest)[:8]})" for name, digest in digests.items())
 
 
 def _judging(comparison: Comparison, scorers: Sequence[str], judges: Mapping[str, Sequence[str]]) -> str:
@@ -124,7 +106,7 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
     scored = "; ".join(f"{name}: {described(name).method}" for name in scorers)
     pairs = max(len(table.pairs) for table in tables)
     several = len(tables[0].lines[0].datasets) > 1
-    text = f"Answers were scored by {_count(len(tables), 'scorer')}, each reported by itself ({scored}). "
+    text = f"Answers were scored by {number_of(len(tables), 'scorer')}, each reported by itself ({scored}). "
     text += "Attempts that failed, were capped, asked a person or were not made count as not correct. "
     if any(line.overall.missing for table in tables for line in table.lines):
         text += "Scores that are missing (a judge that failed, or nothing to judge) are in no mean. "
@@ -156,7 +138,3 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
             + " come from 2,000 joint bootstrap resamples of the questions. "
         )
     return text.strip()
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ragrounds.evals.analyses.cause_counts import cause_counts
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
@@ -23,7 +23,7 @@ from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.citation import citations
 from ragrounds.ui.report.html_tables import asset, page_script, prose, tables_and_remarks, text
-from ragrounds.ui.report.judges import people_lines, played_arenas, verdict_parts
+from ragrounds.ui.report.judges import played_arenas, verdict_parts
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.payload import attempt_part
 from ragrounds.ui.report.results import LABEL, figure, results_section
@@ -79,9 +79,7 @@ def report_page(
     behaviour = figure(hop_profile(store, runs, labels, seed))
     behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
-        "Abstract": abstract_section(
-            found, labels, notes, warning_lines(comparison, scorers, labels), _people(store, runs, human, labels)
-        ),
+        "Abstract": abstract_section(found, labels, notes, warning_lines(comparison, scorers, labels)),
         "Results": _results(store, runs, comparison, scorers, labels, attempts),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
@@ -128,11 +126,6 @@ def _results(
 def _methods(store: Store, comparison: Comparison, runs: Sequence[Run], scorers: Sequence[str]) -> str:
     judges = {run.id: tuple(store.judges(run)) for run in runs}
     return "".join(f"<p>{prose(part)}</p>" for part in methods(comparison, runs, scorers, judges))
-
-
-def _people(store: Store, runs: Sequence[Run], human: HumanLabels | None, names: Mapping[str, str]) -> Iterable[str]:
-    """How far the verdicts behind the scores agree with people."""
-    return people_lines(store, runs, human, names) if human is not None else ()
 
 
 def _subtitle(found: Abstract) -> str:

@@ -63,7 +63,6 @@ def abstract_section(
     names: Mapping[str, str],
     notes: Sequence[str],
     warnings: Iterable[str] = (),
-    people: Iterable[str] = (),
 ) -> str:
     """Who answered what, when, with which models, and what can be concluded.
 
@@ -72,9 +71,8 @@ def abstract_section(
         names: run id → what the run is called, safe to show.
         notes: on its runs, which stand elsewhere.
         warnings: what must be known before its figures, a line each.
-        people: how far the judges behind its scores agree with people, a line each.
     """
-    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in (*abstract_sentences(abstract, names), *people))
+    said = "".join(f"<p>{prose(sentence)}</p>" for sentence in abstract_sentences(abstract, names))
     misleading = "".join(f"<p>{prose(line)}</p>" for line in warnings)
     said += f'<div class="warning">{misleading}</div>' if misleading else ""
     more = number_of(len(notes), "note")

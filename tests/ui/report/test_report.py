@@ -135,7 +135,7 @@ def test_methods_say_what_was_recorded(store):
     text = "\n".join(methods(comparison, runs, ["strict"]))
     for said in (
         *("We evaluated 3 systems with ragrounds 9.9 on 8 questions", "2 datasets (x/a, x/b)", "seed 7"),
-        *("reader: openai:r", "retriever bm25 over textbooks@abc", "choice/cot (01234567)"),
+        *("reader: openai:r", "retriever bm25 over textbooks@abc"),
         *("imported (setting cot, model gpt)",),
         *("several datasets is the unweighted mean over them", "Holm's correction over the 3 pairs"),
         *(runs[0].questions[:16],),

@@ -76,7 +76,6 @@ def test_by_judge_with_agreement(home):
     opposed = pairs[frozenset({"test:<b>strict</b>", "test:<b>odd</b>"})]
     assert opposed[2:4] == ["5", "0.0"]
     assert float(opposed[5]) == pytest.approx(-12 / 13, abs=0.005)  # 0 seen, 12/25 by chance
-    assert "3 judges together: Fleiss' kappa" in unescape(body)
 
 
 def test_a_second_judge_replaces_scores_and_the_first_ones_verdicts_stay(home):
@@ -148,7 +147,6 @@ def test_the_judge_behind_the_scores_is_named_and_no_other(home, tmp_path):
     assert others.split(", ") == ["test:<b>mild</b>", "test:mute"]
     lead = page.partition('<section id="abstract">')[2].partition("</section>")[0].replace("\xa0", " ")
     assert ", judged by test:<b>strict</b>: direct has" in lead
-    assert "are a person's on 80.0 % of 5 items; Cohen's kappa is 0.62 (no interval: 5 answers, 40 needed" in lead
 
 
 def test_judges_that_said_the_same_are_not_told_apart(home):
@@ -211,7 +209,6 @@ def test_a_judge_without_any_verdict_is_named_and_in_no_agreement(home):
     judged(home, says("strict"), says("mild"))
     body, rows = shown(home)
     assert "direct: test:mute gave no verdict at all; it is in no agreement." in unescape(body)
-    assert "judges together" not in body
     pairs = [row[:2] for row in rows if row[1] != "grade"]
     assert [set(pair) for pair in pairs] == [{"test:<b>strict</b>", "test:<b>mild</b>"}]
     # The first line of a comparison says how many questions have no score.
