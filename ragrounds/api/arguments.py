@@ -131,6 +131,11 @@ def option_name(name: str, said: Arg) -> str:
     return said.option or f"--{name.replace('_', '-')}"
 
 
+def words_of(kind: Any) -> tuple[str, ...]:
+    """The words that an argument may be, where its type says them."""
+    return next((get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal), ())
+
+
 def check(given: Struct) -> None:
     """Check what each argument says of its values.
 
@@ -139,9 +144,8 @@ def check(given: Struct) -> None:
     """
     for name, (kind, said) in described(type(given)).items():
         value, option = getattr(given, name), option_name(name, said)
-        words = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
-        if words is not None and value is not None:
-            one_of(option, value, get_args(words))
+        if (words := words_of(kind)) and value is not None:
+            one_of(option, value, words)
         if said.least is not None and value is not None:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UserError(f"{option} {value!r} is no number.")

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import ragrounds.cli
 from ragrounds.cli.completion import completed
-from ragrounds.cli.help_text import METAVARS, OPTIONS, SECTIONS, write_commands, write_help, write_options
+from ragrounds.cli.help_text import OPTIONS, SECTIONS, value_name, write_commands, write_help, write_options
 
 _HEAD = re.compile(r"`ragrounds ([a-z-]+)`: ([^`]+?)\.? ?(?=`|$)")
 
@@ -28,7 +28,7 @@ class Command(TyperCommand):
         for one in self.params:
             one.shell_complete = partial(completed, one)  # type: ignore[method-assign]
             if one.metavar is None and one.param_type_name == "option" and not getattr(one, "is_flag", False):
-                one.metavar = next((METAVARS[name] for name in one.opts if name in METAVARS), None)
+                one.metavar = value_name(one)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options by their groups."""

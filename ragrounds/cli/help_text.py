@@ -9,62 +9,6 @@ from typing import Any
 
 OPTIONS = "Options"
 """The group of options that belong to no other one."""
-_NAMES = {
-    "CLAIM": "--assert --until",
-    "COLUMN": "--column --item --rater",
-    "DOLLARS": "--max-cost",
-    "EXPECTED": "--trajectory",
-    "FILE": "--axes --guard --html --human --qrels --plot --ratings --run --table",
-    "FILTER": "--where",
-    "ENGINE:ADDRESS": "--to",
-    "FORM": "--format",
-    "ID": "--question",
-    "KEY=VALUE": "--config --context --set",
-    "KIND": "--kind",
-    "LETTERS": "--relevant",
-    "MEASURE": "--cost --measure",
-    "MODEL": "--embed",
-    "MODEL=BILLIONS": "--size",
-    "N": "--batch-size --candidates --concurrency --epoch --epochs --experts --k "
-    "--limit --max-answer-tokens "
-    "--max-citations --max-other-citations --max-questions --max-right --max-total-tokens --min-matches --min-rating "
-    "--min-words --negative --per-dataset --port --positive --reranked --resamples --rounds --rpm --seed "
-    "--sheet-size --threads --top --top-k --tpm --tries --workers",
-    "NAME": "--against --alias --analysis --arena --axis --fault --only --parameter --picture --profile "
-    "--query-generation --recipe --row --scorer --split --study --voter",
-    "NAME[KEY=VALUE]": "--agent --chunker --embedder --retriever",
-    "NAME|FAMILY:PATH": "--benchmark --corpus --from",
-    "PATH": "--ids --out --vectors --write-runs",
-    "PROPERTY": "--group-by",
-    "PROVIDER:NAME": "--checker --grader --judge --labeller --model --panel --reasoner --rewriter",
-    "PROVIDER:NAME[price_input=…]": "--price",
-    "ROW=PATH": "--imported",
-    "RUN": "--baseline --only-run",
-    "RUN/QUESTION": "--attempt",
-    "SHARE": "--confidence --guard-near --top-p",
-    "STATUS": "--answer-status --outcome --status",
-    "TEXT": "--find --host --license --note --subject --title --token",
-    "TYPE": "--type",
-    "URL": "--base-url --endpoint",
-    "WORDS": "--by",
-    "X": "--temperature",
-    "YEAR": "--after",
-    "both|one": "--orders",
-    "en|zh": "--language",
-    "full|plain|json|none": "--display",
-    "given|shared": "--order",
-    "light|dark": "--theme",
-    "local|ray": "--engine",
-    "published|full|adaptive": "--schedule",
-    "reuse|replay|fresh": "--journal",
-    "right|wrong|unscored": "--mark",
-    "stop|new": "--server-changed",
-    "together|apart": "--calls",
-    "whole|conclusion": "--part",
-    "COLUMN ": "--sort",
-}
-METAVARS = {option: name.strip() for name, options in _NAMES.items() for option in options.split()}
-"""Option → what stands for its value in help texts, where the command says nothing else."""
 SECTIONS = {
     "Run and compare": ("run", "compare", "score", "judge", "arena", "retrieve", "study"),
     "Look": ("trace", "show", "runs", "analyse", "report", "publish", "ledger"),
@@ -74,6 +18,12 @@ SECTIONS = {
 }
 """Heading → the commands below it in ``ragrounds --help``; others stand under *Others*."""
 _SENTENCE = re.compile(r"(?<=[.;:])\s")
+
+
+def value_name(option: Any) -> str:
+    """What stands for an option's value in help texts, where the command says nothing else: the last word of its
+    name."""
+    return str(max(option.opts, key=len).rpartition("-")[2].upper())
 
 
 def write_options(records: Iterable[tuple[str, tuple[str, str] | None]], formatter: Any) -> None:

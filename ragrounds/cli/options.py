@@ -15,7 +15,7 @@ import typer
 from msgspec import Struct
 from typer.models import OptionInfo
 
-from ragrounds.api.arguments import described, option_name
+from ragrounds.api.arguments import described, option_name, words_of
 from ragrounds.errors import UserError
 from ragrounds.ui.plot import check_plot_file, chosen_theme
 
@@ -190,7 +190,7 @@ def _option(record: type[Struct], name: str) -> object:
         help=_WORD.sub(lambda found: f"--{found[1].replace('_', '-')}", said.help),
         min=None if said.duration or said.many else least,
         max=said.most if isinstance(said.most, int) else None,
-        metavar=said.metavar or None,
+        metavar=said.metavar or "|".join(words_of(kind)) or ("N" if int in (kind, *get_args(kind)) else None),
         parser=duration if said.duration else None,
         hidden=said.hidden,
         rich_help_panel=said.group or None,

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragrounds.cli.entry import command_line, command_tree
-from ragrounds.cli.help_text import METAVARS, SECTIONS, first_sentence
+from ragrounds.cli.help_text import SECTIONS, first_sentence
 from ragrounds.cli.options import SHORT
 from ragrounds.cli.runs import _merged
 from ragrounds.errors import UserError
@@ -46,13 +46,6 @@ def test_each_option_says_what_its_value_means(tree: Any) -> None:
         if parameter.param_type_name == "option" and not getattr(parameter, "is_flag", False) and not parameter.metavar
     ]
     assert bare == []
-    known = {name for _, command in every(tree) for parameter in command.params for name in parameter.opts}
-    assert set(METAVARS) - known <= {
-        "--endpoint",
-        "--note",
-        "--where",
-        "--find",
-    }  # of formats, which are made when asked for
 
 
 def test_the_options_of_a_run_stand_in_groups_with_the_five_that_are_typed_most() -> None:

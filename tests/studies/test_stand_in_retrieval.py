@@ -100,7 +100,7 @@ def test_a_small_table_is_filled_and_labels_are_counted(home: Path) -> None:
     assert values["LLM-Labeled Pos."] == pytest.approx(
         values["Orig. Pos."] - values["False Positive"] + values["False Negative"]
     )
-    assert "all-MiniLM-L6-v2" in made.table.notes[1]  # what took the place of encoders is said
+    assert "BM25 with other parameters" in made.table.notes[1]  # what took the place of encoders is said
     again = show_study("cmedteb-table20", stand_in=True, home=home)
     assert [cell.value for cell in again.table.cells] == [cell.value for cell in made.table.cells]
 

