@@ -1,4 +1,4 @@
-"""`ragrounds runs`: what the store holds. `ragrounds show`: show every step of one answer."""
+"""`ragrounds runs`: what the store holds."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from msgspec.structs import asdict, replace
 from ragrounds.api.resume import kept_options
 from ragrounds.api.retry import RetryArguments, retry
 from ragrounds.api.run_list import list_runs
-from ragrounds.api.runs import collect_garbage, load, remove_run, show_attempt
+from ragrounds.api.runs import collect_garbage, load, remove_run
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
-from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.projection import retry_json
 from ragrounds.ui.run_tables import garbage_lines
 from ragrounds.ui.tables import results_console
 from ragrounds.ui.text import one_line
-from ragrounds.ui.trace.headless import print_attempt
 
 _SHOWN = 40
 """Runs that are listed where nobody says how many."""
@@ -172,28 +170,3 @@ def garbage_command(
         say(f"Removed, but the space is not given back: {why}." if why else "Removed.")
     if as_json:
         print_json(found)
-
-
-@app.command("show")
-def show_answer(
-    run: options.RunName,
-    question: Annotated[
-        str | None, typer.Argument(help="A question's id, or its end: 12377809 for pubmedqa/12377809.")
-    ] = None,
-    named: Annotated[str | None, typer.Option("--question", help="The same, as other commands have it.")] = None,
-    epoch: options.Epoch = 0,
-    full: Annotated[bool, typer.Option("--full", help="Long texts whole.")] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Show every step of one answer: searches, the exact messages, replies, scores.
-
-    Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
-    """
-    asked = [one for one in (question, named) if one]
-    if len(asked) != 1:
-        raise UserError(f"Name one question of {run}: `ragrounds show {run} QUESTION`, or --question.")
-    found = show_attempt(run, asked[0], epoch)
-    if as_json:
-        print_json(found)
-    else:
-        print_attempt(found, SafeConsole(), full=full)

@@ -1,4 +1,5 @@
-"""`ragrounds trace`: see every step of every answer, in a terminal or without one."""
+"""`ragrounds trace`: see every step of every answer, in a terminal or without one. `ragrounds show`: show every step of
+one answer."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import typer
 from msgspec.structs import replace
 
 from ragrounds.api.grid import grid
+from ragrounds.api.runs import show_attempt
 from ragrounds.api.trace import (
     AttemptQuery,
     annotate,
@@ -257,3 +259,28 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
 
 def _print_table(rows: list[list[str]], format: str) -> None:
     tell(table_markdown(rows) if format == "markdown" else table_text(rows))
+
+
+@app.command("show")
+def show_answer(
+    run: options.RunName,
+    question: Annotated[
+        str | None, typer.Argument(help="A question's id, or its end: 12377809 for pubmedqa/12377809.")
+    ] = None,
+    named: Annotated[str | None, typer.Option("--question", help="The same, as other commands have it.")] = None,
+    epoch: options.Epoch = 0,
+    full: Annotated[bool, typer.Option("--full", help="Long texts whole.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show every step of one answer: searches, the exact messages, replies, scores.
+
+    Example: ragrounds show 'vanilla_rag[top_k=8]' sample/c01
+    """
+    asked = [one for one in (question, named) if one]
+    if len(asked) != 1:
+        raise UserError(f"Name one question of {run}: `ragrounds show {run} QUESTION`, or --question.")
+    found = show_attempt(run, asked[0], epoch)
+    if as_json:
+        print_json(found)
+    else:
+        headless.print_attempt(found, SafeConsole(), full=full)
