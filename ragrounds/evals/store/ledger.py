@@ -9,6 +9,7 @@ All of it is read from the store. Of an attempt's events only the few fields of 
 from __future__ import annotations
 
 import itertools
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
@@ -78,15 +79,16 @@ def ledger(
     """
     if len(set(by)) < len(by):
         raise UserError(f"The ledger cannot be split by the same twice: {', '.join(by)}.")
-    sums: dict[tuple[str, ...], _Sum] = {}
-    total = _Sum()
+    sums: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    total = Counter[str]()
     for of, call in itertools.chain(*(_calls(store, run) for run in runs), _arenas(store) if arenas else ()):
         named = {"run": of, "role": call.role, "node": call.node, "model": call.actor}
-        sums.setdefault(tuple(named[key] for key in by), _Sum()).add(call)
-        total.add(call)
-    lines = [made.line(**dict(zip(by, names, strict=True))) for names, made in sums.items()]
+        figures = _figures(call)
+        for one in (sums[tuple(named[key] for key in by)], total):
+            one.update(figures)
+    lines = [_line(figures, **dict(zip(by, names, strict=True))) for names, figures in sums.items()]
     lines.sort(key=lambda line: (-line.known, -line.calls, line.run, line.role, line.node, line.model))
-    return Ledger(by=tuple(by), lines=tuple(lines), total=total.line())
+    return Ledger(by=tuple(by), lines=tuple(lines), total=_line(total))
 
 
 class Unfinished(Struct, frozen=True, kw_only=True):
@@ -145,24 +147,14 @@ class _Reply(Struct):
     usage: Usage | None = None
 
 
-class _Called(Struct, tag="called"):
-    call: _Call
+class _Event(Struct):
+    """An event of an attempt: of those that are no calls nothing counts."""
 
-
-class _Entered(Struct, tag="entered"):
-    pass
-
-
-class _Left(Struct, tag="left"):
-    pass
-
-
-class _Noted(Struct, tag="noted"):
-    pass
+    call: _Call | None = None
 
 
 class _Body(Struct):
-    events: list[_Called | _Entered | _Left | _Noted]
+    events: list[_Event]
 
 
 def _long_text(code: int, data: memoryview) -> str:
@@ -177,28 +169,22 @@ _gradings = msgspec.msgpack.Decoder(_Call, ext_hook=_long_text)
 def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
     """All calls of a run's attempts, and of the judges of their answers."""
     number = store.number(run)
-    own = schema.attempts
+    standing = sa.select(schema.attempts).where(schema.attempts.c.run == number)
     with snapshot(store.engine) as connection:
-        for row in stream(connection, sa.select(own.c.body).where(own.c.run == number), 500):
-            for event in _attempts.decode(decompress(row.body)).events:
-                if isinstance(event, _Called):
-                    yield run.id, event.call
-        for row in stream(connection, replaced_attempts(number), 500):
-            for event in _attempts.decode(decompress(row.body)).events:
-                if isinstance(event, _Called):
-                    yield run.id, _replaced(event.call)
+        for wanted, replaced in ((standing, False), (replaced_attempts(number), True)):
+            for row in stream(connection, wanted, 500):
+                for event in _attempts.decode(decompress(row.body)).events:
+                    if event.call is not None:
+                        yield run.id, _replaced(event.call) if replaced else event.call
         for call in _judging(connection, number):
             yield run.id, call
 
 
 def _judging(connection: sa.Connection, number: int) -> Iterator[_Call]:
     """The calls of the judges of a run's answers."""
-    bodies = sa.select(schema.gradings.c.body).where(schema.gradings.c.run == number)
-    for row in stream(connection, bodies, 500):
-        yield _gradings.decode(decompress(row.body))
-    again = sa.select(schema.regradings.c.body).where(schema.regradings.c.run == number)
-    for row in stream(connection, again, 500):
-        yield _gradings.decode(decompress(row.body))
+    for table in (schema.gradings, schema.regradings):
+        for row in stream(connection, sa.select(table.c.body).where(table.c.run == number), 500):
+            yield _gradings.decode(decompress(row.body))
 
 
 def judging_of(store: Store, runs: Sequence[Run]) -> dict[str, LedgerLine]:
@@ -208,10 +194,10 @@ def judging_of(store: Store, runs: Sequence[Run]) -> dict[str, LedgerLine]:
     with snapshot(store.engine) as connection:
         judged = set(connection.execute(sa.select(schema.gradings.c.run).distinct()).scalars())
         for number in sorted(judged & set(by_number)):
-            made = _Sum()
+            figures = Counter[str]()
             for call in _judging(connection, number):
-                made.add(call)
-            found[by_number[number]] = made.line(run=by_number[number], role=JUDGING)
+                figures.update(_figures(call))
+            found[by_number[number]] = _line(figures, run=by_number[number], role=JUDGING)
     return found
 
 
@@ -228,80 +214,49 @@ def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
     kept = ArenaStore(store)
     for arena in kept.arenas():
         for judged, detail in kept.details(kept.add(arena)):
-            actor = arena.judges[judged.judge]
-            for call in detail.calls:
-                yield (
-                    arena.id,
-                    _Call(
-                        role=JUDGING,
-                        node="arena",
-                        actor=actor,
-                        cached=call.cached,
-                        usage=call.usage,
-                        cost_uncached=call.cost_uncached,
-                        error=call.error,
-                    ),
-                )
+            what = (JUDGING, "arena", arena.judges[judged.judge])
+            for one in detail.calls:
+                yield arena.id, _Call(*what, one.cached, one.usage, one.cost_uncached, one.error)
             if judged.calls and not detail.calls:
-                yield (
-                    arena.id,
-                    _Call(
-                        role=JUDGING,
-                        node="arena",
-                        actor=actor,
-                        cached=judged.cost_paid == 0 and judged.cost_uncached != 0,
-                        usage=judged.usage,
-                        cost_uncached=judged.cost_uncached,
-                        times=judged.calls,
-                        paid=(judged.cost_paid,),
-                    ),
-                )
+                cached, paid = judged.cost_paid == 0 and judged.cost_uncached != 0, (judged.cost_paid,)
+                call = _Call(*what, cached, judged.usage, judged.cost_uncached, times=judged.calls, paid=paid)
+                yield arena.id, call
 
 
-class _Sum:
-    """The sum of calls, and of how many of them each figure is unknown."""
+_TOKENS = Usage.__struct_fields__
 
-    def __init__(self) -> None:
-        self.calls = self.reused = self.failed = self.replaced = self.unpriced = self.unpaid = self.uncounted = 0
-        self.usage = [0, 0, 0, 0]
-        self.cost_paid = self.known = 0.0
 
-    def add(self, call: _Call) -> None:
-        """Add a call; one without a reply is only counted."""
-        self.calls += call.times
-        self.replaced += call.times if call.replaced else 0
-        if call.error:
-            self.failed += call.times
-            return
-        if call.cached:
-            self.reused += call.times
-        if call.usage is not None:
-            used = call.usage
-            for place, tokens in enumerate((used.input, used.output, used.cached, used.reasoning)):
-                self.usage[place] += tokens
-        elif call.kind == "model":
-            self.uncounted += call.times
-        if call.cost_uncached is not None:
-            self.known += call.cost_uncached
-        else:
-            self.unpriced += call.times
-        (cost_paid,) = call.paid or (0.0 if call.cached else call.cost_uncached,)
-        if cost_paid is not None:
-            self.cost_paid += cost_paid
-        else:
-            self.unpaid += call.times
+def _figures(call: _Call) -> dict[str, float]:
+    """What a call adds to the sums; `unpaid` and `uncounted` say of how many calls cost and tokens are not known. One
+    without a reply is only counted."""
+    found: dict[str, float] = {"calls": call.times, "replaced": call.times * call.replaced}
+    if call.error:
+        return found | {"failed": call.times}
+    if call.cached:
+        found["reused"] = call.times
+    if call.usage is not None:
+        found |= {name: getattr(call.usage, name) for name in _TOKENS}
+    elif call.kind == "model":
+        found["uncounted"] = call.times
+    (paid,) = call.paid or (0.0 if call.cached else call.cost_uncached,)
+    for name, unknown, cost in (("known", "unpriced", call.cost_uncached), ("paid", "unpaid", paid)):
+        found |= {unknown: call.times} if cost is None else {name: cost}
+    return found
 
-    def line(self, **names: str) -> LedgerLine:
-        """The sum as a line of the ledger."""
-        return LedgerLine(
-            **names,
-            calls=self.calls,
-            reused=self.reused,
-            failed=self.failed,
-            usage=None if self.uncounted else Usage(*self.usage),
-            cost_paid=None if self.unpaid else self.cost_paid,
-            cost_uncached=None if self.unpriced else self.known,
-            unpriced=self.unpriced,
-            known=self.known,
-            replaced=self.replaced,
-        )
+
+def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", model: str = "") -> LedgerLine:
+    return LedgerLine(
+        run=run,
+        role=role,
+        node=node,
+        model=model,
+        calls=figures["calls"],
+        reused=figures["reused"],
+        failed=figures["failed"],
+        usage=None if figures["uncounted"] else Usage(*(figures[name] for name in _TOKENS)),
+        cost_paid=None if figures["unpaid"] else float(figures["paid"]),
+        cost_uncached=None if figures["unpriced"] else float(figures["known"]),
+        unpriced=figures["unpriced"],
+        known=float(figures["known"]),
+        replaced=figures["replaced"],
+    )

@@ -115,16 +115,14 @@ def reprice(
         ragrounds.errors.StopRun: the store cannot be written.
     """
     work = _Repricing(store, prices, every)
+    kept = ArenaStore(store)
+    of_runs = (schema.attempts, schema.earlier_attempts, schema.gradings, schema.regradings)
+    rows = [(table, table.c.run == store.number(run)) for run in runs for table in of_runs]
+    judged = schema.judgements
+    rows += [(judged, judged.c.arena == kept.add(arena)) for arena in (kept.arenas() if arenas else ())]
     try:
-        for run in runs:
-            number = store.number(run)
-            for table in (schema.attempts, schema.earlier_attempts):
-                work.rewrite(table, table.c.run == number, work.attempt)
-            for table in (schema.gradings, schema.regradings):
-                work.rewrite(table, table.c.run == number, work.judge_call)
-        kept = ArenaStore(store)
-        for arena in kept.arenas() if arenas else ():
-            work.rewrite(schema.judgements, schema.judgements.c.arena == kept.add(arena), work.judgement)
+        for table, which in rows:
+            work.rewrite(table, which)
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(store.engine, error) from error
     return tuple(RepricedModel(model=name, **figures) for name, figures in sorted(work.models.items()))
@@ -144,14 +142,8 @@ class _Repricing:
         self._store, self._prices, self._every = store, prices, every
         self.models: dict[str, Plain] = {}
 
-    def rewrite(
-        self,
-        table: sa.Table,
-        which: sa.ColumnElement[bool],
-        change: Callable[[Plain, bool], Columns | None],
-    ) -> None:
-        """Rewrite the rows whose bodies `change` changes; it is told whether the row lacks tokens, and gives the
-        columns that change with the body."""
+    def rewrite(self, table: sa.Table, which: sa.ColumnElement[bool]) -> None:
+        """Rewrite the rows in which the price of a call changes, some at a time."""
         key = list(table.primary_key.columns)
         chosen = sa.select(*key, *(column for column in table.c if column not in key))
         statement = chosen.where(which, table.c.body.is_not(None)).order_by(*key).limit(_BATCH).with_for_update()
@@ -162,34 +154,15 @@ class _Repricing:
                 rows = connection.execute(beyond).all()
                 for row in rows:
                     body = msgspec.msgpack.decode(decompress(row.body))
-                    columns = change(body, getattr(row, "input", 0) is None)
-                    if columns is not None:
+                    calls = _calls_in(body)
+                    if sum(self._change(call) for call in calls):  # each is looked at
                         same = sa.and_(*(column == value for column, value in zip(key, row, strict=False)))
-                        written = {"body": compress(msgspec.msgpack.encode(body)), **columns}
+                        sums = _sums(calls, row.input is None) if "input" in table.c else {}
+                        written = {"body": compress(msgspec.msgpack.encode(body)), **sums}
                         connection.execute(sa.update(table).where(same).values(written))
             if len(rows) < _BATCH:
                 return
             last = tuple(rows[-1])[: len(key)]
-
-    def attempt(self, body: Plain, untold: bool) -> Columns | None:
-        """Change the calls of an attempt; gives its sums, unless something of it was never recorded."""
-        calls = [event["call"] for event in body["events"] if event["type"] == "called"]
-        if not self._changes(calls):
-            return None
-        asked = [call for call in calls if not call.get("error") and call.get("kind", "model") != "search"]
-        gap = untold and all(call.get("usage") is not None for call in asked)
-        return {} if gap else self._sums(calls)
-
-    def judgement(self, detail: Plain, untold: bool) -> Columns | None:
-        """Change the calls of an arena's judgement; gives its sums."""
-        return self._sums(detail["calls"]) if self._changes(detail["calls"]) else None
-
-    def judge_call(self, call: Plain, untold: bool) -> Columns | None:
-        """Change a judge's call."""
-        return {} if self._changes([call]) else None
-
-    def _changes(self, calls: Sequence[Plain]) -> bool:
-        return sum(self._change(call) for call in calls) > 0  # each is looked at
 
     def _change(self, call: Plain) -> bool:
         before = call.get("cost_uncached")
@@ -234,10 +207,23 @@ class _Repricing:
             return _Answered(used=None)
         return msgspec.msgpack.decode(decompress(row.response), type=_Answered, ext_hook=lambda code, data: "(long)")
 
-    def _sums(self, calls: Iterable[Plain]) -> Columns:
-        replied = [call for call in calls if not call.get("error")]
-        paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
-        return {"cost_paid": _sum(paid), "cost_uncached": _sum(call.get("cost_uncached") for call in replied)}
+
+def _calls_in(body: Plain) -> list[Plain]:
+    """The calls that a row's body holds: of an attempt's events, of a judgement, or the one of a judge."""
+    if "events" in body:
+        return [event["call"] for event in body["events"] if event["type"] == "called"]
+    return list(body["calls"]) if "calls" in body else [body]
+
+
+def _sums(calls: Sequence[Plain], untold: bool) -> Columns:
+    """What calls cost together, unless something beside them was never recorded: the row lacks tokens (`untold`), and
+    the calls do not."""
+    replied = [call for call in calls if not call.get("error")]
+    asked = [call for call in replied if call.get("kind", "model") != "search"]
+    if untold and all(call.get("usage") is not None for call in asked):
+        return {}
+    paid = (0.0 if call.get("cached") else call.get("cost_uncached") for call in replied)
+    return {"cost_paid": _sum(paid), "cost_uncached": _sum(call.get("cost_uncached") for call in replied)}
 
 
 def _sum(amounts: Iterable[float | None]) -> float | None:

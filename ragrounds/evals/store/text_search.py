@@ -101,7 +101,7 @@ class TextSearch:
         notes beside them, were written."""
         key = self._numbers[number]
         made = sa.select(_A.c.question_id, _A.c.epoch, _A.c.at).where(_A.c.run == key)
-        noted = sa.select(_N.c.question_id, _N.c.epoch, sa.func.max(_N.c.at)).where(_N.c.run == key)
+        noted = sa.select(_N.c.question_id, _N.c.epoch, sa.func.sum(_N.c.at)).where(_N.c.run == key)
         with autocommit(self._store.engine) as connection:
             grouped = connection.execute(noted.group_by(_N.c.question_id, _N.c.epoch))
             notes = {(id, epoch): at for id, epoch, at in grouped}
