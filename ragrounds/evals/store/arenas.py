@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +22,7 @@ from ragrounds.evals.store.codec import blob_rows, compress, decode_without_text
 from ragrounds.evals.store.database import stream, upsert, writing
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
+from ragrounds.evals.store.writer import group
 from ragrounds.records import Call, Usage
 
 PairOrders = Literal["both", "one"]
@@ -30,10 +31,6 @@ AnswerPart = Literal["whole", "final"]
 VerdictWord = Literal["won", "lost", "tie", "unreadable", "failed"]
 _LETTERS: dict[str, VerdictWord] = {"1": "won", "2": "lost", "=": "tie", "?": "unreadable", "!": "failed"}
 _TURNED: dict[VerdictWord, VerdictWord] = {"won": "lost", "lost": "won"}
-
-_COLUMNS = tuple(
-    "judge question_id first second part number outcomes how calls cost_paid cost_uncached input output".split()
-)
 
 
 class Axis(Struct, frozen=True):
@@ -227,56 +224,46 @@ class ArenaStore:
 
     def judgements(self, number: int) -> list[ArenaJudgement]:
         """All judgements of an arena in the order of play, without their details."""
-        table = schema.judgements
-        columns = [table.c[name] for name in _COLUMNS]
-        statement = sa.select(*columns).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
         with self._store.engine.connect() as connection:
-            return [_judgement(row) for row in connection.execute(statement)]
+            bare = [column for column in schema.judgements.c if column.name != "body"]
+            return [_judgement(row) for row in connection.execute(_in_order(number).with_only_columns(*bare))]
 
     def details(self, number: int, *, missing: bool = False) -> Iterator[tuple[ArenaJudgement, JudgementDetail]]:
         """Judgements with their details in the order of play; with `missing` only those that lack a verdict."""
-        table = schema.judgements
-        columns = [table.c[name] for name in (*_COLUMNS, "body")]
-        statement = sa.select(*columns).where(table.c.arena == number).order_by(table.c.number, table.c.judge)
-        if missing:
-            statement = statement.where(table.c.outcomes.contains("?") | table.c.outcomes.contains("!"))
+        outcomes = schema.judgements.c.outcomes
+        lacking = outcomes.contains("?") | outcomes.contains("!")
         with self._store.engine.connect() as connection:
-            rows = connection.execute(statement).all()
-        for *row, body in rows:
-            yield _judgement(row), unpack(body, JudgementDetail, self._store.texts)
+            rows = connection.execute(_in_order(number, lacking if missing else sa.true())).all()
+        for row in rows:
+            yield _judgement(row), unpack(row.body, JudgementDetail, self._store.texts)
 
     def call_keys(self, number: int) -> set[str]:
         """Keys of the calls that an arena's judgements rest on, without those that failed."""
-        with self._store.engine.connect() as connection:
-            statement = sa.select(schema.judgements.c.body).where(schema.judgements.c.arena == number)
-            found: set[str] = set()
-            for row in stream(connection, statement, 500):
-                calls = decode_without_texts(row.body)[0]["calls"]
-                found |= {call["key"] for call in calls if call["key"] and not call.get("error")}
-        return found
+        return {call["key"] for call in self._calls(number) if call["key"] and not call.get("error")}
 
     def answered_by(self, number: int) -> dict[str, Counter[str]]:
         """The judge asked → the model that its replies name → in how many calls."""
         found: dict[str, Counter[str]] = {}
-        with self._store.engine.connect() as connection:
-            statement = sa.select(schema.judgements.c.body).where(schema.judgements.c.arena == number)
-            for row in stream(connection, statement, 500):
-                for call in decode_without_texts(row.body)[0]["calls"]:
-                    if call.get("model"):
-                        found.setdefault(call["actor"], Counter())[call["model"]] += 1
+        for call in self._calls(number):
+            if call.get("model"):
+                found.setdefault(call["actor"], Counter())[call["model"]] += 1
         return found
+
+    def _calls(self, number: int) -> Iterator[dict[str, Any]]:
+        """The calls of an arena's judgements as plain values."""
+        statement = sa.select(schema.judgements.c.body).where(schema.judgements.c.arena == number)
+        with self._store.engine.connect() as connection:
+            for row in stream(connection, statement, 500):
+                yield from decode_without_texts(row.body)[0]["calls"]
 
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
         """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""
-        rows = {
-            (vote.voter, vote.question_id, vote.first, vote.second, vote.axis): {
-                "arena": number,
-                **msgspec.structs.asdict(vote),
-                "at": now(),
-            }
-            for vote in votes
-        }
-        self._write(list(rows.values()), schema.votes)
+        given = group(
+            [(schema.votes, msgspec.structs.asdict(vote) | {"arena": number, "at": now()}) for vote in votes], {}
+        )
+        with writing(self._store.engine) as connection:
+            for table, rows in given.values():
+                connection.execute(upsert(self._store.engine, table), list(rows.values()))
 
     def votes(self, number: int) -> list[Vote]:
         """All votes of an arena, by voter and question."""
@@ -289,26 +276,23 @@ class ArenaStore:
 
     def remove(self, arena: Arena) -> None:
         """Remove an arena with its judgements and votes. Recorded calls stay until `gc`."""
-        known = sa.select(schema.arenas.c.number).where(schema.arenas.c.fingerprint == arena.fingerprint)
-        with self._store.engine.begin() as connection:
-            number = connection.execute(known).scalar_one()
-            for table in (schema.votes, schema.judgements):
-                connection.execute(sa.delete(table).where(table.c.arena == number))
-            connection.execute(sa.delete(schema.arenas).where(schema.arenas.c.number == number))
-
-    def _write(self, rows: Sequence[Mapping[str, object]], table: sa.Table) -> None:
-        if not rows:
-            return
-        statement = upsert(self._store.engine, table)
-        with writing(self._store.engine) as connection:
-            connection.execute(statement, list(rows))
+        with self._store.engine.begin() as connection:  # these go with it, by its key
+            connection.execute(sa.delete(schema.arenas).where(schema.arenas.c.fingerprint == arena.fingerprint))
 
 
-def _judgement(row: Sequence[Any]) -> ArenaJudgement:
-    """The record of a row of `_COLUMNS`."""
-    *plain, given, written = row
-    usage = None if given is None or written is None else Usage(given, written)
-    return ArenaJudgement(**dict(zip(_COLUMNS, plain, strict=False)), usage=usage)
+def _in_order(number: int, which: sa.ColumnElement[bool] | None = None) -> sa.Select[Any]:
+    """The statement that selects judgements of an arena in the order of play."""
+    table = schema.judgements
+    mine = table.c.arena == number if which is None else sa.and_(table.c.arena == number, which)
+    return sa.select(table).where(mine).order_by(table.c.number, table.c.judge)
+
+
+_PLAIN = tuple(name for name in ArenaJudgement.__struct_fields__ if name in schema.judgements.c)
+
+
+def _judgement(row: Any) -> ArenaJudgement:
+    usage = None if row.input is None or row.output is None else Usage(row.input, row.output)
+    return ArenaJudgement(**{name: getattr(row, name) for name in _PLAIN}, usage=usage)
 
 
 class AnswerVerdict(Struct, frozen=True, kw_only=True):
@@ -336,23 +320,15 @@ def answer_verdicts(store: Store, run: str, question_id: str, epoch: int = 0) ->
             arena: Arena = msgspec.msgpack.decode(decompress(body), type=Arena)
             places = [place for place, system in enumerate(arena.systems) if system.run == run]
             if places and arena.epoch == epoch:
-                for row in connection.execute(_judgements_of(number, len(arena.judges), question_id, places[0])):
-                    found.append(_answer_verdict(store, arena, places[0], row))
+                table, place = schema.judgements, places[0]
+                mine = sa.and_(
+                    table.c.judge.in_(range(len(arena.judges))),  # so that the key finds the question without a pass
+                    table.c.question_id == question_id,
+                    sa.or_(table.c.first == place, table.c.second == place),
+                )
+                rows = connection.execute(_in_order(number, mine))
+                found += [_answer_verdict(store, arena, place, row) for row in rows]
     return found
-
-
-def _judgements_of(arena: int, judges: int, question_id: str, place: int) -> sa.Select[Any]:
-    table = schema.judgements
-    return (
-        sa.select(table)
-        .where(
-            table.c.arena == arena,
-            table.c.judge.in_(range(judges)),  # named, so that the key finds the question without a pass over all
-            table.c.question_id == question_id,
-            sa.or_(table.c.first == place, table.c.second == place),
-        )
-        .order_by(table.c.number, table.c.judge)
-    )
 
 
 def _answer_verdict(store: Store, arena: Arena, place: int, row: Any) -> AnswerVerdict:

@@ -7,17 +7,17 @@ the run.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Iterable
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text
-from ragrounds.evals.store.database import again, autocommit, upsert, writing_failed
-from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.database import autocommit, upsert, write
+from ragrounds.evals.store.store import Store, now
 from ragrounds.records import Run
 
 MARK_WORDS = ("star", "check", "good", "wrong", "question")
@@ -86,31 +86,25 @@ def write_note(
     number, author = store.number(run), column_text(author)
     mine = sa.and_(_N.c.run == number, _N.c.question_id == question_id, _N.c.epoch == epoch, _N.c.author == author)
 
-    def write() -> AttemptNote | None:
-        with store.engine.begin() as connection:
-            before = connection.execute(sa.select(_N.c.mark, _N.c.text).where(mine)).first()
-            old_mark, old_text = (before.mark, before.text) if before else ("", "")
-            note = AttemptNote(
-                run=run.id,
-                question_id=question_id,
-                epoch=epoch,
-                author=author,
-                mark=old_mark if chosen is None else chosen,
-                text=old_text if text is None else column_text(text.strip()),
-                at=round(time.time(), 3),
-            )
-            if not note.mark and not note.text:
-                connection.execute(sa.delete(_N).where(mine))
-                return None
-            names = ("question_id", "epoch", "author", "mark", "text", "at")
-            row = {"run": number} | {name: getattr(note, name) for name in names}
-            connection.execute(upsert(store.engine, _N), row)
-            return note
+    def work(connection: sa.Connection) -> AttemptNote | None:
+        before = connection.execute(sa.select(_N.c.mark, _N.c.text).where(mine)).first()
+        old_mark, old_text = (before.mark, before.text) if before else ("", "")
+        note = AttemptNote(
+            run=run.id,
+            question_id=question_id,
+            epoch=epoch,
+            author=author,
+            mark=old_mark if chosen is None else chosen,
+            text=old_text if text is None else column_text(text.strip()),
+            at=now(),
+        )
+        if not note.mark and not note.text:
+            connection.execute(sa.delete(_N).where(mine))
+            return None
+        connection.execute(upsert(store.engine, _N), {**msgspec.structs.asdict(note), "run": number})
+        return note
 
-    try:
-        return again(write)
-    except sa.exc.SQLAlchemyError as error:
-        raise writing_failed(store.engine, error) from error
+    return write(store.engine, work)
 
 
 def notes_of(store: Store, runs: Iterable[Run]) -> NotesByPlace:
@@ -131,15 +125,7 @@ def notes_at(
     if questions is not None:
         chosen = chosen.where(_N.c.question_id.in_(sorted(questions)))
     for row in connection.execute(chosen.order_by(_N.c.question_id, _N.c.epoch, _N.c.author)):
-        note = AttemptNote(
-            run=run,
-            question_id=row.question_id,
-            epoch=row.epoch,
-            author=row.author,
-            mark=row.mark,
-            text=row.text,
-            at=row.at,
-        )
+        note = AttemptNote(**{**row._mapping, "run": run})
         place = (run, row.question_id, row.epoch)
         found[place] = (*found.get(place, ()), note)
     return found

@@ -23,7 +23,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.schema import Row
-from ragrounds.records import COUNTED, Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
+from ragrounds.records import Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
 from ragrounds.text import wellformed, wellformed_all
 
 LONG = 600
@@ -312,28 +312,20 @@ class AttemptBody(Struct, frozen=True, omit_defaults=True):
 
 
 _EMPTY = AttemptBody("", ())
+_PLAIN = tuple(name for name in Attempt.__struct_fields__ if name in schema.attempts.c and name != "run")
+"""Fields of an attempt that are columns as they are."""
 
 
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
     """The rows of an attempt of the run `number`, and of its long texts."""
     body, apart = pack(storable(AttemptBody(attempt.text, attempt.events, attempt.choice)))
-    usage = attempt.usage
     row: dict[str, object] = {
         "run": number,
-        "question_id": attempt.question_id,
-        "epoch": attempt.epoch,
-        "status": attempt.status,
+        **{name: getattr(attempt, name) for name in _PLAIN},
         "reason": column_text(attempt.reason),
-        **{name: getattr(usage, name, None) for name in Usage.__struct_fields__},
-        "cost_paid": attempt.cost_paid,
-        "cost_uncached": attempt.cost_uncached,
-        "seconds": attempt.seconds,
-        "at": attempt.at,
-        "calls": attempt.calls,
+        **{name: getattr(attempt.usage, name, None) for name in Usage.__struct_fields__},
         "body": body,
         "models": _models_column(attempt.events),
-        "retry": attempt.retry,
-        **{name: getattr(attempt, name) for name in COUNTED},
     }
     return [*blob_rows(apart), (schema.attempts, row)]
 
@@ -362,21 +354,11 @@ def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt
 def _attempt(run: Run, row: Any, body: AttemptBody) -> Attempt:
     return Attempt(
         run=run.id,
-        question_id=row.question_id,
-        epoch=row.epoch,
-        status=row.status,
         text=body.text,
-        reason=row.reason,
-        usage=None if row.input is None else Usage(row.input, row.output, row.cached, row.reasoning),
-        cost_paid=row.cost_paid,
-        cost_uncached=row.cost_uncached,
-        seconds=row.seconds,
-        at=row.at,
-        calls=row.calls,
         events=body.events,
-        retry=row.retry,
         choice=body.choice,
-        **{name: getattr(row, name) for name in COUNTED},
+        usage=None if row.input is None else Usage(row.input, row.output, row.cached, row.reasoning),
+        **{name: getattr(row, name) for name in _PLAIN},
     )
 
 
@@ -421,6 +403,11 @@ def run_body(run: Run) -> bytes:
     return compress(msgspec.msgpack.encode(run))
 
 
+def run_row(run: Run) -> dict[str, object]:
+    """The row of a run, without its number."""
+    return {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
+
+
 def run_of(body: bytes) -> Run:
     """The run that :func:`run_body` encoded."""
     return msgspec.msgpack.decode(decompress(body), type=Run)
@@ -463,14 +450,7 @@ def score_of(run: Run, row: Any) -> Score:
             f"`ragrounds score {run.id}` makes scores again, `ragrounds judge` those of a judge.",
         )
     return Score(
-        question_id=row.question_id,
-        epoch=row.epoch,
-        scorer=row.scorer,
-        value=row.value,
-        answer_status=row.answer_status,
-        prediction=row.prediction,
-        reason=row.reason,
-        code=row.code or "",
+        **{name: getattr(row, name) for name in Score.__struct_fields__ if name != "code"}, code=row.code or ""
     )
 
 

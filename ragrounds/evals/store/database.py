@@ -134,6 +134,23 @@ def again(work: Callable[[], T]) -> T:
     return work()
 
 
+def write(engine: sa.Engine, work: Callable[[sa.Connection], T]) -> T:
+    """Carry out `work` in a transaction, as :func:`again` does.
+
+    Raises:
+        StopRun: the store cannot be written.
+    """
+
+    def written() -> T:
+        with engine.begin() as connection:
+            return work(connection)
+
+    try:
+        return again(written)
+    except sa.exc.SQLAlchemyError as error:
+        raise writing_failed(engine, error) from error
+
+
 class ChangeWatch:
     """Tells whether another process has written attempts or scores since it was last asked."""
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import again, insert_new, writing_failed
+from ragrounds.evals.store.database import again, insert_new, write
 from ragrounds.processes import Process, process, this_machine
 
 BEAT = 3.0
@@ -145,14 +145,7 @@ class Lease:
         self._write(sa.delete(_leases).where(_leases.c.owner == self._owner))
 
     def _write(self, statement: sa.Executable, values: dict[str, object] | None = None) -> None:
-        def write() -> None:
-            with self._engine.begin() as connection:
-                connection.execute(statement, values)
-
-        try:
-            again(write)
-        except sa.exc.SQLAlchemyError as error:
-            raise writing_failed(self._engine, error) from error
+        write(self._engine, lambda connection: connection.execute(statement, values))
 
 
 def is_stale(held: sa.Row[tuple[object, ...]]) -> bool:

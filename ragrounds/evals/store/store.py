@@ -20,8 +20,8 @@ from ragrounds.evals.store.codec import (
     compress,
     decompress,
     grading_rows,
-    run_body,
     run_of,
+    run_row,
     score_of,
     score_rows,
     unpack,
@@ -39,6 +39,7 @@ from ragrounds.evals.store.database import (
     snapshot,
     stream,
     upsert,
+    write,
     writing_failed,
 )
 from ragrounds.evals.store.dialect import Say
@@ -124,10 +125,9 @@ class Store:
             }
             for position, question in enumerate(questions)
         ]
-        body = run_body(run)
-        row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": body}
+        row = run_row(run)
 
-        def write() -> None:
+        def write_run() -> None:
             with self.engine.begin() as connection:
                 known = sa.select(sa.func.count()).where(schema.questions.c.set == run.questions)
                 if connection.execute(known).scalar() != len(rows) and rows:
@@ -135,7 +135,7 @@ class Store:
                 connection.execute(sa.insert(schema.runs), row)
 
         try:
-            again(write)
+            again(write_run)
         except sa.exc.SQLAlchemyError as error:
             other = self.latest(run.fingerprint) if isinstance(error, sa.exc.IntegrityError) else None
             if other is None:
@@ -198,9 +198,7 @@ class Store:
     def remove(self, run: Run) -> None:
         """Remove a run with its attempts and scores. Recorded calls stay until `gc`."""
         number = self.number(run)
-        with self.engine.begin() as connection:
-            for table in (schema.scores, schema.attempts, schema.earlier_attempts):
-                connection.execute(sa.delete(table).where(table.c.run == number))
+        with self.engine.begin() as connection:  # what belongs to it goes with it, by its key
             connection.execute(sa.delete(schema.runs).where(schema.runs.c.number == number))
             connection.execute(sa.delete(schema.meta).where(schema.meta.c.key == f"{schema.RUN_NAME}{run.id}"))
 
@@ -413,19 +411,15 @@ class Store:
         recalled = schema.recalls
         by_table = group(rows, {})
 
-        def write() -> None:
-            with self.engine.begin() as connection:
-                for table, keyed in by_table.values():
-                    build = insert_new if table in (schema.blobs, schema.gradings, schema.regradings) else upsert
-                    connection.execute(build(self.engine, table), list(keyed.values()))
-                for start in range(0, len(keys) if payer else 0, _CHUNK):
-                    mine = sa.and_(recalled.c.payer == payer, recalled.c.key.in_(keys[start : start + _CHUNK]))
-                    connection.execute(sa.delete(recalled).where(mine))
+        def work(connection: sa.Connection) -> None:
+            for table, keyed in by_table.values():
+                build = insert_new if table in (schema.blobs, schema.gradings, schema.regradings) else upsert
+                connection.execute(build(self.engine, table), list(keyed.values()))
+            for part in chunks(keys if payer else []):
+                mine = sa.and_(recalled.c.payer == payer, recalled.c.key.in_(part))
+                connection.execute(sa.delete(recalled).where(mine))
 
-        try:
-            again(write)
-        except sa.exc.SQLAlchemyError as error:
-            raise writing_failed(self.engine, error) from error
+        write(self.engine, work)
 
 
 def packed_calls(

@@ -27,8 +27,8 @@ from ragrounds.evals.store.codec import (
     StoredQuestion,
     decompress,
     decompress_untrusted,
-    run_body,
     run_of,
+    run_row,
     unpack,
 )
 from ragrounds.evals.store.database import insert_new, said, shown, snapshot, stream, upsert, writing
@@ -205,8 +205,7 @@ class _Source:
             self.at = f"run {run.id}"
             if run.id not in numbers:
                 raise ValueError("it is not there any more")
-            row = {"id": run.id, "fingerprint": run.fingerprint, "created": run.created, "body": run_body(run)}
-            owners.append(_Owner(schema.runs, numbers[run.id], row))
+            owners.append(_Owner(schema.runs, numbers[run.id], run_row(run)))
             self._owned(owners[-1], run)
             self._marks.unfinished(numbers[run.id], run, self._final)
         owners += self._arenas({run.id for run in runs})
