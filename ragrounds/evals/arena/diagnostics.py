@@ -19,7 +19,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 from ragrounds.evals.stats.estimates import paired_difference, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
-from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail, Vote
+from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail
 
 BIASED = 0.2
 """A judge that prefers one place more often than the other by this share of its decided verdicts gets a note."""
@@ -37,7 +37,7 @@ NumberT = TypeVar("NumberT", int, float)
 
 
 class JudgeOnAxis(Struct, frozen=True, kw_only=True):
-    """One judge, or one voter, on one axis. A share is ``None`` where there is nothing to count."""
+    """One judge on one axis. A share is ``None`` where there is nothing to count."""
 
     judge: str
     matches: int
@@ -50,7 +50,7 @@ class JudgeOnAxis(Struct, frozen=True, kw_only=True):
     """Among verdicts for one answer, those for the one shown first; .5 where place does not matter."""
     informative: Estimate | None = None
     """Share of its matches with a winner, the same in both orders where both are played, clustered by question; 0 of a
-    judge whose verdicts are all alike. ``None``: it judged no match, or is a person."""
+    judge whose verdicts are all alike. ``None``: it judged no match."""
     constant: str = ""
     """What all of its verdicts say, whatever the answers: ``tie``, ``the first answer``, ``the second answer``, ``A``
     or ``B``; empty: they differ, or are fewer than `SEEN`."""
@@ -148,25 +148,6 @@ def _label(arena: Arena, judged: ArenaJudgement, place: int) -> str:
         return "tie"
     labels = labels_of(pair_seed(arena.seed, judged.question_id, judged.first, judged.second))
     return labels[0] if letter == "1" else labels[1]
-
-
-def voters_on_axis(votes: Sequence[Vote], axis: str) -> list[JudgeOnAxis]:
-    """How every person voted on one axis; skipped pairs count as missing."""
-    said: dict[str, list[str]] = {}
-    for vote in votes:
-        if vote.axis == axis:
-            said.setdefault(vote.voter, []).append(vote.outcome)
-    return [
-        JudgeOnAxis(
-            judge=f"voter {voter}",
-            matches=len(outcomes) - outcomes.count("skip"),
-            missing=outcomes.count("skip"),
-            ties=_share(outcomes.count("tie"), len(outcomes) - outcomes.count("skip")),
-            inconsistent=None,
-            first=None,
-        )
-        for voter, outcomes in said.items()
-    ]
 
 
 def judge_costs(arena: Arena, judgements: Sequence[ArenaJudgement]) -> list[JudgeCost]:

@@ -33,7 +33,6 @@ from ragrounds.evals.arena.diagnostics import (
     judges_on_axis,
     missing_verdicts,
     self_preference,
-    voters_on_axis,
 )
 from ragrounds.evals.arena.lineup import Lineup, renamed
 from ragrounds.evals.arena.matches import Floats, Matches, Wins, count_wins
@@ -64,7 +63,6 @@ class AxisReport(Struct, frozen=True, kw_only=True):
     """They are withheld because the verdicts say nothing about the answers."""
     controlled: StyleControlledRatings | None
     judges: tuple[JudgeOnAxis, ...]
-    """The arena's judges, then people."""
     orders_by_judge: tuple[tuple[str, tuple[str, ...]], ...]
     """Each judge's own ranking, and the human one where there are votes."""
     agreement: tuple[JudgeAgreement, ...]
@@ -183,7 +181,7 @@ def _axis(stand: _Stand, axis: int, replicates: int) -> AxisReport:
         withheld=withheld,
         uninformed=bool(uninformed),
         controlled=_style_controlled(stand, matches, panel) if shown else None,
-        judges=(*judges, *voters_on_axis(stand.votes, name)),
+        judges=tuple(judges),
         orders_by_judge=_orders(stand, axis, judges) if shown else (),
         agreement=judge_agreements(_outcomes_by_judge(stand, axis), [one.judge for one in judges if one.uninformed]),
         self_preference=self_preference(arena, played, axis),

@@ -269,21 +269,12 @@ def _most_known(by_measure: Mapping[CostMeasure, Mapping[str, Mapping[str, float
 
 
 def _undominated(right: Floats, cost: Floats) -> Flags:
-    """Which columns no other column of the same row beats: as right or more, as dear or less, one of
-    them truly."""
-    order = np.argsort(-right, axis=1, kind="stable")
-    order = np.take_along_axis(order, np.argsort(np.take_along_axis(cost, order, 1), axis=1, kind="stable"), 1)
-    right, cost = np.take_along_axis(right, order, 1), np.take_along_axis(cost, order, 1)
-    # By cost, and those of one cost by their scores: a run is beaten by a cheaper one that is as right, or by the first
-    # of its own cost where that is more right.
-    places = np.broadcast_to(np.arange(right.shape[1]), right.shape)
-    opens = np.ones(right.shape, dtype=bool)
-    opens[:, 1:] = cost[:, 1:] != cost[:, :-1]
-    first = np.maximum.accumulate(np.where(opens, places, 0), axis=1)
-    highest = np.fmax.accumulate(np.where(np.isnan(right), -np.inf, right), axis=1)
-    cheaper = np.where(first > 0, np.take_along_axis(highest, np.maximum(first - 1, 0), 1), -np.inf)
-    kept = np.empty(right.shape, dtype=bool)
-    np.put_along_axis(kept, order, ~((cheaper >= right) | (np.take_along_axis(right, first, 1) > right)), 1)
+    """Which columns no other column of the same row beats: as right or more, as dear or less, one of them truly."""
+    kept = np.ones(right.shape, dtype=bool)
+    for place in range(right.shape[1]):
+        its_right, its_cost = right[:, place, None], cost[:, place, None]
+        as_good = (its_right >= right) & (its_cost <= cost)
+        kept &= ~(as_good & ((its_right > right) | (its_cost < cost)))
     return kept
 
 
