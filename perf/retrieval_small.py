@@ -28,7 +28,7 @@ def scored(folder: str, spec: str, home: Path, measures: tuple[str, ...], depth:
 def chinese(data: Path, home: Path) -> None:
     values = {
         name: scored(f"beir:{data}/beir/zh_meddialog_im", f"bm25[analyser={name}]", home, ("nDCG@10", "R@100"), 100)
-        for name in ("chinese-jieba", "chinese-bigram", "plain")
+        for name in ("chinese-bigram", "plain")
     }
     for pair in compare({name: each["nDCG@10"] for name, each in values.items()}, "nDCG@10"):
         print(

@@ -4,23 +4,21 @@
 |---|---|
 | ``lucene-english`` | Lucene's EnglishAnalyzer: Unicode's words, no possessive ``'s``, lower case, stop words, Porter |
 | ``plain`` | Lucene's StandardAnalyzer without stop words: Unicode's words, lower case; an ideograph is a word |
-| ``chinese-jieba`` | words by jieba's search mode, lower case (needs the extra ``chinese``) |
 | ``chinese-bigram`` | overlapping pairs of ideographs (Lucene's CJKAnalyzer), other text as ``plain`` |
-| ``chinese`` | the best of the three on real consultations, see ``perf/retrieval.md`` |
+| ``chinese`` | the best on real consultations, see ``perf/retrieval.md``: bigrams |
 
 :func:`analyser` makes one by its name; the same one reads passages and queries.
 """
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ragrounds.errors import UserError, unknown
+from ragrounds.errors import unknown
 
 if TYPE_CHECKING:
     import regex
@@ -214,28 +212,9 @@ def chinese_bigram(text: str) -> list[str]:
     return result + words(text[end:])
 
 
-class ChineseJieba:
-    """jieba's search mode: long words together with the shorter words inside them."""
-
-    def __init__(self) -> None:
-        try:
-            import jieba
-        except ImportError:
-            raise UserError(
-                "The analyser 'chinese-jieba' needs jieba: install ragrounds[chinese], or take 'chinese-bigram'."
-            ) from None
-
-        jieba.setLogLevel(logging.WARNING)
-        self._cut: Callable[[str], Iterable[str]] = jieba.Tokenizer().cut_for_search
-
-    def __call__(self, text: str) -> list[str]:
-        return [word for word in self._cut(text.lower()) if words(word)]
-
-
 _MAKERS: dict[str, Callable[[], Analyser]] = {
     "lucene-english": LuceneEnglish,
     "plain": lambda: words,
-    "chinese-jieba": ChineseJieba,
     "chinese-bigram": lambda: chinese_bigram,
     "chinese": lambda: chinese_bigram,
 }

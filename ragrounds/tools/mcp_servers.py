@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import os
 import re
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -35,7 +35,6 @@ LISTING = 30.0
 LONGEST = 20_000
 """Characters of an answer that a model is given."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-W = TypeVar("W")
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,8 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
     """
     if not source.closed:
         try:
-            found = _apart(lambda: asyncio.wait_for(_list(source), LISTING))
+            with ThreadPoolExecutor(1, "mcp") as apart:  # a loop of its own, also where one runs in this thread
+                found = apart.submit(lambda: asyncio.run(_list(source))).result()
         except UserError:
             raise
         except Exception as problem:  # processes, pipes, HTTP, and groups of their errors
@@ -102,32 +102,10 @@ def listed_tools(source: McpSource) -> tuple[Tool, ...]:
 
 
 async def _list(source: McpSource) -> tuple[Tool, ...]:
-    async with _session(source) as session:
+    async with asyncio.timeout(LISTING), _session(source) as session:
         listed = await session.list_tools()
         made = [Tool(one.name, one.description or one.name, dict(one.inputSchema)) for one in listed.tools]
         return tuple(sorted(made, key=lambda tool: tool.name))
-
-
-def _apart(ask: Callable[[], Awaitable[W]]) -> W:
-    """The result of a coroutine on a loop of its own, also where a loop runs in this thread."""
-    given: list[W] = []
-    failed: list[BaseException] = []
-
-    async def _ask() -> W:
-        return await ask()
-
-    def _run() -> None:
-        try:
-            given.append(asyncio.run(_ask()))
-        except BaseException as problem:
-            failed.append(problem)
-
-    thread = threading.Thread(target=_run, name="mcp")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return given[0]
 
 
 @contextlib.asynccontextmanager

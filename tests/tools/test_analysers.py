@@ -74,13 +74,6 @@ def test_bigrams_overlap_and_do_not_cross_other_text():
     assert chinese_bigram("高血压,COPD病人x人") == ["高血", "血压", "copd", "病人", "x", "人"]
 
 
-def test_jieba_keeps_words_only():
-    pytest.importorskip("jieba")
-    terms = analyser("chinese-jieba")("高血压病人可以口服党参吗?")
-    assert "高血压" in terms
-    assert "?" not in terms
-
-
 def test_unknown_names_are_told_with_the_nearest():
     with pytest.raises(UserError, match="lucene-english"):
         analyser("lucene-englsh")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import io
 import ipaddress
 import re
 import socket
@@ -25,6 +24,8 @@ import msgspec
 from ragrounds.errors import UserError
 from ragrounds.http import ENCODINGS, BadReply, read_parts, text_of
 from ragrounds.tools.analysers import words
+from ragrounds.tools.documents.found import DocumentFault
+from ragrounds.tools.documents.pdf import read_pdf
 
 AGENT = "ragrounds"
 REDIRECTS = 5
@@ -256,7 +257,10 @@ def extract(fetched: Fetched) -> WebPage:
         FetchFailed: there is no text in it.
     """
     if fetched.type == "application/pdf":
-        title, text = "", _pdf(fetched)
+        try:
+            title, text = "", read_pdf(fetched.content).text
+        except DocumentFault as problem:
+            raise FetchFailed(f"{fetched.url!r} is a PDF that cannot be read: {problem}") from None
     elif fetched.type in ("text/plain", "text/markdown"):
         title, text = "", _decoded(fetched)
     else:
@@ -297,14 +301,3 @@ def _html(fetched: Fetched) -> tuple[str, str]:
     text = trafilatura.extract(source, include_comments=False, favor_recall=True) or ""
     metadata = trafilatura.extract_metadata(source)
     return (metadata.title if metadata else None) or "", text
-
-
-def _pdf(fetched: Fetched) -> str:
-    try:
-        from pypdf import PdfReader
-    except ImportError:
-        raise FetchFailed(f"{fetched.url!r} is a PDF: reading it needs ragrounds[files]") from None
-    try:
-        return "\n\n".join(page.extract_text() for page in PdfReader(io.BytesIO(fetched.content)).pages)
-    except Exception as problem:  # pypdf has dozens of kinds for what a broken file can do
-        raise FetchFailed(f"{fetched.url!r} is not a PDF that can be read ({problem})") from None
