@@ -215,7 +215,7 @@ class _Leader:
 
     async def _supervise(self, worker: _Worker) -> None:
         """End a worker that hangs; reading its messages then finds that it is lost."""
-        worker.hung = await until_hung(worker.link, self._timeout, self._say)
+        worker.hung = await until_hung(worker.link, self._timeout)
         await worker.link.kill()
 
     async def _read_messages(self, worker: _Worker) -> None:

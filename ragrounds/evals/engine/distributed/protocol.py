@@ -133,8 +133,8 @@ class WorkerLink(Protocol):
     def place(self) -> str:
         """Which process it is and how it stands, in parentheses after a space; empty: not known."""
 
-    async def beat(self) -> float:
-        """Wait until the worker answers; give the seconds for which its event loop has heard nothing."""
+    async def beat(self) -> None:
+        """Wait until the worker answers."""
 
     async def activity(self) -> Activity | None:
         """Give what the worker's process does; ``None``: not known."""

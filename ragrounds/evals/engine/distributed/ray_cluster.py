@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.distributed.heartbeat import Pulse
 from ragrounds.evals.engine.distributed.worker import Inbox, serve
 from ragrounds.processes import Activity, Process, activity_of, process
 
@@ -44,18 +43,15 @@ class RayWorker:
         self._out: list[bytes] = []
         self._ready = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
-        self._pulse: Pulse | None = None
 
     async def begin(self) -> Process | None:
         """Start to work; give the process in which that is done."""
-        self._pulse = Pulse(asyncio.get_running_loop())
         self._work = asyncio.create_task(serve(self._inbox, self._post))
         self._work.add_done_callback(lambda done: self._ready.set())
         return process(os.getpid())
 
-    async def beat(self) -> float:
-        """Answer, beside the event loop that works; give the seconds for which that one has heard nothing."""
-        return self._pulse.busy() if self._pulse else 0.0
+    async def beat(self) -> None:
+        """Answer, beside the event loop that works."""
 
     async def take(self, number: int, frame: bytes) -> None:
         """Take frame `number` from the leader in: calls may overtake each other, frames must not."""
@@ -135,15 +131,12 @@ class RayLink:
         """`` (process 1234)``, of its node."""
         return f" (process {self._process.pid})" if self._process else ""
 
-    async def beat(self) -> float:
+    async def beat(self) -> None:
         """Ask the actor in its group for that, and wait for its answer."""
         from ray.exceptions import RayError
 
-        try:
-            busy: float = await self._worker.beat.options(concurrency_group=_BEATS).remote()
-        except RayError:
-            return 0.0  # it is lost: whoever waits for its frames is told
-        return busy
+        with contextlib.suppress(RayError):  # it is lost: whoever waits for its frames is told
+            await self._worker.beat.options(concurrency_group=_BEATS).remote()
 
     async def activity(self) -> Activity | None:
         """What the worker's node says of its process; ``None``: the node does not answer in time."""

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
-from ragrounds.evals.engine.distributed.heartbeat import PING, Pulse, pong, read_pong
+from ragrounds.evals.engine.distributed.heartbeat import PING, PONG
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
     AttemptReport,
@@ -218,7 +218,7 @@ class PipeLink:
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
         self._process = process
         self._name = name
-        self._beat: asyncio.Future[float] | None = None
+        self._beat: asyncio.Future[None] | None = None
 
     @property
     def name(self) -> str:
@@ -245,10 +245,10 @@ class PipeLink:
                 frame = await stdout.readexactly(int.from_bytes(await stdout.readexactly(_HEADER_BYTES), "big"))
             except asyncio.IncompleteReadError:
                 return None
-            if (busy := read_pong(frame)) is None:
+            if frame != PONG:
                 return frame
             if self._beat is not None and not self._beat.done():
-                self._beat.set_result(busy)
+                self._beat.set_result(None)
 
     @property
     def place(self) -> str:
@@ -256,11 +256,11 @@ class PipeLink:
         activity = activity_of(self.pid)
         return f" (process {self.pid}{', which is stopped' if activity and activity.stopped else ''})"
 
-    async def beat(self) -> float:
+    async def beat(self) -> None:
         """Ask the thread of the worker that reads the pipe, and wait for its answer."""
         self._beat = asyncio.get_running_loop().create_future()
         self.post(PING)
-        return await self._beat
+        await self._beat
 
     async def activity(self) -> Activity | None:
         """What the system says of the process."""
@@ -342,12 +342,11 @@ async def _main(incoming: int, outgoing: int) -> None:
 def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, post: SendFrame) -> None:
     """A thread of its own: it notices the leader's end, and answers its heartbeats, also while a graph keeps the event
     loop busy."""
-    pulse = Pulse(loop)
     with os.fdopen(incoming, "rb") as stream, contextlib.suppress(RuntimeError):  # the loop has ended
         while len(head := stream.read(_HEADER_BYTES)) == _HEADER_BYTES:
             frame = stream.read(int.from_bytes(head, "big"))
             if frame == PING:
-                post(pong(pulse.busy()))
+                post(PONG)
                 continue
             loop.call_soon_threadsafe(inbox.put_nowait, frame)
         loop.call_soon_threadsafe(inbox.put_nowait, None)
