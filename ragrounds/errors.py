@@ -64,10 +64,6 @@ class StopRun(UserError):
     """The run cannot go on (wrong key, unknown model, server gone, disk full); what is done is kept."""
 
 
-class WindowTooSmall(UserError):
-    """No model's window holds the whole documents that the agents would show: nothing is run."""
-
-
 class GaveUp(UserError):
     """A server of a tool gave no answer after all tries, or refused this request: a search's attempt fails, and what is
     no attempt ends. `kind` is the fault: ``timeout``, ``server``, ``bad_request``, ``too_large`` …"""

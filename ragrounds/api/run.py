@@ -44,7 +44,6 @@ from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.question_order import EpochsTogether, ordered
 from ragrounds.evals.engine.recording.recorder import ProbedCall
-from ragrounds.evals.engine.window_fit import fitting_agents
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
@@ -82,8 +81,6 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
     """Why attempts failed, most frequent first: three reasons, then how many others there are."""
     capped: tuple[tuple[str, int], ...] = ()
     """Which caps attempts have reached, as `failures`."""
-    skipped: tuple[str, ...] = ()
-    """Agents that were left out: their models' windows do not hold the whole documents that they would show."""
     complete: bool = False
     """Whether all attempts were there already: nothing was asked, and nothing was replayed."""
 
@@ -161,9 +158,7 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Re
         request = with_settings(request, listener.message)  # it opens systems
         replay = _Replay(store, loaded, request, listener, chosen, pilot_only)
         replay.plan(held)
-        keep_planned_names(
-            store, replay.planned_runs, [name for place, (_, name) in enumerate(agents) if place in replay.kept]
-        )
+        keep_planned_names(store, replay.planned_runs, [name for _, name in agents])
         yield replay
 
 
@@ -185,7 +180,6 @@ class _Replay:
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
         self.planned_runs: list[PlannedRun] = []
         self.until: ClaimStop | None = None
-        self._skipped: tuple[str, ...] = ()
         self._journal: StoreJournal
 
     def result(self, ended: str) -> RunResult:
@@ -211,7 +205,6 @@ class _Replay:
             reused=self._journal.reused,
             failures=_reasons(store, runs, "failed") if failed else (),
             capped=_reasons(store, runs, "capped") if capped else (),
-            skipped=self._skipped,
             complete=not ended and not self._counts.done and not self._counts.left,
         )
 
@@ -220,7 +213,7 @@ class _Replay:
         for a claim that cannot be watched are removed again."""
         store, request, listener = self._store, self._request, self._listener
         opened = recipe_of(self._request, self._loaded, self._settings, closed=request.journal == "replay")
-        recipe = self._met(self._fitting(opened))
+        recipe = self._met(opened)
         self._replay = replayer(request, self._in_flight, recipe, self._settings, held, listener.message)
         before = {run.id for run in store.runs()}
         with BUILT.collecting() as built:
@@ -285,18 +278,6 @@ class _Replay:
         from ragrounds.evals.engine.probe import probe
 
         return finish(probe(open_system(agent.card), agent, self._store, question))
-
-    def _fitting(self, recipe: Recipe) -> Recipe:
-        """The recipe without agents whose whole documents no window holds; they are told. A run that is resumed has
-        been begun already."""
-        self.kept: Sequence[int] = range(len(recipe.agents))
-        if self._request.only:
-            return recipe
-        tell, reading = self._listener.message, self._listener.reading
-        fitting = fitting_agents(recipe, self._loaded.questions, self._settings.home, tell=tell, progress=reading)
-        self._skipped = tuple(agent for agent in recipe.agents if agent not in fitting.agents)
-        self.kept = [place for place, agent in enumerate(recipe.agents) if agent in fitting.agents]
-        return fitting
 
     def _met(self, recipe: Recipe) -> Recipe:
         """The recipe with what its models' servers say of themselves."""

@@ -18,14 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-import numpy as np
 from msgspec.structs import replace
 
 from ragrounds.encodings import encoding_of
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
 from ragrounds.tools.chunkers import complete
-from ragrounds.tools.collection import Collection, map_array
+from ragrounds.tools.collection import Collection
 
 _HEADINGS = " -- "
 _SURE = 20
@@ -123,13 +122,3 @@ def _under_headings(whole: Passage, chunks: Sequence[Passage]) -> Passage:
         last = path
         parts.append(chunk.text)
     return replace(whole, title=_HEADINGS.join(paths[0][:depth]), text="\n\n".join(parts))
-
-
-def drawn_documents(collection: Collection, count: int) -> list[str]:
-    """Ids of `count` documents (all where there are fewer), evenly spaced in the order of their ids' hashes: the same
-    ones every time, a long document no likelier than a short one."""
-    hashes = map_array(collection.folder / "documents.u64", np.uint64)
-    first = np.unique(hashes, return_index=True)[1]
-    chosen = first[np.unique(np.linspace(0, len(first) - 1, num=min(count, len(first)), dtype=np.int64))]
-    places = map_array(collection.folder / "documents.u32", np.uint32)[chosen]
-    return [collection.store.raw(place)[1] for place in places.tolist()]

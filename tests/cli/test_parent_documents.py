@@ -58,51 +58,6 @@ def test_agents_show_whole_reports_and_the_oracle_the_one(
     assert len(pieces) > 1.5 * len(oracle)
 
 
-def test_what_no_window_holds_is_skipped_and_said(command: Cli, server: Running, reports: list[MadeReport]) -> None:
-    five, cut = f"vanilla_rag[top_k=5,{PARENT}]", "vanilla_rag[retriever=parent[fit=cut],top_k=5]"
-    small = "openai:any[window=3000]"
-    code, told, rows = ask(command, server, small, f'{five} as "Five"', f'{cut} as "Cut"', "oracle")
-    assert code == 0, told
-    assert [row["agent"] for row in rows] == [cut, "oracle"]
-    assert rows[0]["name"] == "Cut"
-    assert "Skipped: vanilla_rag[" in told
-    assert "so the last of 5 would not be seen" in told
-    code, told, rows = ask(command, server, small, five)
-    assert (code, rows) == (2, [])
-    assert "the last of 5 would not be seen" in told
-    code, told, rows = ask(command, server, "openai:any[window=30000]", five)
-    assert (code, len(rows)) == (0, 1)
-
-
-def test_a_study_skips_the_cell_alone(command: Cli, server: Running, reports: list[MadeReport], tmp_path: Path) -> None:
-    (tmp_path / "reports.toml").write_text(
-        f"""title = "Reports shown"
-[settings]
-benchmark = "ogcarebench:rare"
-corpus = "cases"
-model = "openai:any[window=3000]"
-scorer = "rouge-l"
-[[rows]]
-name = "whole reports"
-agent = "vanilla_rag[{PARENT}]"
-[[columns]]
-name = "one"
-k = 1
-[[columns]]
-name = "five"
-k = 5
-"""
-    )
-    done = command(
-        *("study", "run", "reports.toml", "--base-url", server.url, "--display", "none", "--json"), OPENAI_API_KEY="k"
-    )
-    assert done.returncode == 0, done.stderr
-    one, five = json.loads(done.stdout)["table"]["rows"][0]["cells"]
-    assert one["state"] == "done"
-    assert (five["state"], five["value"]) == ("lacks", None)
-    assert "so the last of 5 would not be seen" in five["why"]
-
-
 def test_retrieve_has_the_papers_measures_of_the_source_report(command: Cli, reports: list[MadeReport]) -> None:
     spec = "maxp[of=bm25]"
     done = command("retrieve", "--benchmark", "ogcarebench:rare", "--corpus", "cases", "--retriever", spec, "--json")

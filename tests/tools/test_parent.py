@@ -1,7 +1,5 @@
 """Parent documents: what the chunkers cut is put together again, and each document is given once."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,14 +7,13 @@ from hypothesis import strategies as st
 from ragrounds.contracts import Library, MeanSearcher
 from ragrounds.errors import UserError
 from ragrounds.records import Passage
-from ragrounds.specs import parse
 from ragrounds.tools.chunkers import chunker, complete
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.collection_builder import build_collection
 from ragrounds.tools.corpora import corpus_source
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers.parent import ParentSearcher
-from ragrounds.tools.whole_documents import drawn_documents, joined_chunks
+from ragrounds.tools.whole_documents import joined_chunks
 
 WORDS = "the lesion was excised and a sigmoid flap covered it while fever and rash of an unknown kind stayed".split()
 prose = st.lists(st.sampled_from([*WORDS, *WORDS, ".\n", "\n\n", "0 0 0", "éß漢字"]), max_size=150).map(" ".join)
@@ -95,7 +92,7 @@ async def test_each_document_is_given_once_whole_and_says_its_chunk(cases):
     chunks = await open_searcher("bm25", "cases", cases).search("fistula balloon", 50)
     assert len(chunks) > len({hit.document for hit in chunks}) == 2
     searcher = open_searcher("parent[of=bm25]", "cases", cases)
-    assert searcher.spec == "parent[fit=skip,of=bm25]" or searcher.spec.startswith("parent[fit=skip,of=bm25[")
+    assert searcher.spec == "parent[of=bm25]" or searcher.spec.startswith("parent[of=bm25[")
     found = await searcher.search("fistula balloon", 5)
     best = {hit.document: hit for hit in reversed(chunks)}
     order = list(dict.fromkeys(hit.document for hit in chunks))
@@ -134,7 +131,7 @@ class _Fixed:
 
 async def test_it_searches_deeper_until_there_are_enough_documents(cases):
     inner = _Fixed([*(f"a_{number}" for number in range(100)), "b_1", "c_0"])
-    searcher = ParentSearcher(parse("parent"), inner, [open_named("cases", cases)])
+    searcher = ParentSearcher(inner, [open_named("cases", cases)])
     assert [(hit.id, hit.chunk) for hit in await searcher.search("x", 3)] == [("a", "a_0"), ("b", "b_1"), ("c", "c_0")]
     assert inner.depths == [60, 240]
     inner.ids = ["zz_1"]
@@ -152,14 +149,7 @@ def test_a_dense_retriever_keeps_its_means(cases):
     assert not isinstance(open_searcher("parent", "cases", cases), MeanSearcher)
 
 
-@pytest.mark.parametrize(("spec", "reason"), [("parent[fit=skp]", "Did you mean 'skip'"), ("parent[off=bm25]", "'of'")])
+@pytest.mark.parametrize(("spec", "reason"), [("parent[off=bm25]", "'of'")])
 def test_what_makes_no_sense_is_said(spec, reason, cases):
     with pytest.raises(UserError, match=reason):
         open_searcher(spec, "cases", cases)
-
-
-def test_documents_are_drawn_evenly_and_always_the_same(cases):
-    collection = open_named("cases", cases)
-    assert sorted(drawn_documents(collection, 9)) == ["a", "b", "c"]
-    assert drawn_documents(collection, 2) == drawn_documents(collection, 2)
-    assert json.dumps(drawn_documents(collection, 1))

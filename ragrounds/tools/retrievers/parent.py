@@ -33,11 +33,11 @@ _CHUNKS = 20
 class ParentSearcher:
     """A searcher over chunks that gives the whole documents they are of."""
 
-    def __init__(self, spec: Spec, searcher: Searcher, collections: Sequence[Collection]) -> None:
+    def __init__(self, searcher: Searcher, collections: Sequence[Collection]) -> None:
         self._searcher = searcher
         self._collections = collections
         self.corpus = searcher.corpus
-        self.spec = str(Spec("parent", {"of": value_of(searcher), "fit": fit_of(spec)}))
+        self.spec = str(Spec("parent", {"of": value_of(searcher)}))
         self.size: int | None = getattr(searcher, "size", None)
 
     def document(self, id: str) -> list[Passage]:
@@ -78,8 +78,8 @@ class ParentSearcher:
 class MeanParentSearcher(ParentSearcher):
     """The same over a dense retriever that can search for the mean of several texts' vectors."""
 
-    def __init__(self, spec: Spec, searcher: MeanSearcher, collections: Sequence[Collection]) -> None:
-        super().__init__(spec, searcher, collections)
+    def __init__(self, searcher: MeanSearcher, collections: Sequence[Collection]) -> None:
+        super().__init__(searcher, collections)
         self._means = searcher
 
     async def search_mean(self, texts: Sequence[str], k: int) -> list[Passage]:
@@ -87,23 +87,14 @@ class MeanParentSearcher(ParentSearcher):
         return await self._deepened(partial(self._means.search_mean, texts), k)
 
 
-def fit_of(spec: Spec) -> str:
-    """What is done where a window cannot hold the documents: ``skip`` or ``cut``.
-
-    Raises:
-        UserError: another word, or a parameter that is not known.
-    """
-    return str(PARENT.given(spec)["fit"])
-
-
 def _open(spec: Spec, corpora: SearchedCorpora) -> ParentSearcher:
-    fit_of(spec)  # what is wrong with the spec is said before anything is built or loaded
+    PARENT.given(spec)  # what is wrong with the spec is said before anything is built or loaded
     inner = corpora.searcher(member_spec(spec))
     names = corpora_of(corpora.names)
     collections = [open_collection(name, corpora.home, progress=corpora.progress) for name in names]
     if isinstance(inner, MeanSearcher):
-        return MeanParentSearcher(spec, inner, collections)
-    return ParentSearcher(spec, inner, collections)
+        return MeanParentSearcher(inner, collections)
+    return ParentSearcher(inner, collections)
 
 
 PARENT = Retriever(
@@ -111,11 +102,6 @@ PARENT = Retriever(
     summary="chunks are searched, the whole documents they are of are given, each once (OGCaReBench)",
     example="parent[of=maxp[of=bm25]]",
     open=_open,
-    parameters=(
-        RetrieverParameter("of", "the retriever inside, which searches the chunks", "bm25"),
-        RetrieverParameter(
-            "fit", "an agent whose window is full before its last document: skip or cut", "skip", among=("skip", "cut")
-        ),
-    ),
+    parameters=(RetrieverParameter("of", "the retriever inside, which searches the chunks", "bm25"),),
     cost="a search by the retriever inside, and the documents of the result read from the corpus",
 )
