@@ -18,12 +18,12 @@ from ragrounds.agents.agent import (
     read_card,
 )
 from ragrounds.agents.profile import Profile, Setting, read_profile
-from ragrounds.agents.profiles import PublishedRun, all_profiles
+from ragrounds.agents.profiles import PublishedRun, all_profiles, published, settled, sources
 from ragrounds.agents.systems import drawable, place
 from ragrounds.agents.trust import trust
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.methods import asked_form
-from ragrounds.graphs import catalogue
+from ragrounds.graphs import catalogue, diagram
 from ragrounds.plugins import guarded
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.specs import Value
@@ -78,8 +78,6 @@ def describe_agent(agent: str, *, profile: str | None = None, model: str | None 
     Raises:
         UserError: an unknown agent, parameter or profile; names the nearest.
     """
-    from ragrounds.agents.profiles import published, settled, sources
-
     found, named = open_agent(settled(agent, profile, model)), profile_of(agent)
     chosen = named.name if named else profile
     return AgentDetails(
@@ -134,8 +132,6 @@ def describe_graph(name: str) -> GraphDetails:
     Raises:
         UserError: there is none of that name, or it cannot be built.
     """
-    from ragrounds.graphs import catalogue, diagram
-
     found = graph_name(name)
     if place.is_place(found):
         built, about = drawable(found), place.about_place(found).summary

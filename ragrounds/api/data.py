@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ragrounds.api.workspace import chosen_settings
-from ragrounds.evals.benchmarks import Benchmark, Card, VerifiedBenchmark, all_cards, known_card, load, register
+from ragrounds.evals.benchmarks import (
+    Benchmark,
+    Card,
+    VerifiedBenchmark,
+    all_cards,
+    card,
+    download,
+    known_card,
+    load,
+    register,
+)
 from ragrounds.evals.benchmarks import verify as verify_files
 from ragrounds.evals.benchmarks.audit import Audit
 from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
@@ -80,8 +90,6 @@ def fetch(
     Raises:
         UserError: the card lists no files, the network failed, or a file is not the one that the card describes.
     """
-    from ragrounds.evals.benchmarks import card, download
-
     wanted = card(name)
     message(f"{wanted.name}: {wanted.title}. Licence: {wanted.license}. From {wanted.source}.")
     return download.fetch(name, chosen_settings(settings, home).home, progress)

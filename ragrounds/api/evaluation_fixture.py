@@ -24,6 +24,7 @@ from ragrounds.api.compare import CompareResult, compare
 from ragrounds.api.journal import JournalFile, read_journal, write_journal
 from ragrounds.api.progress import TerminalListener
 from ragrounds.api.run import RunResult
+from ragrounds.api.runs import runs
 from ragrounds.api.workspace import RunsGiven, one_of
 from ragrounds.errors import Interrupted, UserError, nearest
 from ragrounds.settings import Settings
@@ -201,8 +202,6 @@ class EvaluationFixture:
         Raises:
             UserError: the journal file cannot be written.
         """
-        from ragrounds.api.runs import runs
-
         with self._held:
             if not self.place.record or not self._opened:
                 return None

@@ -38,7 +38,7 @@ from ragrounds.evals.retrieval.comparison import (
     largest_differences,
     mean,
 )
-from ragrounds.evals.retrieval.measures import canonical, deepest
+from ragrounds.evals.retrieval.measures import canonical, deepest, means, measure
 from ragrounds.evals.retrieval.query_generation import GeneratedQueries, QueryGenerator, generate
 from ragrounds.evals.retrieval.query_sets import (
     QuerySet,
@@ -437,8 +437,6 @@ class _SetSearch:
 
     def _add(self, label: str, scores: Any, facts: Entry) -> Entry:
         """Score a search or a run; gives its entry."""
-        from ragrounds.evals.retrieval.measures import means, measure
-
         candidate, number, known = label, 2, {entry["retriever"] for entry in self.entries}
         while candidate in known:
             candidate, number = f"{label} ({number})", number + 1

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.tools.analysers import NAMES
-from ragrounds.tools.cards import RetrieverCard
-from ragrounds.tools.retriever import RETRIEVERS, Retriever
+from ragrounds.tools.cards import RetrieverCard, cards, missing
+from ragrounds.tools.retriever import RETRIEVERS, Retriever, retrievers
 
 
 class UsableCard(Struct, frozen=True):
@@ -30,9 +30,6 @@ class RetrieverList(Struct, frozen=True, kw_only=True):
 
 def list_retrievers() -> RetrieverList:
     """Retrievers and cards, those of installed packages too, with what is missing for each."""
-    from ragrounds.tools.cards import cards, missing
-    from ragrounds.tools.retriever import retrievers
-
     return RetrieverList(
         retrievers=tuple(retrievers().values()),
         cards=tuple(UsableCard(card, missing(card)) for card in cards().values()),
@@ -47,8 +44,6 @@ def describe_retriever(name: str) -> dict[str, object]:
     Raises:
         UserError: there is none of that name; names the nearest.
     """
-    from ragrounds.tools.cards import cards, missing
-
     described = cards()
     if name in described and name not in RETRIEVERS.shipped():
         return {**msgspec.to_builtins(described[name]), "missing": missing(described[name])}

@@ -25,10 +25,11 @@ from ragrounds.api.workspace import (
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.judges.recorded import with_replies
+from ragrounds.evals.store import garbage
 from ragrounds.evals.store.database import reclaim_space
 from ragrounds.evals.store.garbage import Garbage
 from ragrounds.evals.store.leases import Lease, worker
-from ragrounds.evals.store.ledger import Ledger
+from ragrounds.evals.store.ledger import Ledger, ledger
 from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
@@ -74,8 +75,6 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
 
     def details(self) -> RunDetails:
         """Its figures, its costs, and who works at it: made anew at every call."""
-        from ragrounds.evals.store.ledger import ledger
-
         with opened_runs(self.ids, self.settings) as (store, [run]):
             return RunDetails(
                 run=run,
@@ -232,8 +231,6 @@ def collect_garbage(
     Raises:
         UserError: somebody works at a run of the store, and they are to be removed.
     """
-    from ragrounds.evals.store import garbage
-
     with open_store(settings or user_settings()) as store:
         hours, ids = seconds / 3600, [run.id for run in store.runs()]
         if not remove:

@@ -34,7 +34,15 @@ from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.circuit_breaker import failure_limit
 from ragrounds.evals.judges.attempts import JudgedAnswer
-from ragrounds.evals.judges.labels import LabelAgreement, label_sheet
+from ragrounds.evals.judges.labels import (
+    LabelAgreement,
+    agreement,
+    disputed_labels,
+    judge_agreements,
+    label_sheet,
+    people_labels,
+    shown_items,
+)
 from ragrounds.evals.judges.methods import (
     JudgeMeans,
     by_panel,
@@ -372,14 +380,6 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
     Raises:
         UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.
     """
-    from ragrounds.evals.judges.labels import (
-        agreement,
-        disputed_labels,
-        judge_agreements,
-        people_labels,
-        shown_items,
-    )
-
     wanted, human = label_method(given.kind), given.human
     labels = people_labels(human, item=given.item, raters=given.raters)
     labelled = {label for row in labels.items.values() for label in row if label}

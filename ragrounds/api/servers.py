@@ -10,6 +10,7 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.workspace import JournalMode, one_of, open_store, texts, user_prices
 from ragrounds.contracts import Model
 from ragrounds.errors import UserError
+from ragrounds.evals.engine.servers import meet_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import with_defaults
 from ragrounds.models.providers import open_model
@@ -53,8 +54,6 @@ def met_servers(
     Raises:
         UserError: another server answers than the last time, and `changed` says stop; servers that share calls differ.
     """
-    from ragrounds.evals.engine.servers import meet_servers
-
     one_of("--server-changed", changed, ("stop", "new"))
     return finish(meet_servers(store, models, changed=changed, replay=journal == "replay", resumed=resumed))
 

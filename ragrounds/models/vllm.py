@@ -24,6 +24,7 @@ from ragrounds.models.options import ModelOptions, read_options, starts_server
 from ragrounds.models.prices import Price
 from ragrounds.models.vllm_server import ServeCommand, Tell, VllmServer, arguments_of
 from ragrounds.records import Fault, Reply
+from ragrounds.settings import read_settings
 from ragrounds.specs import parse
 
 _MOMENT = 10
@@ -127,8 +128,6 @@ class _Servers:
 
     def take(self, command: ServeCommand, tell: Tell) -> VllmServer:
         """The server of a command, with one more user."""
-        from ragrounds.settings import read_settings
-
         server, users = self._users.get(command) or (VllmServer(command, read_settings().home, tell), 0)
         self._users[command] = (server, users + 1)
         return server

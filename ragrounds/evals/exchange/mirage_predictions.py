@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import Benchmark
+from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, which no export needs
 from ragrounds.evals.scorers import score_by, scorers_for
 from ragrounds.evals.scorers.answer_status import FILTER, failure
 from ragrounds.evals.scorers.robust import read_robustly
@@ -91,8 +92,6 @@ def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list
 def _as_run(
     setting: str, model: str, found: dict[str, Prediction], benchmark: Benchmark, taken: list[str]
 ) -> ImportedRun:
-    from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, which no export needs
-
     agent = str(Spec("mirage_predictions", {"setting": setting, "model": model}))
     identity = {
         "imported": "mirage-predictions",
