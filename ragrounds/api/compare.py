@@ -17,7 +17,6 @@ from ragrounds.api.aliases import names_of, with_agents
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.comparison_result import ComparisonResult
 from ragrounds.api.frames import LEDGER, Frame, Part, Row
-from ragrounds.api.priced_today import priced_models
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
 from ragrounds.api.workspace import (
@@ -92,8 +91,6 @@ class LedgerView(Result, frozen=True, kw_only=True):
     """Where the store is."""
     repriced: tuple[RepricedModel, ...] = ()
     """What prices given later have changed, by model."""
-    priced_today: tuple[str, ...] = ()
-    """Models with calls of unknown price here, and a price in ``prices.toml``: `reprice` applies it."""
 
     def draw(self, console: Console) -> None:
         """Print a line for each part, and their sum."""
@@ -327,13 +324,11 @@ def ledger(
         found = list({run.id: run for run in found}.values())
         changed = apply_prices(store, found, book, every=reprice == "all", arenas=not names) if reprice else ()
         made = ledger_of(store, found, keys, arenas=not names)
-        lacking = ledger_of(store, found, ["model"], arenas=not names).lines if made.total.unpriced else ()
         return LedgerView(
             ledger=made,
             unfinished=unfinished(store, found),
             place=store.place,
             repriced=changed,
-            priced_today=() if reprice else priced_models(lacking, chosen),
         )
 
 

@@ -21,7 +21,6 @@ from ragrounds.api.results import RunsResult
 from ragrounds.api.servers import met_retrievers, open_judges
 from ragrounds.api.workspace import (
     Progress,
-    RunsGiven,
     chosen_settings,
     closing,
     opened_runs,
@@ -61,8 +60,7 @@ from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expe
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Question, Run, Score
-from ragrounds.settings import Settings
+from ragrounds.records import Run, Score
 from ragrounds.tools.cards import named_embedder
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import in_notebook
@@ -138,34 +136,45 @@ class AgreementResult(Struct, frozen=True):
     """People who labelled."""
 
 
-def score(
-    runs: RunsGiven,
-    *,
-    scorers: str | Sequence[str] = (),
-    embedder: str | None = None,
-    trajectory: str | Path | None = None,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> ScoredRuns:
+class _Scored(Struct, frozen=True):
+    """What may be given without its name."""
+
+    runs: arguments.Runs
+
+
+class ScoreArguments(_Scored, frozen=True, kw_only=True):
+    """Which runs are scored, and how."""
+
+    scorers: Annotated[
+        str | Sequence[str],
+        Arg("A scorer (repeatable). [default: all that fit the questions]", option="--scorer", many=True),
+    ] = ()
+    embedder: Annotated[
+        str | None,
+        Arg("'dense[model=…]' or a retriever's card: by its vectors the words of long answers are matched, too."),
+    ] = None
+    trajectory: Annotated[
+        str | Path | None,
+        Arg("Also compare each attempt's nodes, tools and queries with this file's: JSON Lines.", metavar="FILE"),
+    ] = None
+    home: arguments.Home = None
+    settings: arguments.OwnSettings = None
+
+
+@takes(ScoreArguments)
+def score(given: ScoreArguments) -> ScoredRuns:
     """Score stored runs again, and compare them. No model is asked.
 
         rr.score("direct", scorers="strict").to_pandas("scores")
 
-    Args:
-        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
-        scorers: by these; none: all that fit the questions.
-        embedder: also match the words of long answers by its vectors.
-        trajectory: also compare each attempt's nodes, tools and queries with this file's (JSON Lines).
-        home, settings: the folder of the store, and all settings; ``None``: the user's.
-
     Raises:
         UserError: an unknown run, scorer or embedder; a file that cannot be read.
     """
-    wanted = [find_scorer(name) for name in texts(scorers)]
-    chosen = chosen_settings(settings, home)
-    matching = [_matching(embedder)] if embedder else []
-    expected = read_expected(Path(trajectory)) if trajectory else None
-    with opened_runs(runs, chosen) as (store, found):
+    wanted = [find_scorer(name) for name in texts(given.scorers)]
+    chosen = chosen_settings(given.settings, given.home)
+    matching = [GREEDY_MATCH.opened(named_embedder(given.embedder))] if given.embedder else []
+    expected = read_expected(Path(given.trajectory)) if given.trajectory else None
+    with opened_runs(given.runs, chosen) as (store, found):
         ways: list[ScorerRecord] = [] if expected is None else [Trajectory(expected=expected, query=queries_of(store))]
         counts = []
         for run in found:
@@ -174,8 +183,8 @@ def score(
             scores: list[Score] = []
             for attempt in store.attempts(run):
                 question, gold = by_id[attempt.question_id], golds[attempt.question_id]
-                fitting = _fitting(question, wanted, matching)
-                scores += [score_by(one, attempt, question, gold) for one in (*fitting, *ways) if one.suits(question)]
+                fitting = (*(wanted or scorers_for(question)), *matching, *ways)
+                scores += [score_by(one, attempt, question, gold) for one in fitting if one.suits(question)]
             store.add_scores(run, scores)
             counts.append((run, len(scores)))
         comparison = compare(store, found, shared_scorers=True)
@@ -183,16 +192,6 @@ def score(
     present = {table.scorer for table in comparison.tables}
     secondary = [one.name for one in (*matching, *ways) if one.name in present]
     return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison, secondary=tuple(secondary))
-
-
-def _fitting(
-    question: Question, wanted: Sequence[ScorerRecord], matching: Sequence[ScorerRecord]
-) -> list[ScorerRecord]:
-    return [one for one in (*(wanted or scorers_for(question)), *matching) if one.suits(question)]
-
-
-def _matching(embedder: str) -> ScorerRecord:
-    return GREEDY_MATCH.opened(named_embedder(embedder))
 
 
 class _Judged(Struct, frozen=True):

@@ -11,11 +11,10 @@ from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
 from ragrounds.api.compare import CompareArguments, CompareResult, LedgerView, compare, ledger
-from ragrounds.api.priced_today import priced_runs
 from ragrounds.api.question_answers import question_answers
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, PlotOptions, grouped
-from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, say_priced, tell
+from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, tell
 from ragrounds.errors import UserError
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
@@ -119,7 +118,6 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         tell((latex if form == "--latex" else markdown)(tables, comparison_notes(comparison, scorers)), nl=False)
     else:
         found.draw(results_console())
-        say_priced(priced_runs(comparison.rows))
 
 
 def _say_claims(found: CompareResult, quiet: bool) -> None:
@@ -181,7 +179,6 @@ def ledger_command(
         say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
     else:
         found.draw(results_console())
-    say_priced(found.priced_today)
     _say_unfinished(found)
 
 

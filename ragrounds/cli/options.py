@@ -72,9 +72,6 @@ Names = Annotated[
     typer.Option("--as", metavar="RUN=NAME", help="What a run is called in tables and pictures (repeatable)."),
 ]
 Resamples = Annotated[int, typer.Option("--resamples", min=100, help="Bootstrap samples.")]
-Embedder = Annotated[
-    str | None, typer.Option("--embedder", help="'dense[model=…]' or a retriever's card: whose vectors are compared.")
-]
 Display = Annotated[
     str | None, typer.Option("--display", help="Progress: full, plain, json or none. [default: by terminal]")
 ]

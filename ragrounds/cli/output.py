@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
@@ -48,13 +48,6 @@ def exit_by(decision: str) -> None:
     """End the command by the decision of its claims: with 1 where one fails, with 4 where one cannot be told."""
     if decision != "holds":
         raise typer.Exit(FAILS if decision == "fails" else CANNOT_TELL)
-
-
-def say_priced(models: Sequence[str]) -> None:
-    """Say that unknown costs have a price today, and what applies it."""
-    if models:
-        one = ", ".join(models)
-        say(f"A price is known today of {one}: `ragrounds ledger --reprice` applies it to stored calls.")
 
 
 def say(text: str) -> None:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.priced_today import priced_runs
 from ragrounds.api.progress import TerminalListener
 from ragrounds.api.recipes import holds_statements, is_sample
 from ragrounds.api.run import RunResult, run
@@ -17,7 +16,7 @@ from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
-from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say, say_priced
+from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say
 from ragrounds.errors import UserError
 from ragrounds.records import NO_CHOICES
 from ragrounds.ui.claim_text import stop_text
@@ -81,7 +80,6 @@ def _tell(result: RunResult, as_json: bool) -> None:
         print_json({**asdict(result.comparison), **stopping})
     else:
         result.draw(results_console())
-        say_priced(priced_runs(result.comparison.rows))
         _say_next(result)
     for reason, count in result.failures:
         say(f"{count:,} failed: {one_line(reason, 200)}")

@@ -72,21 +72,6 @@ def test_comparisons_show_the_new_costs(server: Running, home: Path) -> None:
     assert cost > 0, "a dollar for each second that the server was busy, which the journal knows"
 
 
-def test_a_price_that_is_known_today_is_named(server: Running, home: Path, command: Cli) -> None:
-    made = rr.run("sample", "direct", limit=2, model="openai:now", base_url=server.url)
-    other = rr.run("sample", "direct", limit=2, model="openai:never", base_url=server.url)
-    assert rr.ledger().priced_today == ()
-    (home / "prices.toml").write_text('["openai:now"]\ninput = 1.0\noutput = 1.0\n')
-    assert (rr.ledger().priced_today, rr.ledger(other).priced_today) == (("openai:now",), ())
-    hint = "A price is known today of openai:now: `ragrounds ledger --reprice`"
-    again = ("run", "--agent", "direct", "--limit", "2", "--model", "openai:now", "--base-url", server.url)
-    for line in (again, ("compare", made.comparison.rows[0].run), ("ledger",)):
-        assert hint in command(*line).stderr, line
-    rr.ledger(reprice="unknown")
-    assert hint not in command("compare", made.comparison.rows[0].run).stderr
-    assert rr.ledger().priced_today == ()
-
-
 def test_judges_and_arenas(grader: Running, home: Path) -> None:
     start = grader.account()
     for name in ("one", "other"):
