@@ -41,9 +41,9 @@ _LISTED = 15
 """Pairs that a terminal shows at most."""
 
 
-def numbered(comparison: Comparison) -> dict[str, str]:
-    """Run id → its number in the tables, from 1."""
-    return {row.run: str(number) for number, row in enumerate(comparison.rows, 1)}
+def numbered(comparison: Comparison, sign: str = "") -> dict[str, str]:
+    """Run id → its number in the tables, from 1, behind a sign such as ``#``."""
+    return {row.run: f"{sign}{number}" for number, row in enumerate(comparison.rows, 1)}
 
 
 def comparison_tables(
@@ -62,7 +62,7 @@ def comparison_tables(
         labels: run id → what a run is called beside others; by default its number: ``#1``.
     """
     numbers, names = numbered(comparison), agent_names(comparison)
-    labels = labels or {run: f"#{number}" for run, number in numbers.items()}
+    labels = labels or numbered(comparison, "#")
     tables = comparison.shown(scorers)
     made = [score_table(table, numbers, names, beside) for table, beside in tables]
     made += [class_table(table, labels) for table, _ in tables if table.classes]
@@ -91,8 +91,7 @@ def print_comparison(
     console = console or results_console()
     for line in verdict_lines(comparison, scorers, numbered(comparison), agent_names(comparison)):
         console.print(Text(line))
-    labels = {run: f"#{number}" for run, number in numbered(comparison).items()}
-    for line in average_lines(comparison, scorers, labels):
+    for line in average_lines(comparison, scorers, numbered(comparison, "#")):
         console.print(Text(line, style="yellow"))
     for table in comparison_tables(comparison, scorers, brief=True):
         print_table(table, console)
@@ -104,8 +103,7 @@ def print_comparison(
 
 def comparison_notes(comparison: Comparison, scorers: Sequence[str] = ()) -> list[str]:
     """What stands below the tables where nothing stands above them: how averages mislead, then the notes."""
-    labels = {run: f"#{number}" for run, number in numbered(comparison).items()}
-    return [*average_lines(comparison, scorers, labels), *comparison.notes]
+    return [*average_lines(comparison, scorers, numbered(comparison, "#")), *comparison.notes]
 
 
 def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console) -> None:
@@ -118,7 +116,7 @@ def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Co
         console.print()
         picture = frontier_picture(table.frontier, table.scorer, numbers, agents)
         console.print(draw(picture, min(console.width, 100), legend=False))
-        if left := left_out(table.frontier, {run: f"#{number}" for run, number in numbers.items()}):
+        if left := left_out(table.frontier, numbered(comparison, "#")):
             console.print(Text(left), soft_wrap=True)
 
 
@@ -364,35 +362,21 @@ def _apart(rows: Sequence[RunTotals]) -> list[str]:
     if len(set(agents)) == len(rows):
         return agents
     searched = corpora_apart([row.corpus for row in rows])
-    short, whole = (
-        _joined(_models(rows, read), searched, _differing([read(row.retriever) for row in rows]))
-        for read in (_short, str)
-    )
-    for found in (short, whole):
-        if len(set(found)) == len(rows):
-            return found
-    return [", ".join(part for part in (said, row.run) if part) for said, row in zip(short, rows, strict=True)]
+    roles = dict.fromkeys(role for row in rows for role in row.models)
+    said = list[list[str]]()
+    for read in (_short, str):
+        facts = [[_model(row, role, read) for row in rows] for role in roles]
+        facts += [searched, [read(row.retriever) for row in rows]]
+        differing = [fact for fact in facts if len(set(fact)) > 1]
+        said.append([", ".join(fact[place] for fact in differing if fact[place]) for place in range(len(rows))])
+        if len(set(said[-1])) == len(rows):
+            return said[-1]
+    return [", ".join(filter(None, (short, row.run))) for short, row in zip(said[0], rows, strict=True)]
+
+
+def _model(row: RunTotals, role: str, read: Callable[[str], str]) -> str:
+    return ("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-"))
 
 
 def _short(spec: str) -> str:
     return spec.partition("[")[0]
-
-
-def _joined(*parts: Sequence[str]) -> list[str]:
-    """Of each run its parts that say something."""
-    return [", ".join(filter(None, each)) for each in zip(*parts, strict=True)]
-
-
-def _differing(values: Sequence[str]) -> list[str]:
-    """The values where they are not all alike, else nothing."""
-    return list(values) if len(set(values)) > 1 else [""] * len(values)
-
-
-def _models(rows: Sequence[RunTotals], read: Callable[[str], str]) -> list[str]:
-    """Of each run the models that not all of them have."""
-    roles = list(dict.fromkeys(role for row in rows for role in row.models))
-    differing = [role for role in roles if len({read(row.models.get(role, "-")) for row in rows}) > 1]
-    return [
-        ", ".join(("" if role == "model" else f"{role}: ") + read(row.models.get(role, "-")) for role in differing)
-        for row in rows
-    ]

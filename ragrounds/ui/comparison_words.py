@@ -324,7 +324,12 @@ def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
 
 def days(systems: Sequence[AbstractSystem]) -> str:
     """On which day, or between which days, the work was done (UTC)."""
-    first, last = (_day(end) for end in (min(one.began for one in systems), max(one.ended for one in systems)))
+    return span_of_days([moment for one in systems for moment in (one.began, one.ended)])
+
+
+def span_of_days(moments: Sequence[float]) -> str:
+    """On which day, or between which days, moments lie (UTC)."""
+    first, last = (time.strftime("%Y-%m-%d", time.gmtime(end)) for end in (min(moments), max(moments)))
     return f"on {first}" if first == last else f"between {first} and {last}"
 
 
@@ -386,7 +391,3 @@ def _power(found: ScorerFinding) -> str:
         f". With these questions a difference of {percent(found.mde, 1)} points to the nearest would be seen with 80 % "
         "power"
     )
-
-
-def _day(moment: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(moment))

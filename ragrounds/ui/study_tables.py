@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -20,6 +19,7 @@ from ragrounds.records import Run
 from ragrounds.ui.analysis_tables import print_analysis
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of
+from ragrounds.ui.comparison_words import span_of_days
 from ragrounds.ui.tables import latex, markdown, print_table
 from ragrounds.ui.text import UNKNOWN, figure_text, number_of, one_line, safe
 
@@ -45,7 +45,8 @@ def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
     if not runs:
         yield f"{what}: no cell has been carried out yet."
         return
-    yield f"{what}: {done:,} of {number_of(cells, 'cell')} carried out {_with(runs)} {_days(runs)}."
+    when = span_of_days([run.created for run in runs])
+    yield f"{what}: {done:,} of {number_of(cells, 'cell')} carried out {_with(runs)} {when}."
     if table.stand_in:
         return
     known = [cell for cell in table.cells if cell.deviation is not None]
@@ -96,11 +97,6 @@ def _with(runs: Sequence[Run]) -> str:
         return "with a model that is not recorded"
     more = f" and {number_of(len(named) - _MODELS, 'other model')}" if len(named) > _MODELS else ""
     return f"with {', '.join(named[:_MODELS])}{more}"
-
-
-def _days(runs: Sequence[Run]) -> str:
-    first, last = (time.strftime("%Y-%m-%d", time.gmtime(end(run.created for run in runs))) for end in (min, max))
-    return f"on {first}" if first == last else f"between {first} and {last}"
 
 
 WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "lacks something", "failed": "failed"}
