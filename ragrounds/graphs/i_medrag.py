@@ -13,14 +13,12 @@ A follow-up whose call fails is left out. ``loop=published`` is the authors' own
 
 from __future__ import annotations
 
-import functools
 import json
 import operator
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
@@ -30,7 +28,6 @@ from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import answer_prompt, options_block
 from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
 from ragrounds.graphs.state import Runtime, switch, whole, word
-from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
 from ragrounds.specs import Value
 
@@ -96,12 +93,6 @@ def nests(parameters: Mapping[str, Value]) -> bool:
     return True
 
 
-@functools.cache
-def _vanilla_rag() -> Any:
-    # Compiling takes longer than a step; a compiled graph holds nothing of an attempt.
-    return vanilla_rag.build().compile()
-
-
 def _over(state: State, context: Context) -> bool:
     rounds = whole(context, "rounds", 4)
     return state.get("rounds", 0) >= rounds or state["iterations"] >= rounds + SPARE
@@ -148,19 +139,11 @@ async def ask_further(state: State, runtime: Runtime[Context]) -> State:
 
 async def look_up(state: State, runtime: Runtime[Context]) -> State:
     """Answer each follow-up question by vanilla RAG, in a nested context."""
-    context = runtime.context
-    graph = _vanilla_rag()
-    names = ("top_k", "order", "context_tokens", "document_format")
-    given = {name: context.parameters[name] for name in names if name in context.parameters}
     known: list[Known] = []
     for text in state["further"]:
-        nested = context.asking(replace(context.stem, text=text), role="reading", prompting="direct", **given)
-        try:
-            found = await graph.ainvoke({}, context=nested)
-        except CallFailed as failed:
-            context.note("follow_up_failed", f"{text[:200]}: {failed.message}")
-            continue
-        known.append({"question": text, "answer": without_thought(found["answer"])})
+        found = await published.looked_up(runtime.context, text)
+        if found is not None:
+            known.append({"question": text, "answer": without_thought(found)})
     return {"known": known, "rounds": state.get("rounds", 0) + 1}
 
 

@@ -121,8 +121,10 @@ async def extract(state: State, runtime: Runtime[Context]) -> State:
     known = state["context"]
     for query in queries:
         if query.strip():
-            found = await looked_up(context, query)
-            known = known if found is None else f"{known}\n\nQuery: {query}\nAnswer: {found}".strip()
+            found = await looked_up(context, written_query(context, query, raw=True).text)
+            if found is not None:
+                squeezed = re.sub(r"\s+", " ", found)
+                known = f"{known}\n\nQuery: {query}\nAnswer: {squeezed}".strip()
     return {"context": known, "blocks": [*state["blocks"], known], "step": _next(state, context)}
 
 
@@ -163,21 +165,22 @@ def read_list(text: str) -> list[str] | None:
 
 
 async def looked_up(context: Context, text: str) -> str | None:
-    """The answer of plain MedRAG to a query, its white space squeezed; ``None``, and a note, where a call fails."""
+    """The answer of plain MedRAG, in a nested context, to a question without options; ``None``, and a note, where a
+    call fails."""
     names = ("top_k", "order", "context_tokens", "document_format")
     given = {name: context.parameters[name] for name in names if name in context.parameters}
-    stem = replace(context.stem, text=written_query(context, text, raw=True).text)
-    nested = context.asking(stem, role="reading", prompting="direct", **given)
+    nested = context.asking(replace(context.stem, text=text), role="reading", prompting="direct", **given)
     try:
         found = await _vanilla_rag().ainvoke({}, context=nested)
     except CallFailed as failed:
         context.note("follow_up_failed", f"{text[:200]}: {failed.message}")
         return None
-    return re.sub(r"\s+", " ", str(found["answer"]))
+    return str(found["answer"])
 
 
 @functools.cache
 def _vanilla_rag() -> Any:
+    # Compiling takes longer than a step; a compiled graph holds nothing of an attempt.
     return vanilla_rag.build().compile()
 
 
