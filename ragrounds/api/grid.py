@@ -19,7 +19,7 @@ from rich.console import Console
 
 from ragrounds.api.frames import GRID, Frame, Part, Row
 from ragrounds.api.results import Result
-from ragrounds.api.trace import AttemptQuery, listed_where, opened_pages
+from ragrounds.api.trace import AttemptQuery, opened_pages
 from ragrounds.api.workspace import chosen_settings, one_of
 from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort, GridTable, grid_table
 from ragrounds.evals.store.run_names import kept_names
@@ -88,8 +88,7 @@ def grid(
     asked = replace(asked, runs=runs or asked.runs, where=where or asked.where, scorers=scorers or asked.scorers)
     chosen = cast("GridSort", one_of("--sort", sort, GRID_SORTS))
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        wanted = listed_where(asked, pages)
-        listed = pages.order(wanted) if wanted else None
+        listed = pages.order(asked.where) if asked.where else None
         found = AgentGrid(pages)
         found.load()
         names = column_names(pages.runs, kept_names(pages.store.engine))

@@ -2,7 +2,7 @@
 
     from ragrounds.api import trace
 
-    trace.list_attempts(trace.AttemptQuery(runs=["direct"], marks=["wrong"], sort="cost"))
+    trace.list_attempts(trace.AttemptQuery(runs=["direct"], where="wrong", sort="cost"))
 
 `home` is the folder of the store, `settings` all settings; ``None``: the user's.
 """
@@ -17,19 +17,18 @@ from pathlib import Path
 from msgspec import Struct
 
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
-from ragrounds.errors import UserError, nearest
+from ragrounds.errors import UserError
 from ragrounds.evals.judges.recorded import with_replies
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store import attempt_filter
-from ragrounds.evals.store.attempt_filter import joined, parse, quoted
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of, write_note
 from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.summaries import MARKS, PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
+from ragrounds.evals.store.summaries import PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
 from ragrounds.evals.store.traces import Trace
 from ragrounds.evals.store.traces import trace as read_trace
-from ragrounds.records import OUTCOMES, Run
+from ragrounds.records import Run
 from ragrounds.settings import Settings
 from ragrounds.ui.trace import headless
 from ragrounds.ui.trace.attempt_list import differences
@@ -47,17 +46,8 @@ class AttemptQuery(Struct, frozen=True, kw_only=True):
     runs: Sequence[str] = ()
     """Ids, beginnings of ids, or agents' texts; none: those on the newest questions."""
     where: str = ""
-    """An expression: ``wrong and hops>3 and gold not seen``; :mod:`ragrounds.evals.store.attempt_filter` has the words.
-    What else is named below has to fit too."""
-    questions: Sequence[str] = ()
-    """Ids, or what follows the last slash of one: any of these."""
-    find: str = ""
-    """In the question's id, its text, or its subject."""
-    outcomes: Sequence[str] = ()
-    """``answered``, ``abstained``, ``failed`` …: :data:`ragrounds.records.OUTCOMES`."""
-    marks: Sequence[str] = ()
-    """``right``, ``wrong``, ``unscored``."""
-    subjects: Sequence[str] = ()
+    """An expression: ``wrong and hops>3 and gold not seen``; :mod:`ragrounds.evals.store.attempt_filter` has the
+    words."""
     sort: str = "asked"
     """``asked``, ``cost``, ``calls``, ``time``, ``tokens``, ``score``, ``newest``, ``hops``, ``gold_rank`` …:
     :data:`ragrounds.evals.store.summaries.SORTS`."""
@@ -96,7 +86,7 @@ def list_attempts(
     """
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        where = completed(pages, listed_where(asked, pages), progress)
+        where = completed(pages, asked.where, progress)
         return pages.read(_listed(pages, asked, where))
 
 
@@ -109,7 +99,7 @@ def unknown_attempts(
         UserError: as :func:`list_attempts`.
     """
     with opened_pages(query, None, chosen_settings(settings, home)) as pages:
-        return pages.unknown(listed_where(query, pages))
+        return pages.unknown(query.where)
 
 
 def hint(where: str) -> str:
@@ -134,7 +124,7 @@ def list_hops(
     """
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        where = completed(pages, listed_where(asked, pages), progress)
+        where = completed(pages, asked.where, progress)
         found = pages.read(_listed(pages, asked, where))
         reader = HopReader(pages)
         for start in range(0, len(found), _AT_ONCE):
@@ -291,8 +281,7 @@ def view(
         attempt: begin with this one, ``RUN/QUESTION``.
         epoch: of that attempt.
         light: light colours; else those that were chosen last.
-        start: the view that opens, by its name: ``attempts``, ``hops``, ``grid``, ``compare``, ``differing`` (two runs
-            side by side, with the questions on which they differ) …
+        start: the view that opens, by its name: ``attempts``, ``hops``, ``grid``, ``compare`` …
         progress: is told what is made before the viewer opens.
 
     Raises:
@@ -305,10 +294,7 @@ def view(
     one_of("--view", start, list(all_views()))
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with opened_pages(asked, attempt, chosen) as pages:
-        where, sort, row = completed(pages, listed_where(asked, pages), progress), listed_sort(asked), 0
-        if start == "differing":
-            _two_runs(pages)
-            row = next((place for _, _, place, _, _ in pages.differing(0, 1)), 0)
+        where, sort, row = completed(pages, asked.where, progress), listed_sort(asked), 0
         if attempt is not None:
             run, question = _place(pages.store, attempt)
             found = read_trace(pages.store, run, question, epoch)
@@ -356,38 +342,6 @@ def _place(store: Store, text: str) -> tuple[Run, str]:
         except UserError as missing:
             error = missing if text.find("/") == at else error
     raise error
-
-
-def listed_where(query: AttemptQuery, pages: Pages) -> str:
-    """All that a query asks for as one expression.
-
-    Raises:
-        FilterError: `where` cannot be understood.
-        UserError: an unknown question, outcome, mark or subject.
-    """
-    for name in query.outcomes:
-        one_of("--outcome", name, list(OUTCOMES))
-    for name in query.marks:
-        one_of("--mark", name, MARKS)
-    subjects = tuple(pages.subjects()) if query.subjects else ()
-    for name in query.subjects:
-        one_of("--subject", name, subjects)
-    parse(query.where)
-    for name in query.questions:
-        if not len(pages.order(f"question:{quoted(name)}")):
-            known = [id for id, _ in pages.values("question")]
-            raise UserError(
-                f"--question {name!r}: no question of these runs has this id.{nearest(name, known)} * stands for "
-                "anything; --find looks into the text."
-            )
-    return joined(
-        query.where,
-        " or ".join(f"question:{quoted(name)}" for name in query.questions),
-        " or ".join(query.outcomes),
-        " or ".join(query.marks),
-        " or ".join(f"subject={quoted(name)}" for name in query.subjects),
-        f"about:{quoted(query.find)}" if query.find else "",
-    )
 
 
 def listed_sort(query: AttemptQuery) -> SortBy:

@@ -4,7 +4,6 @@ one answer."""
 from __future__ import annotations
 
 import sys
-from shutil import get_terminal_size
 from typing import Annotated
 
 import msgspec
@@ -31,11 +30,11 @@ from ragrounds.cli.options import Options, grouped
 from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.tables import markdown, results_console
+from ragrounds.ui.tables import TextTable, markdown, print_table, results_console
 from ragrounds.ui.trace import differences, grid_text, headless, hop_lines, lists
 from ragrounds.ui.trace.attempt_list import short_names
 from ragrounds.ui.trace.headless import FORMATS
-from ragrounds.ui.trace.lists import notes_cell, table_markdown, table_text
+from ragrounds.ui.trace.lists import notes_cell
 
 app = typer.Typer()
 
@@ -46,15 +45,6 @@ class WhichOptions(Options, frozen=True, kw_only=True):
     where: Annotated[
         str, typer.Option("--where", "-w", metavar="FILTER", help="Only these: 'wrong and hops>3 and gold not seen'.")
     ] = ""
-    question: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Only this question (repeatable): c01, mmlu/anatomy-7.")
-    ] = None
-    find: Annotated[str, typer.Option(metavar="TEXT", help="Only questions with this text.")] = ""
-    outcome: Annotated[
-        list[str] | None, typer.Option(help="Only this outcome: answered, empty, failed, … (repeatable).")
-    ] = None
-    mark: Annotated[list[str] | None, typer.Option(help="Only right, wrong or unscored ones (repeatable).")] = None
-    subject: Annotated[list[str] | None, typer.Option(help="Only this subject (repeatable).")] = None
     sort: Annotated[
         str,
         typer.Option(
@@ -111,7 +101,7 @@ def trace_command(
 
     Examples:
 
-      ragrounds trace direct 'vanilla_rag[top_k=8]' --mark wrong --sort cost
+      ragrounds trace direct 'vanilla_rag[top_k=8]' --where wrong --sort cost
 
       ragrounds trace --where 'wrong and hops>3 and gold not seen' --hops --format text
 
@@ -132,7 +122,7 @@ def trace_command(
     elif differing and (format or not _on_terminal()):
         _print_differing(runs or [], which.scorer or [], format or "text")
     elif format is None:
-        _view(which, runs or [], attempt, epoch, light, view or "differing" * differing)
+        _view(which, runs or [], attempt, epoch, light, view or "compare" * differing)
     elif attempt is not None:
         _print_attempt(attempt, epoch, format)
     else:
@@ -143,11 +133,6 @@ def _query(which: WhichOptions, runs: list[str]) -> AttemptQuery:
     return AttemptQuery(
         runs=runs,
         where=which.where,
-        questions=which.question or (),
-        find=which.find,
-        outcomes=which.outcome or (),
-        marks=which.mark or (),
-        subjects=which.subject or (),
         sort=which.sort,
         ascending=which.ascending,
         limit=which.limit,
@@ -198,10 +183,8 @@ def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
     pair = (found.first, found.second, found.questions)
     if format == "json":
         print_json(differences.difference_json(*pair))
-    elif format == "markdown":
-        _print_table(differences.difference_rows(*pair), format)
     else:
-        tell(differences.difference_text(*pair, SafeConsole().width))
+        _print_table(differences.difference_table(*pair), format)
 
 
 def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
@@ -219,9 +202,7 @@ def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
     elif format == "csv":
         tell(lists.list_csv(found), nl=False)
     else:
-        rows = lists.list_rows(found)
-        narrow = format == "text" and sys.stdout.isatty()
-        _print_table(lists.narrowed(rows, get_terminal_size().columns) if narrow else rows, format)
+        _print_table(lists.list_table(found), format)
     for line in (hint(query.where), lists.unknown_words(unknown_attempts(query))) if query.where else ():
         if line:
             say(line)
@@ -250,15 +231,18 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
         elif format == "csv":
             tell(hop_lines.hop_csv(found), nl=False)
         elif format == "markdown":
-            _print_table(hop_lines.hop_rows(found), format)
+            _print_table(hop_lines.hop_table(found), format)
         else:
             read = list(found)
             agents = short_names(list({one.summary.run.id: one.summary.run for one in read}.values()))
             tell(hop_lines.hop_text(read, SafeConsole().width, agents) or "No attempt fits.")
 
 
-def _print_table(rows: list[list[str]], format: str) -> None:
-    tell(table_markdown(rows) if format == "markdown" else table_text(rows))
+def _print_table(table: TextTable, format: str) -> None:
+    if format == "markdown":
+        tell(markdown([table]), nl=False)
+    else:
+        print_table(table, results_console())
 
 
 @app.command("show")

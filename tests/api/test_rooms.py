@@ -58,7 +58,7 @@ def test_attempts(tmp_path: Path) -> None:
     with pytest.raises(rr.UserError, match="no runs yet"):
         trace.list_attempts(home=tmp_path)
     result = rr.run("sample", ["direct", "vanilla_rag[top_k=8]"], limit=12, progress=False, home=tmp_path)
-    wrong = trace.list_attempts(AttemptQuery(runs=["direct"], marks=["wrong"]), home=tmp_path)
+    wrong = trace.list_attempts(AttemptQuery(runs=["direct"], where="wrong"), home=tmp_path)
     assert {one.outcome for one in wrong} <= {"answered", "abstained", "unreadable"}
     assert len(trace.list_attempts(home=tmp_path)) == 24
     assert len(trace.list_attempts(AttemptQuery(limit=3, sort="cost"), home=tmp_path)) == 3
@@ -68,5 +68,5 @@ def test_attempts(tmp_path: Path) -> None:
     question = result.benchmark.questions[0].id
     assert trace.find_attempt(f"direct/{question}", home=tmp_path).question.id == question
     assert trace.attempt_markdown(f"direct/{question}", home=tmp_path).startswith(f"# `{question}`")
-    with pytest.raises(rr.UserError, match="`marks`"):
-        trace.list_attempts(AttemptQuery(marks=["rigt"]), home=tmp_path)
+    with pytest.raises(rr.UserError, match="Did you mean 'cost'"):
+        trace.list_attempts(AttemptQuery(sort="costs"), home=tmp_path)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,13 +14,10 @@ from textual.screen import Screen
 from textual.widgets import HelpPanel
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.store.filter_fields import EXAMPLES
-from ragrounds.evals.store.summaries import SORT_WORDS, Pages, SortBy
+from ragrounds.evals.store.summaries import Pages, SortBy
 from ragrounds.text import parse_toml
-from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.notes import MARK_SIGNS
 from ragrounds.ui.trace.themes import DARK as DARK
 from ragrounds.ui.trace.themes import LIGHT as LIGHT
 from ragrounds.ui.trace.themes import THEMES
@@ -37,7 +33,6 @@ class TraceApp(App[None]):
         *(
             Binding(view.key, f"view('{view.name}')", view.title, id=f"view.{view.name}", show=False)
             for view in all_views().values()
-            if view.key
         ),
         Binding("question_mark", "help", "Keys", id="help", key_display="?"),
         Binding("t", "light", "Light or dark, remembered", id="theme", show=False),
@@ -111,7 +106,7 @@ class TraceApp(App[None]):
     def action_light(self) -> None:
         """Change between light and dark."""
         self.theme = DARK if self.theme == LIGHT else LIGHT
-        self.memory.take_theme(self.theme)
+        self.memory.take(theme=self.theme)
 
     async def on_event(self, event: Event) -> None:
         """A note goes with the next key: it speaks of the screen on which it came."""
@@ -126,8 +121,7 @@ class TraceApp(App[None]):
         await super().action_quit()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every key with a description is also a command of the palette, the cursor's own apart; on the main screen so
-        is each order, each example of a filter, and each mark."""
+        """Every key with a description is also a command of the palette, the cursor's own apart."""
         listed: set[str] = set()
         for active in screen.active_bindings.values():
             binding, node = active.binding, active.node
@@ -144,23 +138,6 @@ class TraceApp(App[None]):
         yield SystemCommand(
             "Picture of this screen", "saved as SVG", lambda: self.set_timer(0.1, self.deliver_screenshot)
         )
-        if isinstance(screen, BrowseScreen):
-            yield from _commands(screen)
-
-
-def _commands(browse: BrowseScreen) -> Iterator[SystemCommand]:
-    """What can be chosen by its name without its menu."""
-    here = browse.attempt_list
-    for sort, words in SORT_WORDS.items():
-        yield SystemCommand(f"Sort by {sort}", words, partial(browse.rearrange, here.where, sort))
-    for where, about in EXAMPLES:
-        yield SystemCommand(f"Filter: {where}", about, partial(browse.rearrange, where, here.sort, here.descending))
-    for where in browse.memory.filters:
-        title = f"Filter: {one_line(where, 60)}"
-        yield SystemCommand(title, "used before", partial(browse.rearrange, where, here.sort, here.descending))
-    for word, sign in MARK_SIGNS.items():
-        yield SystemCommand(f"Mark: {word}", f"{sign} on this attempt", partial(browse.leave_mark, word))
-    yield SystemCommand("Mark: none", "takes the mark away", partial(browse.leave_mark, ""))
 
 
 def read_keymap(file: Path) -> dict[str, str]:

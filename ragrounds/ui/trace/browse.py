@@ -289,7 +289,7 @@ class BrowseScreen(ViewScreen):
 
     def action_find_everywhere(self) -> None:
         """Open the full text of all attempts; a hit that is chosen there is opened at its place."""
-        screen = FullTextScreen(self.attempt_list, self.memory, self.hit_text)
+        screen = FullTextScreen(self.attempt_list, self.hit_text)
 
         def chosen(index: int | None) -> None:
             """Open the hit."""

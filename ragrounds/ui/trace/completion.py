@@ -15,18 +15,14 @@ from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS, GOLD_
 from ragrounds.ui.text import number_of
 
 _JOINING = (("and", "both"), ("or", "one of both"), ("not", "the opposite of what follows"))
-_PHRASES = (
-    ("gold found", "a search found a gold document"),
-    ("gold not found", "no search found a gold document"),
-    ("gold seen", "a gold document was in a prompt"),
-    ("gold not seen", "gold was in no prompt"),
-    ("not run", "no attempt was made yet"),
-)
+_SAID = (*((words, about) for words, _, about in GOLD_PHRASES), ("not run", "no attempt was made yet"))
+"""Several words that say one thing, and what it means."""
 _WORD = re.compile(r"""[\w.]+[:<>=!]*(?:"[^"]*"?|[^\s()"]*)$""")
 """What is being typed: a word, perhaps with a comparison and the beginning of a value."""
 _SPLIT = re.compile(r"(\w+)(:|<=|>=|!=|<|>|=)(.*)", re.DOTALL)
-_GOLD = re.compile(r"(?<![\w:\"])gold(?:\s+[a-z]*){0,2}$", re.IGNORECASE)
-"""What is said of gold, in words."""
+_BEGIN = re.compile(r"(?<![\w:\"])\w")
+"""Where a word begins, and with it perhaps one of several words."""
+_SIGNS = {"flag": "", "number": ">", "value": ":", "text": ":"}
 Values = Callable[[str], Sequence[tuple[str, int]]]
 """The name of a field → the values that there are, and how many attempts have each."""
 
@@ -43,32 +39,31 @@ class Suggestion(Struct, frozen=True):
 
 
 def suggestions(text: str, cursor: int, used: Sequence[str], values: Values) -> list[Suggestion]:
-    """What fits at the cursor: in an empty line what was used and examples, else what the word may become."""
+    """What fits at the cursor: in an empty line what was used and examples, else what the words may become."""
     if not text.strip():
         known = {where for where, _ in EXAMPLES}
         earlier = [(where, "used before") for where in used if where not in known]
         offered = [*earlier[:4], *EXAMPLES, *((one.example, one.about) for one in FIELDS if one.example not in known)]
         return [Suggestion(where, about, where, len(where)) for where, about in offered]
-    gold = _GOLD.search(text[:cursor])
-    if gold is not None:
-        begun = " ".join(gold[0].casefold().split())
-        phrases = [(words, about) for words, _, about in GOLD_PHRASES if words.startswith(begun) and words != begun]
-        if phrases:
-            return [_taken(text, gold.start(), cursor, words, about) for words, about in phrases]
-        if any(begun == words for words, _, _ in GOLD_PHRASES) and not text[:cursor].endswith(" "):
-            return [_taken(text, cursor, cursor, f" {joining}", about) for joining, about in _JOINING[:2]]
-    found = _WORD.search(text[:cursor])
+    before, further = text[:cursor], [(f" {joining}", about) for joining, about in _JOINING[:2]]
+    found = _WORD.search(before)
     begin, word = (found.start(), found.group()) if found else (cursor, "")
-    inner = _SPLIT.fullmatch(word)
-    if inner is not None:
+    if (inner := _SPLIT.fullmatch(word)) is not None:
         offers = _values(BY_NAME.get(inner[1].casefold()), inner[3], values)
-        found_values = [_taken(text, begin, cursor, f"{inner[1]}{inner[2]}{value}", about) for value, about in offers]
-        if found_values or not inner[3]:
-            return found_values
-        return [_taken(text, cursor, cursor, f" {joining}", about) for joining, about in _JOINING[:2]]
+        made = [_taken(text, begin, cursor, f"{inner[1]}{inner[2]}{value}", about) for value, about in offers]
+        return made if made or not inner[3] else [_taken(text, cursor, cursor, *one) for one in further]
+    # Several words that begin something come before the last one alone.
+    for start in [match.start() for match in _BEGIN.finditer(before)][-3:]:
+        begun = " ".join(before[start:].casefold().split())
+        if " " in begun and any(begun == words for words, _ in _SAID) and not before.endswith(" "):
+            return [_taken(text, cursor, cursor, *one) for one in further]
+        said = [one for one in _SAID if one[0].startswith(begun) and one[0] != begun]
+        if said and start < begin:
+            return [_taken(text, start, cursor, *one) for one in said]
     wanted = word.casefold()
-    offered = [*_words(wanted), *_joining(wanted, text[:begin])]
-    return [_taken(text, begin, cursor, new, about) for new, about in offered]
+    joining = [one for one in _JOINING if one[0].startswith(wanted) and one[0] != wanted]
+    offered = [*_words(wanted), *(joining if text[:begin].strip() else [])]
+    return [_taken(text, begin, cursor, *one) for one in offered]
 
 
 def _taken(text: str, begin: int, cursor: int, new: str, about: str) -> Suggestion:
@@ -79,19 +74,12 @@ def _taken(text: str, begin: int, cursor: int, new: str, about: str) -> Suggesti
 
 
 def _words(wanted: str) -> Iterable[tuple[str, str]]:
-    """Fields whose name begins with what was typed, then those in whose words it stands."""
-    yield from (phrase for phrase in _PHRASES if phrase[0].startswith(wanted))
+    """What begins with what was typed, then fields in whose words it stands."""
+    yield from (one for one in _SAID if one[0].startswith(wanted))
     first = [one for one in FIELDS if one.name.startswith(wanted)]
-    further = [one for one in FIELDS if one not in first and len(wanted) > 2 and wanted in f"{one.name} {one.about}"]
-    for one in (*first, *further):
-        sign = {"flag": "", "number": ">", "value": ":", "text": ":"}[one.kind]
-        about = one.about if one.kind == "flag" else f"{one.about}: {one.example}"
-        yield f"{one.name}{sign}", about
-
-
-def _joining(wanted: str, before: str) -> Iterable[tuple[str, str]]:
-    if before.strip():
-        yield from ((word, about) for word, about in _JOINING if word.startswith(wanted) and word != wanted)
+    more = [one for one in FIELDS if one not in first and len(wanted) > 2 and wanted in f"{one.name} {one.about}"]
+    for one in (*first, *more):
+        yield one.name + _SIGNS[one.kind], one.about if one.kind == "flag" else f"{one.about}: {one.example}"
 
 
 def _values(field: FilterField | None, begun: str, values: Values) -> Iterable[tuple[str, str]]:

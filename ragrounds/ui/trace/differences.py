@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os.path import commonprefix
-
-from rich.cells import cell_len
 
 from ragrounds.evals.store.hop_reading import HopReader
 from ragrounds.evals.store.summaries import AttemptSummary, Pages
 from ragrounds.records import Run
+from ragrounds.ui.columns import TextTable, table_of, words
 from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import ScoreDifference, mark
 from ragrounds.ui.trace.hop_lines import HopLine, hop_line
-from ragrounds.ui.trace.layout import fit
-from ragrounds.ui.trace.lists import table_text
+from ragrounds.ui.trace.lists import attempt_name
 
 _AT_ONCE = 100
 """Questions whose calls are read at a time."""
 _ANSWER = 12
 """Cells of an answer in words, and of a gold one."""
-_WIDE = 110
-"""Columns from which on there is room for answers in words; narrower, a line has letters alone."""
-_LEAST = 12
-"""Cells that the beginning of a question has at least."""
 
 
 class AnswerDifference(ScoreDifference, frozen=True):
@@ -50,27 +43,20 @@ def answer_differences(pages: Pages, found: Sequence[ScoreDifference]) -> list[A
     return made
 
 
-def difference_text(first: Run, second: Run, found: Sequence[AnswerDifference], width: int) -> str:
-    """Both runs with how often each is ahead, then a line a question in `width` columns."""
-    if not found:
-        return f"{safe(first.agent)} and {safe(second.agent)} differ on no question."
-    begin = commonprefix([one.question_id for one in found])  # noqa: RUF071 (by letters)
-    rows = [_cells(one, begin[: begin.rfind("/") + 1], width >= _WIDE) for one in found]
-    heads = ["question", "gold", "#1", "#2"]
-    size = sum(max(cell_len(row[column]) + 2 for row in (heads, *rows)) for column in range(len(heads)))
-    room = max(_LEAST, width - size)
-    texts = [one_line(one.attempts[0].question.text[: room * 2], room) for one in found]
-    table = [[*heads, "it begins"], *([*row, text] for row, text in zip(rows, texts, strict=True))]
-    return "\n".join([*_counts(_names(first, second), found), "", table_text(table)])
-
-
-def difference_rows(first: Run, second: Run, found: Sequence[AnswerDifference]) -> list[list[str]]:
-    """The same as cells of a table, the headings first; ids of questions are whole."""
-    names = _names(first, second)
-    rows = [["question", "gold", *names, "it begins"]]
-    for one in found:
-        rows.append([*_cells(one, ""), one_line(one.attempts[0].question.text[:160], 80)])
-    return rows
+def difference_table(first: Run, second: Run, found: Sequence[AnswerDifference]) -> TextTable:
+    """Both runs with how often each scores higher, then a row a question. A long answer has part of a score."""
+    names = [safe(run.id if first.agent == second.agent else run.agent) for run in (first, second)]
+    ahead = sum(one.first > one.second for one in found)
+    higher = f"#1 {names[0]} scores higher on {ahead:,}, #2 {names[1]} on {len(found) - ahead:,}"
+    columns = (
+        words("question", lambda one: attempt_name(one.attempts[0]), whole=True),
+        words("gold", lambda one: one_line(one.attempts[0].gold.answer, _ANSWER)),
+        words("#1", lambda one: _answer(one, 0)),
+        words("#2", lambda one: _answer(one, 1)),
+        words("it begins", lambda one: one_line(one.attempts[0].question.text[:160], 60), spare=1),
+    )
+    title = f"{number_of(len(found), 'question')} on which they differ: {higher}"
+    return table_of("differing", found, columns, title=title)
 
 
 def difference_json(first: Run, second: Run, found: Sequence[AnswerDifference]) -> dict[str, object]:
@@ -94,40 +80,9 @@ def difference_json(first: Run, second: Run, found: Sequence[AnswerDifference]) 
     }
 
 
-def _counts(names: Sequence[str], found: Sequence[AnswerDifference]) -> list[str]:
-    """How often each is ahead. Questions with options count apart: a long answer has part of a score, so that full
-    marks against a part are no right answer against a wrong one."""
-    choice = [one for one in found if one.attempts[0].question.options]
-    long = [one for one in found if not one.attempts[0].question.options]
-    right = [
-        sum(one.first >= 1 > one.second for one in choice),
-        sum(one.second >= 1 > one.first for one in choice),
-    ]
-    higher = [sum(one.first > one.second for one in long), sum(one.second > one.first for one in long)]
-    size, number = max(map(cell_len, names)), number_of(len(found), "question")
-    lines = []
-    for place, name in enumerate(names):
-        parts = [f"alone is right on {right[place]:,}"] if choice else []
-        if long:
-            parts.append(f"scores higher on {higher[place]:,}" + (" long" if choice else ""))
-        lines.append(f"#{place + 1} {fit(name, size)}  {', '.join(parts)}")
-    if not (choice and long):
-        lines[-1] += f" of {number} on which they differ"
-        return lines
-    return [*lines, f"They differ on {number}: {len(choice):,} with options, {number_of(len(long), 'long answer')}."]
-
-
-def _names(first: Run, second: Run) -> list[str]:
-    return [safe(run.id if first.agent == second.agent else run.agent) for run in (first, second)]
-
-
-def _cells(one: AnswerDifference, begin: str, words: bool = True) -> list[str]:
-    epoch = f" #{one.epoch}" if one.attempts[0].run.epochs > 1 else ""
-    words = words or bool(one.attempts[0].question.options)
-    gold = one_line(one.attempts[0].gold.answer, _ANSWER) if words else ""
-    cells = [safe(one.question_id.removeprefix(begin)) + epoch, gold]
-    for summary, line in zip(one.attempts, one.lines, strict=True):
-        cause = line.cause.word if line.cause else ""
-        parts = [mark(summary)[0].strip(), one_line(line.answer, _ANSWER) if words and line.answer != cause else ""]
-        cells.append(" ".join(filter(None, [*parts, cause])))
-    return cells
+def _answer(one: AnswerDifference, place: int) -> str:
+    """What one of them answered, and the likely cause where it is not right."""
+    line = one.lines[place]
+    cause = line.cause.word if line.cause else ""
+    said = "" if line.answer == cause else one_line(line.answer, _ANSWER)
+    return " ".join(filter(None, (mark(one.attempts[place])[0].strip(), said, cause)))

@@ -5,7 +5,6 @@ Nothing is listed anew until Enter; what cannot be understood is said while it i
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
@@ -31,8 +30,6 @@ from ragrounds.ui.trace.view import answer, is_open
 from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
-_AT_ONCE = 300
-"""Characters that are looked at with every letter; a longer text now and then."""
 _PAUSE = 0.05
 """Seconds after the last letter."""
 
@@ -65,9 +62,8 @@ class FilterScreen(ModalScreen[str | None]):
         self._values: dict[str, list[tuple[str, int]]] = {}
         self._moved = False
         self._problem: FilterError | None = None
-        self._looked_at: str | None = None
+        self._looked_at = ""
         """The text that `offered` and `_problem` are about."""
-        self._waits = False
         self._counted: dict[str, str] = {}
         """Expression → how many attempts it chooses, or what is wrong with it, in words."""
 
@@ -110,21 +106,6 @@ class FilterScreen(ModalScreen[str | None]):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        if len(event.value) <= _AT_ONCE:
-            self._typed()
-        else:
-            self._looked_at = None
-            if not self._waits:
-                self._waits = True
-                if self._problem is None:
-                    self.query_one("#said", Pager).show([TextBlock("…", "strong")])
-                self._typed_soon()
-
-    @work(group="typed")
-    async def _typed_soon(self) -> None:
-        """A long text that comes letter by letter is not looked at with each of them."""
-        await asyncio.sleep(4 * _PAUSE)
-        self._waits = False
         self._typed()
 
     def _typed(self) -> None:
@@ -258,7 +239,7 @@ class FilterScreen(ModalScreen[str | None]):
             self.app.bell()
             return
         where = line.value.strip()
-        self.memory.take_filter(where)
+        self.memory.take(where=where)
         self.dismiss(where)
 
     def action_leave(self) -> None:

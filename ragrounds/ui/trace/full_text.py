@@ -23,7 +23,6 @@ from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark, short
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, shown
 from ragrounds.ui.trace.view import answer, teller
-from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
 _TERM = re.compile(r'(?:(?P<field>\w+):)?(?P<text>"[^"]*"\*?|[^\s"]+)')
@@ -71,9 +70,9 @@ class FullTextScreen(Screen[int | None]):
         Binding("N", "move(-1)", "Hit before", id="text.previous", show=False),
     ]
 
-    def __init__(self, attempt_list: AttemptList, memory: ViewerMemory, text: str = "") -> None:
+    def __init__(self, attempt_list: AttemptList, text: str = "") -> None:
         super().__init__()
-        self.memory, self.text = memory, text
+        self.text = text
         self.listed = AttemptList(attempt_list.pages)
         """The hits, read as they are shown."""
         self.listed.arrange(array("Q"), "", "asked")
@@ -104,7 +103,6 @@ class FullTextScreen(Screen[int | None]):
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if event.value.strip():
-            self.memory.take_text(event.value.strip())
             self.search(event.value.strip())
 
     def search(self, text: str) -> None:

@@ -8,6 +8,7 @@ its query with its signs; where there is less, its signs alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -15,10 +16,11 @@ from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopsOfAttempt
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.call_words import HopSigns, hop_signs
-from ragrounds.ui.text import one_line, safe
+from ragrounds.ui.columns import TextTable, table_of, words
+from ragrounds.ui.text import number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import agent_cell, mark
 from ragrounds.ui.trace.layout import Cells, fit
-from ragrounds.ui.trace.lists import csv_text
+from ragrounds.ui.trace.lists import attempt_name, csv_text
 
 LEGEND = "★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
 NARROW_LEGEND = "★3 gold's rank  ● seen ◐ cut ○ not shown  · no gold  ↻ again  ! failed"
@@ -200,30 +202,24 @@ def hop_text(read: Iterable[HopsOfAttempt], width: int, agents: Mapping[str, str
     return "\n".join([*(line.rstrip() for line in lines), legend])
 
 
-def hop_rows(read: Iterable[HopsOfAttempt]) -> list[list[str]]:
-    """Cells of text, the headings first: as many searches as the attempt with most of them."""
+def hop_table(read: Iterable[HopsOfAttempt]) -> TextTable:
+    """The same as a table: as many searches as the attempt with most of them."""
     made = [(one.summary, hop_line(one)) for one in read]
     most = max((len(line.hops) for _, line in made), default=0)
-    rows = [["", "agent", "question", *(f"search {number}" for number in range(1, most + 1)), "answer", "likely"]]
-    for summary, line in made:
-        hops = [
-            f"{one_line(hop.query, _QUERY)} {'' if hop.failed else hop.found}{hop.signs}".strip() for hop in line.hops
-        ]
-        name = safe(summary.question.id) + (f" #{summary.epoch}" if summary.run.epochs > 1 else "")
-        cause = line.cause.word if line.cause else ""
-        answer = one_line(line.answer, _QUERY)
-        rows.append(
-            [
-                mark(summary)[0].strip(),
-                safe(summary.run.agent),
-                name,
-                *hops,
-                *([""] * (most - len(hops))),
-                answer,
-                cause,
-            ]
-        )
-    return rows
+    columns = [
+        words("", lambda one: mark(one[0])[0].strip()),
+        words("agent", lambda one: one[0].run.agent),
+        words("question", lambda one: attempt_name(one[0])),
+        *(words(f"search {number + 1}", partial(_hop_cell, number)) for number in range(most)),
+        words("answer", lambda one: one_line(one[1].answer, _QUERY)),
+        words("likely", lambda one: one[1].cause.word if one[1].cause else ""),
+    ]
+    return table_of("hops", made, columns, title=number_of(len(made), "attempt"))
+
+
+def _hop_cell(number: int, one: tuple[AttemptSummary, HopLine]) -> str:
+    hop = one[1].hops[number] if number < len(one[1].hops) else None
+    return f"{one_line(hop.query, _QUERY)} {'' if hop.failed else hop.found}{hop.signs}".strip() if hop else ""
 
 
 def hop_json(read: HopsOfAttempt) -> dict[str, object]:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
-from rich.cells import cell_len
 
 from ragrounds.evals.store.attempt_notes import AttemptNote
 from ragrounds.evals.store.summaries import AttemptFacts, AttemptSummary, UnknownFacts
 from ragrounds.files import guarded
+from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, safe, tokens
 from ragrounds.ui.trace.attempt_list import mark
 
-_MISSED = ("scorer", "uncached", "tokens", "outcome", "calls", "time", "hops", "gold")
-"""Columns of a table that are left out where it is too wide, the first first."""
-_TO_RIGHT = frozenset({"score", "calls", "tokens", "uncached", "time", "hops"})
-"""Columns of tables that hold figures."""
 _LEFT_OUT = frozenset({"run", "question", "gold", "index", "facts", "notes"})
 _FIGURES = tuple(name for name in AttemptSummary.__struct_fields__ if name not in _LEFT_OUT)
 _FACTS = tuple(name for name in AttemptFacts.__struct_fields__ if name not in ("gold", "notes"))
@@ -68,42 +65,36 @@ def notes_cell(notes: Sequence[AttemptNote], longest: int | None = None) -> str:
     return " ".join(parts)
 
 
-def list_rows(summaries: Sequence[AttemptSummary]) -> list[list[str]]:
-    """Rows as cells of text, the headings first. Searches and readers' notes have a column where any row has some."""
-    searched = any(one.facts is not None and one.facts.searches for one in summaries)
-    noted = any(one.notes for one in summaries)
-    rows = [["", "score", "scorer", "outcome", "calls", "tokens", "uncached", "time", "agent", "question"]]
-    rows[0] += [*(["hops", "gold"] if searched else []), *(["notes"] if noted else [])]
-    for one in summaries:
-        ran = one.outcome != "not_run"
-        rows.append(
-            [
-                mark(one)[0].strip(),
-                UNKNOWN if one.value is None else f"{one.value:g}",
-                one.scorer or UNKNOWN,
-                one.outcome,
-                f"{one.calls}" if ran else "",
-                tokens(one.tokens) if ran else "",
-                dollars(one.cost_uncached) if ran else "",
-                duration(one.seconds) if ran else "",
-                safe(one.run.agent),
-                safe(one.question.id) + (f" #{one.epoch}" if one.run.epochs > 1 else ""),
-                *([f"{one.facts.searches}" if one.facts else "", gold_words(one.facts)] if searched else []),
-                *([notes_cell(one.notes, 60)] if noted else []),
-            ]
-        )
-    return rows
+def attempt_name(summary: AttemptSummary) -> str:
+    """The id of its question, with the epoch where there are several."""
+    return summary.question.id + (f" #{summary.epoch}" if summary.run.epochs > 1 else "")
 
 
-def narrowed(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
-    """Rows whose table fits a width: columns that can be missed are left out, one after the other."""
-    kept = list(range(len(rows[0])))
-    for name in _MISSED:
-        sizes = [max(cell_len(row[column]) for row in rows) for column in kept]
-        if sum(sizes) + 2 * (len(kept) - 1) <= width:
-            break
-        kept = [column for column in kept if rows[0][column] != name]
-    return [[row[column] for column in kept] for row in rows]
+def _ran(text: Callable[[Any], str]) -> Callable[[AttemptSummary], str]:
+    """What is written of an attempt that was made."""
+    return lambda one: "" if one.outcome == "not_run" else text(one)
+
+
+_COLUMNS = (
+    words("", lambda one: mark(one)[0].strip()),
+    Column("score", lambda one: UNKNOWN if one.value is None else f"{one.value:g}"),
+    words("scorer", lambda one: one.scorer or UNKNOWN, spare=8),
+    words("outcome", spare=5),
+    Column("calls", _ran(lambda one: f"{one.calls}"), spare=4),
+    Column("tokens", _ran(lambda one: tokens(one.tokens)), spare=6),
+    Column("uncached", _ran(lambda one: dollars(one.cost_uncached)), spare=7),
+    Column("time", _ran(lambda one: duration(one.seconds)), spare=3),
+    words("agent", "run.agent", whole=True),
+    words("question", attempt_name, whole=True),
+    Column("hops", "facts.searches", where="facts", spare=2),
+    words("gold", lambda one: gold_words(one.facts), where="facts", spare=1),
+    words("notes", lambda one: notes_cell(one.notes, 60), where="notes"),
+)
+
+
+def list_table(summaries: Sequence[AttemptSummary]) -> TextTable:
+    """Rows as a table of text. Searches and readers' notes have a column where any row has some."""
+    return table_of("attempts", summaries, _COLUMNS, title=number_of(len(summaries), "attempt"))
 
 
 def gold_words(facts: AttemptFacts | None) -> str:
@@ -153,30 +144,6 @@ def unknown_words(unknown: UnknownFacts) -> str:
     if unknown.no_facts:
         parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps are not indexed")
     return f"Not judged by this filter: {', '.join(parts)}." if parts else ""
-
-
-def table_text(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as text in aligned columns, those of figures to the right."""
-    sizes = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = []
-        for name, cell, size in zip(rows[0], row, sizes, strict=True):
-            gap = " " * (size - cell_len(cell))
-            cells.append(gap + cell if name in _TO_RIGHT else cell + gap)
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def table_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a Markdown table."""
-    lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
-
-
-def _cell(text: str) -> str:
-    flat = " ".join(text.split())
-    return "".join(f"\\{letter}" if letter in "|`*_<>[]\\" else letter for letter in flat)
 
 
 def _csv_cell(value: object) -> object:

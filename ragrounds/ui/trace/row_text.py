@@ -28,8 +28,6 @@ _LARGEST = 20_000
 """Characters of a reply up to which its JSON is read."""
 _TAG = re.compile(r"<\|[\w ]{1,40}\|>|</?[a-z_]{1,30}>")
 _OPENING = re.compile(r'\A\s*(?:```\w*\s*)?(?:\{\s*"[^"\\]{0,60}"\s*:\s*")')
-_WISHED = 28
-"""Cells of the quote below which its end is told in signs."""
 _WORDS = {
     "rate_limit": "refused for too many requests",
     "server": "the server failed",
@@ -50,8 +48,6 @@ class RowText(Struct, frozen=True):
     """A query, the beginning of a reply; as it was recorded."""
     tail: tuple[tuple[str, str], ...] = ()
     """What came of it, with styles: ``→ 10``, ``gold at 3``."""
-    short: tuple[tuple[str, str], ...] = ()
-    """The same in signs, for where there is little room: ``→ 10``, ``★3``. Empty: there is no shorter form."""
 
     @property
     def plain(self) -> str:
@@ -66,19 +62,12 @@ class RowText(Struct, frozen=True):
         """The row in exactly `width` cells. The quote is cut first, its name last; `style` is the name's."""
         made: Cells = [(one_line(self.name[:_LONGEST], 200), style)]
         made += [(f" {text}", name) for text, name in self.said]
-        ends = _spaced(self.tail)
+        ends = [(f" {text}" if text[:1] not in ",:" else text, name) for text, name in self.tail]
         room = width - sum(cell_len(text) for text, _ in (*made, *ends))
-        if self.short and room < min(_WISHED, cell_len(self.quote) + 3):
-            ends = _spaced(self.short)
-            room = width - sum(cell_len(text) for text, _ in (*made, *ends))
         if self.quote:
             text = f" “{one_line(self.quote[:_LONGEST], max(_LEAST, room - 3))}”"
             made.append((text, "plain"))
         return cut([*made, *ends], width)
-
-
-def _spaced(cells: Sequence[tuple[str, str]]) -> Cells:
-    return [(f" {text}" if text[:1] not in ",:" else text, style) for text, style in cells]
 
 
 def cut(cells: Sequence[tuple[str, str]], width: int) -> Cells:
@@ -127,7 +116,7 @@ def _search_row(name: str, traced: TracedCall, hop: Hop | None) -> RowText:
     if traced.call.error:
         return RowText(name, quote=query, tail=((failure(traced.call), "trouble"),))
     retried = _retried(traced.call)
-    return RowText(name, quote=query, tail=(*found_words(traced, hop), *retried), short=_found_signs(traced, hop))
+    return RowText(name, quote=query, tail=(*found_words(traced, hop), *retried))
 
 
 def found_words(traced: TracedCall, hop: Hop | None) -> tuple[tuple[str, str], ...]:
@@ -142,17 +131,6 @@ def found_words(traced: TracedCall, hop: Hop | None) -> tuple[tuple[str, str], .
         made.append((f", asked before in hop {hop.repeats}", "note"))
     elif hop.number > 1 and hop.new < count:
         made.append((f", {hop.new} new", "dim"))
-    return tuple(made)
-
-
-def _found_signs(traced: TracedCall, hop: Hop | None) -> tuple[tuple[str, str], ...]:
-    """The same in signs: ``→ 10 ★3``, ``→ 10 ↻1`` for what hop 1 asked too."""
-    count = len(traced.passages or traced.call.passages)
-    made = [(f"→ {count}", "plain" if count else "trouble")]
-    if hop is not None and hop.gold_ranks:
-        made.append((f"★{hop.gold_ranks[0]}", "gold"))
-    if hop is not None and hop.repeats is not None:
-        made.append((f"↻{hop.repeats}", "note"))
     return tuple(made)
 
 

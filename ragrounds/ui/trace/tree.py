@@ -266,7 +266,7 @@ def _folded(name: str, below: Sequence[Node]) -> RowText:
     if searches:
         more = ((f", {len(searches)} searches", "dim"),) if len(searches) > 1 else ()
         first = searches[0].row
-        return RowText(name, quote=first.quote, tail=(*first.tail, *more), short=first.short)
+        return RowText(name, quote=first.quote, tail=(*first.tail, *more))
     said = [node.row for node in leaves if node.row.quote]
     return RowText(name, said=said[-1].said, quote=said[-1].quote) if said else RowText(name)
 

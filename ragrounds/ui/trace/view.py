@@ -216,8 +216,8 @@ class View(Struct, frozen=True, kw_only=True):
 
     name: str
     """As it is typed after `--view`; the ids of its keys begin with it."""
-    key: str = ""
-    """The number that opens it from every screen; empty: none does."""
+    key: str
+    """The number that opens it from every screen."""
     title: str
     """What its key does, for the help."""
     opens: Callable[[AttemptList, ReaderNotes, tuple[int, ...]], ViewScreen | None]
@@ -230,9 +230,9 @@ ATTEMPTS = View(name="attempts", key="1", title="Attempts and their steps", open
 
 
 def all_views() -> dict[str, View]:
-    """The views by name, those with a number first, in its order."""
+    """The views by name, in the order of their numbers."""
     found = [ATTEMPTS, *plugins.discover(hooks.VIEW.folder, View).values()]
-    return {view.name: view for view in sorted(found, key=lambda view: (not view.key, view.key))}
+    return {view.name: view for view in sorted(found, key=lambda view: view.key)}
 
 
 def is_open(screen: Screen[Ending]) -> bool:

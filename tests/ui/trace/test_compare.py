@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -20,9 +18,8 @@ from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Call, Called, Message, Passage, Reply
 from ragrounds.ui.trace.aligned import align, move_cells, question_blocks, side_blocks, side_title
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.differences import AnswerDifference, difference_text
+from ragrounds.ui.trace.differences import AnswerDifference, difference_table
 from ragrounds.ui.trace.hop_lines import hop_cells, hop_columns, hop_line
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.row_text import RowText
@@ -185,12 +182,10 @@ async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int
         assert shown.detail_text().startswith("search ")
         await press(pilot, "end")
         assert "ignored" in screen(app) or "stood whole in the prompt" in shown.detail_text()
-        await press(pilot, "x")
-        assert shown.chosen == [row - 400, row]
         await press(pilot, "left_square_bracket")
-        assert shown.chosen == [row - 200, row]
-        await press(pilot, "right_square_bracket")
         assert shown.chosen == [row - 200, row - 400]
+        await press(pilot, "right_square_bracket")
+        assert shown.chosen == [row - 200, row]
         await press(pilot, "d")
         wide = size[0] >= 140  # the list stands there already
         assert ("left alone is right" if wide else "they differ") in screen(app)
@@ -205,48 +200,17 @@ async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int
         assert isinstance(app.screen, BrowseScreen)
 
 
-@pytest.mark.parametrize(("view", "keys", "listed"), [("differing", (), True), ("attempts", ("4",), False)])
-async def test_two_runs_open_at_their_first_difference(
-    pages: Pages, view: str, keys: tuple[str, ...], listed: bool
-) -> None:
-    app = TraceApp(pages, view=view)
+async def test_two_runs_open_at_their_first_difference(pages: Pages) -> None:
+    app = TraceApp(pages, view="compare")
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.pause()  # the view opens once the list is drawn
         await settle(pilot)
-        await press(pilot, *keys)
         shown = app.screen
         assert isinstance(shown, CompareScreen)
         assert shown.chosen == [1, 7]
-        assert shown.query_one("#questions").display is listed
         await press(pilot, "w")
         assert shown.chosen == [4, 10]
-
-
-async def test_a_key_pressed_before_the_differences_are_read_waits(
-    pages: Pages, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = threading.Event()
-
-    def slow(*given: Any) -> object:
-        read.wait(5)
-        return differences(*given)
-
-    monkeypatch.setattr("ragrounds.ui.trace.views.compare.differences", slow)
-    app = TraceApp(pages)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await settle(pilot)
-        await pilot.press("c", "d", "w")
-        await pilot.pause(0.3)
-        shown = app.screen
-        assert isinstance(shown, CompareScreen)
-        assert "still reading" in screen(app)
-        assert "no question" not in screen(app)
-        assert shown.chosen == [0, 6]
-        read.set()
-        await settle(pilot)
-        assert shown.chosen == [1, 7]
-        assert "still reading" not in screen(app)
 
 
 def test_a_title_says_what_was_answered_and_a_query_that_is_the_question_is_not_repeated(hunt_pages: Pages) -> None:
@@ -266,8 +230,7 @@ def test_a_title_says_what_was_answered_and_a_query_that_is_the_question_is_not_
     line = hop_line(HopsOfAttempt(summary=default, attempt=left.attempt))
     assert line.answer == "A (unread)"
     one = AnswerDifference("q/1", 0, 0, 1.0, 0.0, (default, wrong), (line, line))
-    assert "A (unread)" in difference_text(default.run, default.run, [one], 120)
-    assert "counted as" not in difference_text(default.run, default.run, [one], 120)
+    assert "A (unread)" in difference_table(default.run, default.run, [one]).rows[0][2]
     for width, shown in ((80, " A? "), (120, " A (unread) ")):
         cells = hop_cells(default, line, hop_columns(width, {}, 1), {})
         assert shown in "".join(text for text, _ in cells)

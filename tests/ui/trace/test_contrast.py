@@ -29,7 +29,7 @@ WALK: tuple[tuple[str, ...], ...] = (
     ("tab", "down"),
     ("tab",),
     ("2", "down", "right"),
-    ("w", "b"),
+    ("w",),
     ("3", "down", "right", "x"),
     ("tab",),
 )

@@ -260,5 +260,5 @@ def test_a_memory_that_cannot_be_read_is_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "viewer.json").write_text("{")
     assert ViewerMemory(tmp_path / "viewer.json").filters == ()
     memory = ViewerMemory(tmp_path / "missing" / "viewer.json")
-    memory.take_text("edema")
-    assert memory.texts == ("edema",)
+    memory.take(where="wrong")
+    assert memory.filters == ("wrong",)

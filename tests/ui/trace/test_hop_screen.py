@@ -83,11 +83,6 @@ async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int
         await press(pilot, "left", "left")
         assert shown.hop == 0
         assert "search 1 of" in screen(app)
-        await press(pilot, "b")
-        assert shown.pager.border_title == "attempts of these runs that had found gold, by search"
-        assert "by search 2" in shown.detail_text()
-        await press(pilot, "b")
-        assert "search 1 of" in shown.detail_text()
         await press(pilot, "w")
         after = shown.attempt_list.row
         assert after != row
@@ -167,9 +162,7 @@ async def test_a_search_is_looked_at_and_opened(pages: Pages) -> None:
         assert "query 1" in shown.detail_text()
         assert "★  1. Chapter 1   gold, new, seen by read" in shown.detail_text()
         assert screen(app).splitlines()[2].split()[1:6] == ["agent", "question", "search", "1", "search"]
-        await press(pilot, "b")
-        assert "by search 2" in shown.detail_text()
-        await press(pilot, "b", "w")
+        await press(pilot, "w")
         assert app.attempt_list.row == 10
         await press(pilot, "right", "enter")
         assert app.screen is app.browse
@@ -184,8 +177,6 @@ async def test_an_attempt_without_searches_or_that_was_not_made(pages: Pages) ->
         assert "no search" in screen(app)
         await press(pilot, "down", "down", "down", "down", "down")
         assert "Not run yet." in screen(app)
-        await press(pilot, "right", "b")
-        assert "by search 1" in screen(app)
 
 
 async def test_what_a_run_writes_meanwhile_appears(store: Store, pages: Pages) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +16,13 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import trace
 from ragrounds.records import Question
+from ragrounds.ui.tables import markdown
 from ragrounds.ui.trace import headless, hop_lines, lists
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.differences import answer_differences, difference_rows, difference_text
+from ragrounds.ui.trace.differences import answer_differences, difference_table
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
-from ragrounds.ui.trace.lists import list_rows
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from tests.ui.trace.making import Journal, attempt, make_run, model_call, passages, score, search_call, step
 from tests.ui.trace.seeing import press, screen, settle
@@ -66,7 +67,7 @@ async def test_nothing_is_interpreted_on_any_screen(hostile: Pages) -> None:
     async with app.run_test(size=(150, 45), notifications=True) as pilot:
         await settle(pilot)
         walk = ["tab", *["down"] * 9, "slash [ / enter", "escape", "f", "escape", "question_mark", "question_mark"]
-        for keys in [*walk, "c", "tab", "down", "down", "2", "right", "tab", "down", "b", "4", "end"]:
+        for keys in [*walk, "c", "tab", "down", "down", "2", "right", "tab", "down", "4", "end"]:
             await press(pilot, *keys.split())
             for strip in app.screen._compositor.render_strips():  # what goes to the terminal
                 assert not RAW.search("".join(segment.text for segment in strip)), keys
@@ -105,23 +106,23 @@ def test_lines_hold_no_codes_and_keep_their_width(text: str) -> None:
 def test_headless_output_holds_no_codes(hostile: Pages) -> None:
     summary = hostile.read([0])[0]
     found = trace(hostile.store, summary.run, "quiz/000")
-    rows = list_rows(hostile.read(range(len(hostile))))
+    differing = answer_differences(hostile, differences(hostile, 0, 1))
+    tables = [
+        lists.list_table(hostile.read(range(len(hostile)))),
+        difference_table(*hostile.runs[:2], differing),
+        hop_lines.hop_table(HopReader(hostile).read([summary])),
+    ]
     shown = [
         headless.attempt_markdown(LoadedAttempt(hostile, summary)),
         headless.tree_text(LoadedAttempt(hostile, summary).root),
-        lists.table_text(rows),
-        lists.table_markdown(rows),
-        difference_text(*hostile.runs[:2], answer_differences(hostile, differences(hostile, 0, 1)), 200),
-        lists.table_markdown(
-            difference_rows(*hostile.runs[:2], answer_differences(hostile, differences(hostile, 0, 1)))
-        ),
+        *("\n".join(itertools.chain.from_iterable(table.rows)) for table in tables),
+        markdown(tables),
         hop_lines.hop_text(HopReader(hostile).read([summary]), 200, {}),
-        lists.table_markdown(hop_lines.hop_rows(HopReader(hostile).read([summary]))),
         hop_lines.hop_csv(HopReader(hostile).read([summary])),
     ]
     assert not any(RAW.search(text) for text in shown)
     assert "[bold red]" in shown[2]
-    assert r"\[bold red\]" in shown[3]
+    assert r"\[bold red\]" in shown[5]
     assert found.attempt.text == "A"
 
 

@@ -24,7 +24,7 @@ SCREENS: dict[str, Callable[[TraceApp], Screen[int | None] | Screen[str | None]]
     "grid": lambda app: GridScreen(app.attempt_list, app.browse.notes),
     "compare": lambda app: CompareScreen(app.attempt_list, app.browse.notes, 0, 6),
     "filter": lambda app: FilterScreen(app.attempt_list, app.memory),
-    "full text": lambda app: FullTextScreen(app.attempt_list, app.memory, "remedy"),
+    "full text": lambda app: FullTextScreen(app.attempt_list, "remedy"),
 }
 
 

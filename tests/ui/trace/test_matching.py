@@ -8,7 +8,7 @@ from ragrounds.contracts import Request
 from ragrounds.records import Message
 from ragrounds.ui.trace.layout import TextBlock, TextLayout
 from ragrounds.ui.trace.matching import matching_sentence, query_terms, term_counts
-from ragrounds.ui.trace.model_details import EarlierPrompts, new_share
+from ragrounds.ui.trace.model_details import prompt_turns
 
 
 def marked(text: str, query: str) -> tuple[str, list[str]]:
@@ -51,7 +51,7 @@ def asked(*turns: tuple[str, str], prefix: str = "") -> Request:
 
 
 def new_texts(earlier: list[Request], request: Request) -> list[str]:
-    turns = EarlierPrompts(earlier).turns(request)
+    turns = prompt_turns(request, earlier)
     return [part.text for turn in turns for part in turn.parts if part.new]
 
 
@@ -59,7 +59,6 @@ def test_what_is_new_in_a_prompt_that_grows_at_its_end() -> None:
     first = asked(("system", "Be brief."), ("user", "Why?"), prefix="I search.")
     second = asked(("system", "Be brief."), ("user", "Why?"), prefix="I search. Found: edema.")
     assert new_texts([first], second) == [" Found: edema."]
-    assert new_share(EarlierPrompts([first]).turns(second)) == (14, 36)
 
 
 def test_what_is_new_in_the_middle_of_a_template() -> None:
@@ -72,7 +71,6 @@ def test_a_new_turn_is_new_and_the_same_prompt_holds_nothing_new() -> None:
     first = asked(("system", "Be brief."), ("user", "Why?"))
     assert new_texts([first], asked(("system", "Be brief."), ("user", "Why?"), ("tool", "42"))) == ["42"]
     assert new_texts([first], first) == []
-    assert not EarlierPrompts([])
 
 
 def test_spans_stay_on_their_words_where_lines_are_cut_and_letters_written_out() -> None:

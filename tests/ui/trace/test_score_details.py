@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import msgspec
-import pytest
 from msgspec.structs import replace
 
 from ragrounds.evals.judges.recorded import judge_replies, with_replies
@@ -18,8 +16,6 @@ from ragrounds.ui.trace.details import detail, hop_blocks
 from ragrounds.ui.trace.headless import attempt_json
 from ragrounds.ui.trace.hop_lines import hop_line
 from ragrounds.ui.trace.loaded import LoadedAttempt
-from ragrounds.ui.trace.model_details import PASSAGE_ENDS, with_ends
-from ragrounds.ui.trace.tree import walk
 
 Hunted = tuple[Path, dict[tuple[str, str], str]]
 GRADE = '{"grade": "mismatch"}'
@@ -93,30 +89,3 @@ def test_a_line_of_hops_has_the_answers_words_and_not_the_verdict(hunt_pages: Pa
     assert hop_line(read).answer == loaded.attempt.text[:80]
     assert "read as mismatch" not in hop_line(read).answer
     assert "mismatch by equivalent" in hop_blocks(loaded, 0)[0].text
-
-
-@pytest.mark.parametrize("growing", [False, True])
-def test_a_cut_passage_says_where_it_ends(hunt_pages: Pages, hunted: Hunted, growing: bool) -> None:
-    loaded = planted(hunt_pages, hunted, "cut away", growing)
-    place = next(place for hop in loaded.hops for one in hop.found for place in one.cut_in)
-    node = next(node for node in walk(loaded.root) if node.place == place)
-    blocks = detail(loaded, node)
-    assert (PASSAGE_ENDS, "dim") in [(block.text, block.style) for block in blocks]
-    for before, block in itertools.pairwise(blocks):
-        if (
-            "characters as before" in block.text
-        ):  # a blank line sets it off from a text, and from a heading nothing does
-            assert block.text.startswith("⋯" if before.style == "heading" else "\n⋯")
-
-
-def test_where_a_cut_passage_ends_whatever_its_white_space() -> None:
-    passage = " ".join(f"word{number}" for number in range(30))
-    cut = passage[:120].replace(" ", "\n ", 2)
-    assert with_ends([(f"Read: {cut}\n\nAnd answer.", "plain")], [passage]) == [
-        (f"Read: {cut}", "plain"),
-        (PASSAGE_ENDS, "dim"),
-        ("\n\nAnd answer.", "plain"),
-    ]
-    assert with_ends([(f"Read: {passage} And answer.", "plain")], [passage]) == [
-        (f"Read: {passage} And answer.", "plain")
-    ]

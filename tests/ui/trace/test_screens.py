@@ -13,7 +13,6 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import LIGHT, TraceApp, bindings
 from ragrounds.ui.trace.browse import BrowseScreen
-from ragrounds.ui.trace.views.compare import CompareScreen
 from tests.ui.trace.seeing import matches, press, screen, settle
 
 Open = Callable[..., AbstractAsyncContextManager[Pilot[None]]]
@@ -155,10 +154,6 @@ async def test_comparing_lists_what_only_one_has_right(viewer: Open) -> None:
         assert "✓ ✗ 004" in shown(pilot)
         await press(pilot, "d")
         assert "right alone is right" in shown(pilot)
-        await press(pilot, "x")
-        found = pilot.app.screen
-        assert isinstance(found, CompareScreen)
-        assert found.chosen == [6, 0]
         await press(pilot, "tab", *["down"] * 3, "escape")
         browse(pilot)
 

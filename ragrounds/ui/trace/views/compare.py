@@ -71,7 +71,6 @@ class CompareScreen(ViewScreen):
         first: the left attempt's place among the pages.
         second: the right one's.
         seek: go on to the first question on which their runs differ where they do not differ on this one.
-        listed: begin with the list of the questions on which they differ.
     """
 
     DETAIL = "left"
@@ -101,7 +100,6 @@ class CompareScreen(ViewScreen):
         Binding("d", "which", "Questions", id="compare.which"),
         Binding("left_square_bracket", "other(0)", "Other left", id="compare.left", key_display="["),
         Binding("right_square_bracket", "other(1)", "Other right", id="compare.right", key_display="]"),
-        Binding("x", "swap", "Swap sides", id="compare.swap"),
         Binding("enter", "open", "Open this attempt", id="compare.open", show=False),
         Binding("z", "zoom", "Enlarge the pane", id="zoom", show=False),
         Binding("escape,c", "leave", "Back", id="compare.back"),
@@ -115,12 +113,10 @@ class CompareScreen(ViewScreen):
         second: int,
         *,
         seek: bool = False,
-        listed: bool = False,
     ) -> None:
         super().__init__(attempt_list, notes)
-        self._seeks, self._begin_listed = seek, listed
-        self._finding, self._waiting = False, 0
-        """Whether the questions on which they differ are still read, and how many steps in them were asked for."""
+        self._seeks, self._finding = seek, False
+        """Whether the questions on which they differ are still read."""
         self.pages = attempt_list.pages
         self.chosen = [first, second]
         """The places of both attempts."""
@@ -148,8 +144,8 @@ class CompareScreen(ViewScreen):
 
     def on_mount(self) -> None:
         """Read both attempts, and look for the questions on which their runs differ."""
-        self.set_class(self._begin_listed or self.app.size.width >= 140, "-list")
-        self.query_one("#questions" if self._begin_listed else "#sides").focus()
+        self.set_class(self.app.size.width >= 140, "-list")
+        self.query_one("#sides").focus()
         self._again()
 
     def on_resize(self) -> None:
@@ -167,7 +163,7 @@ class CompareScreen(ViewScreen):
         first, second = (self.pages.runs.index(one.summary.run) for one in self.pair)
         if self.runs != (first, second):
             self.runs, self.found = (first, second), []
-            self._finding, self._waiting = True, 0
+            self._finding = True
             self._find(first, second)
 
     @work(thread=True, exclusive=True, group="compare")
@@ -176,16 +172,10 @@ class CompareScreen(ViewScreen):
         answer(self, self._found, found)
 
     def _found(self, found: list[ScoreDifference]) -> None:
-        self.found, waiting, seek = found, self._waiting, self._seeks
-        self._finding, self._waiting, self._seeks = False, 0, False
+        seek, self.found, self._finding, self._seeks = self._seeks, found, False, False
         self._questions_changed()
-        if seek and not self._listed():
-            if self.shown:
-                self._take(self.shown[0])
-            elif self._begin_listed:
-                self.app.notify("They differ on no question.", markup=False)
-        if waiting:
-            self.action_next_difference(waiting)
+        if seek and self.shown and not self._listed():
+            self._take(self.shown[0])
 
     @property
     def shown(self) -> list[ScoreDifference]:
@@ -254,8 +244,6 @@ class CompareScreen(ViewScreen):
             return
         names, differing = self._names(), sum(line.difference != "same" for line in self.lines)
         parts = [f"{names[0]} | {names[1]}", f"{differing} of {number_of(len(self.lines), 'line')} differ"]
-        if self._finding and (self._waiting or self._seeks):
-            parts.insert(1, "still reading on which questions they differ …")
         first, second = (one.summary for one in self.pair)
         if first.run.questions != second.run.questions:
             parts.append("their runs were asked different questions")
@@ -321,15 +309,11 @@ class CompareScreen(ViewScreen):
     # Keys
 
     def action_next_difference(self, step: int) -> None:
-        """Go to the next question on which the runs differ (for `step` -1 the one before), round the end; while
-        they are still read, as soon as they are."""
-        if self._finding:
-            self._waiting += step
-            self._show_position()
-            return
+        """Go to the next question on which the runs differ (for `step` -1 the one before), round the end."""
         shown = self.shown
         if not shown:
-            self.app.notify("They differ on no question.", markup=False)
+            why = "It is still read on which questions they differ." if self._finding else "They differ on no question."
+            self.app.notify(why, markup=False)
             return
         here = [one.row for one in shown].index(self.chosen[0]) if self._listed() else -min(step, 0) - 1
         row = (here + step) % len(shown)
@@ -363,11 +347,6 @@ class CompareScreen(ViewScreen):
         self.chosen[side] = others[0]
         self._again()
 
-    def action_swap(self) -> None:
-        """Put the left attempt to the right and the right one to the left."""
-        self.chosen.reverse()
-        self._again()
-
     def action_open(self) -> None:
         """Open the right attempt where its detail has the focus, else the left one, at the call under the cursor."""
         side = 1 if self.focused is not None and self.focused.id == "right" else 0
@@ -377,7 +356,7 @@ class CompareScreen(ViewScreen):
         self.dismiss(self.chosen[side])
 
 
-def _compared(attempt_list: AttemptList, notes: ReaderNotes, places: tuple[int, ...], listed: bool) -> CompareScreen:
+def _compared(attempt_list: AttemptList, notes: ReaderNotes, places: tuple[int, ...]) -> CompareScreen:
     """Two answers side by side: those at two places, or one and its :func:`counterpart`; by default that of the list,
     from whose top on the first question is sought on which two runs differ."""
     pages, current = attempt_list.pages, attempt_list.current
@@ -386,17 +365,7 @@ def _compared(attempt_list: AttemptList, notes: ReaderNotes, places: tuple[int, 
     if second is None:
         raise UserError("Comparing needs two runs or epochs: name two, ragrounds trace RUN RUN.")
     top = not places and attempt_list.row == 0 and len(pages.runs) == 2
-    return CompareScreen(attempt_list, notes, here[0], second, seek=top or listed, listed=listed)
+    return CompareScreen(attempt_list, notes, here[0], second, seek=top)
 
 
-COMPARE = View(
-    name="compare",
-    key="4",
-    title="Compare two answers",
-    opens=lambda attempt_list, notes, places: _compared(attempt_list, notes, places, listed=False),
-)
-DIFFERING = View(
-    name="differing",
-    title="Compare two answers, with the questions on which they differ",
-    opens=lambda attempt_list, notes, places: _compared(attempt_list, notes, places, listed=True),
-)
+COMPARE = View(name="compare", key="4", title="Compare two answers", opens=_compared)

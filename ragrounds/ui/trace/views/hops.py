@@ -13,10 +13,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from ragrounds.evals.analyses.gold_by_hop import GoldByHop, gold_by_hop, gold_by_hop_picture
-from ragrounds.evals.store.hop_reading import HopReader, clusters_of, gold_hops, usual_searches
+from ragrounds.evals.store.hop_reading import HopReader, usual_searches
 from ragrounds.evals.store.summaries import AttemptSummary
-from ragrounds.ui.chart_text import draw
 from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, short_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
@@ -32,7 +30,7 @@ from ragrounds.ui.trace.hop_lines import (
     hop_heading,
     hop_line,
 )
-from ragrounds.ui.trace.layout import Cells, TextBlock
+from ragrounds.ui.trace.layout import Cells
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes, note_signs
 from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, View, ViewScreen, answer, is_open
@@ -61,7 +59,6 @@ class HopScreen(ViewScreen):
         Binding("right,l", "hop(1)", "Next search", id="hops.next", show=False),
         Binding("w", "seek(1, 'wrong', 'wrong attempt')", "Next wrong", id="hops.wrong"),
         Binding("W", "seek(-1, 'wrong', 'wrong attempt')", "Wrong one before", id="hops.wrong_before", show=False),
-        Binding("b", "chart", "Gold by search", id="hops.chart"),
         Binding("escape", "leave", "Back", id="hops.back"),
         FILTER_KEY,
         *MARK_KEYS,
@@ -78,8 +75,6 @@ class HopScreen(ViewScreen):
         """Searches that have a column: what nearly all attempts need."""
         self.counted = False
         """Whether `most` is of all attempts, and not only of those read so far."""
-        self.chart: tuple[GoldByHop, ...] | None = None
-        """What is shown in place of the hop; ``None``: the hop is."""
         self.lines: dict[int, tuple[AttemptSummary, HopLine]] = {}
         """By the place among the pages, with the row that each was made of: a run that goes on makes others."""
         self._loaded: LoadedAttempt | None = None
@@ -192,8 +187,6 @@ class HopScreen(ViewScreen):
             safe(shown.description()),
             safe(current.run.agent) if current else "",
         )
-        if self.chart is not None:
-            return
         if current is None:
             self.pager.show(())
             return
@@ -235,33 +228,6 @@ class HopScreen(ViewScreen):
         self.first = min(max(self.first, self.hop - self._columns(self.rows.size.width).shown + 1), self.hop)
         self.rows.refresh()
         self.show_hop()
-
-    def action_chart(self) -> None:
-        """Show by which search the attempts had found gold, or again the search under the cursor."""
-        if self.chart is None:
-            self._draw_chart()
-            return
-        self.chart = None
-        self.pager.border_title = "this search"
-        self.show_hop()
-
-    @work(thread=True, exclusive=True, group="chart")
-    def _draw_chart(self) -> None:
-        pages = self.attempt_list.pages
-        made = [
-            gold_by_hop(self.agents.get(run.id, safe(run.agent)), clusters_of(pages, run), gold_hops(pages, run))
-            for run in pages.runs
-        ]
-        answer(self, self._show_chart, tuple(made))
-
-    def _show_chart(self, made: tuple[GoldByHop, ...]) -> None:
-        self.chart = made
-        self.pager.border_title = "attempts of these runs that had found gold, by search"
-        if not any(one.shares for one in made):
-            self.pager.show([TextBlock("No attempt searched for a question whose gold documents are known.", "dim")])
-            return
-        drawn, names = draw(gold_by_hop_picture(made), self.pager.columns - 1).plain, {one.run for one in made}
-        self.pager.show([TextBlock(one, "heading" if one in names else "plain") for one in drawn.splitlines()])
 
 
 HOPS = View(
