@@ -21,7 +21,6 @@ from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
-from ragrounds.ui.projection import retry_json
 from ragrounds.ui.run_tables import garbage_lines
 from ragrounds.ui.tables import results_console
 from ragrounds.ui.text import one_line
@@ -121,7 +120,8 @@ def retry_command(
     if result.ended:
         say(f"Ended early: {result.ended}. The same command, or resuming the run, makes the rest again.")
     if as_json:
-        print_json(retry_json(result.plan, result.became, result.made, result.reused, result.cost_paid))
+        plan = {**asdict(result.plan), "attempts": len(result.plan.attempts)}
+        print_json(plan | {name: getattr(result, name) for name in ("became", "made", "reused", "cost_paid")})
     elif result.became:
         result.draw(results_console())
     if result.ended or result.became.get("failed"):

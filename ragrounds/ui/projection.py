@@ -74,22 +74,6 @@ def result_text(became: Mapping[str, int], made: int, reused: int, cost_paid: fl
     )
 
 
-def retry_json(
-    plan: RetryPlan, became: Mapping[str, int], made: int, reused: int, cost_paid: float | None
-) -> dict[str, object]:
-    """What was asked again and what became of it, as values that JSON can hold."""
-    return {
-        "run": plan.run,
-        "attempts": len(plan.attempts),
-        "by": plan.by,
-        "there": plan.there,
-        "became": became,
-        "made": made,
-        "reused": reused,
-        "cost_paid": cost_paid,
-    }
-
-
 def _chosen(by: Mapping[str, int]) -> str:
     """How many are chosen by what, as it was typed."""
     return ", ".join(f"{count:,} by {name}" for name, count in by.items())

@@ -8,7 +8,7 @@ nothing, and wherever an attempt ended with a text that is not taken, its last c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import get_args
 
 from msgspec import Struct
@@ -148,13 +148,9 @@ def _good(store: Store, call: Call) -> bool:
 
 def _answer_statuses(store: Store, run: Run) -> dict[AttemptKey, str]:
     """Question id and epoch → answer status by the headline scorer of the question."""
-    headline = {question.id: _first(scorers_for(question)) for question in store.questions(run)[0]}
+    headline = {question.id: [one.name for one in scorers_for(question)][:1] for question in store.questions(run)[0]}
     return {
         (score.question_id, score.epoch): score.answer_status
         for score in store.scores(run)
-        if score.scorer == headline.get(score.question_id)
+        if [score.scorer] == headline.get(score.question_id)
     }
-
-
-def _first(scorers: Sequence[object]) -> str:
-    return str(getattr(scorers[0], "name", "")) if scorers else ""

@@ -370,11 +370,9 @@ class _Parser:
         return _Token("end", "", len(self.text)) if found is None else self._token(found)
 
     def _take(self) -> _Token:
-        found = _TOKEN.match(self.text, self.place)
-        if found is None:
-            return _Token("end", "", len(self.text))
-        token = self._token(found)
-        self.place = found.end()
+        token = self._peek()
+        if found := _TOKEN.match(self.text, self.place):
+            self.place = found.end()
         return token
 
     def _token(self, found: re.Match[str]) -> _Token:
