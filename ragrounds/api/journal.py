@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ragrounds.api.workspace import RunsGiven, chosen_settings, made_beside, make_folder, open_store, opened_runs
-from ragrounds.evals.store.journal_file import JournalText, adopt_journal, read_journal_file, recorded_text
+from ragrounds.evals.store.journal_file import adopt_journal, read_journal_file, recorded_text
 from ragrounds.settings import Settings
 
 
@@ -48,25 +48,17 @@ def write_journal(
     with opened_runs(runs, chosen_settings(settings, home)) as (store, found):
         text = recorded_text(store, found, every)
     if keep and file.is_file():
-        text = text.joined(_read(file))
-    return _written(file, text)
-
-
-def _read(path: Path) -> JournalText:
-    return read_journal_file(path)[0]
-
-
-def _written(path: Path, text: JournalText) -> JournalFile:
+        text = text.joined(read_journal_file(file)[0])
     data = bytes(text)
     try:
-        changed = path.read_bytes() != data
+        changed = file.read_bytes() != data
     except OSError:
         changed = True
     if changed:
-        make_folder(path.parent)
-        with made_beside(path, force=True) as beside:
+        make_folder(file.parent)
+        with made_beside(file, force=True) as beside:
             beside.write_bytes(data)
-    return JournalFile(path=path, calls=len(text.calls), size=len(data), changed=changed)
+    return JournalFile(path=file, calls=len(text.calls), size=len(data), changed=changed)
 
 
 def read_journal(path: str | Path, *, home: str | Path | None = None, settings: Settings | None = None) -> JournalFile:

@@ -13,8 +13,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -60,7 +62,7 @@ class _CallLine(Struct, frozen=True, kw_only=True):
     actor: str
     at: float
     seconds: float
-    response: dict[str, object]
+    response: dict[str, Any]
 
 
 class _TextLine(Struct, frozen=True, kw_only=True):
@@ -113,27 +115,24 @@ def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> Jou
     with snapshot(store.engine) as reading:
         marks = Marks(reading)
         for number in [store.number(run) for run in runs]:
-            for table in (schema.attempts, schema.earlier_attempts):
-                for row in stream(reading, sa.select(table).where(table.c.run == number)):
-                    marks.of(table, row)
-            judged = sa.select(schema.gradings.c.key).where(schema.gradings.c.run == number)
-            marks.mark(marks.calls, [bytes(row.key) for row in stream(reading, judged)])
+            for table in (schema.attempts, schema.earlier_attempts, schema.gradings):
+                marks.of_rows(table, "", lambda step, rows: None, table.c.run == number)
         marks.flush()
         wanted = sa.select(schema.calls)
         if not every:
             wanted = wanted.join(marks.calls, schema.calls.c.key == marks.calls.c.mark)
         for row in stream(reading, wanted):
-            held: dict[str, object] = {
+            key, response = bytes(row.key).hex(), _cleaned(unpack(row.response, dict[str, Any], store.texts), clean)
+            held = {
                 "kind": row.kind,
                 "actor": clean(row.actor),
-                "key": bytes(row.key).hex(),
+                "key": key,
                 "at": int(row.at),
                 "seconds": row.seconds,
-                "asked": clean(_asked(unpack(row.request, dict[str, object], store.texts))),
+                "asked": clean(_asked(unpack(row.request, dict[str, Any], store.texts))),
+                "response": _with_passages(response, partial(_put, texts)) if row.kind == "search" else response,
             }
-            response = _cleaned(unpack(row.response, dict[str, object], store.texts), clean)
-            held["response"] = _apart(response, texts) if row.kind == "search" else response
-            calls[str(held["key"])] = _line(held)
+            calls[key] = _line(held)
     return JournalText(calls=calls, texts=texts, servers=tuple(_servers(runs, clean)))
 
 
@@ -153,7 +152,7 @@ def _asked(request: Mapping[str, object]) -> str:
     return flat if len(flat) <= _ASKED else flat[: _ASKED - 1] + "…"
 
 
-def _cleaned(value: object, clean: Redactor) -> object:
+def _cleaned(value: Any, clean: Redactor) -> Any:
     if isinstance(value, str):
         return clean.in_json(value)
     if isinstance(value, dict):
@@ -161,19 +160,36 @@ def _cleaned(value: object, clean: Redactor) -> object:
     return [_cleaned(each, clean) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _apart(response: object, texts: dict[str, str]) -> object:
-    """A search's response whose long passages are named by their hashes; the texts are added to `texts`."""
-    if not isinstance(response, dict) or not isinstance(response.get("passages"), list):
+def _with_passages(response: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """A search's response with its passages changed."""
+    passages = response.get("passages")
+    if not isinstance(passages, list):
         return response
-    passages = []
-    for passage in response["passages"]:
-        text = passage.get("text") if isinstance(passage, dict) else None
-        if isinstance(text, str) and len(text) >= _APART:
-            name = _hash(text)
-            texts[name] = _line({"hash": name, "text": text})
-            passage = {**{key: value for key, value in passage.items() if key != "text"}, "text_hash": name}
-        passages.append(passage)
-    return {**response, "passages": passages}
+    return {**response, "passages": [change(one) if isinstance(one, dict) else one for one in passages]}
+
+
+def _put(texts: dict[str, str], passage: dict[str, Any]) -> dict[str, Any]:
+    """A passage that names its long text, whose line is added to `texts`, by its hash."""
+    text = passage.get("text")
+    if not isinstance(text, str) or len(text) < _APART:
+        return passage
+    name = _hash(text)
+    texts[name] = _line({"hash": name, "text": text})
+    return {**{key: value for key, value in passage.items() if key != "text"}, "text_hash": name}
+
+
+def _taken(texts: Mapping[str, str], passage: dict[str, Any]) -> dict[str, Any]:
+    """A passage with the text that it names.
+
+    Raises:
+        ValueError: the file does not hold it.
+    """
+    name = passage.get("text_hash")
+    if not isinstance(name, str):
+        return passage
+    if name not in texts:
+        raise ValueError(f"the passage {shown(name)} is missing in it")
+    return {**{key: value for key, value in passage.items() if key != "text_hash"}, "text": texts[name]}
 
 
 def _hash(text: str) -> str:
@@ -215,27 +231,11 @@ def read_journal_file(path: Path) -> tuple[JournalText, list[Arrived]]:
     arrived = []
     for place, call in parsed:
         try:
-            response = msgspec.msgpack.encode(_whole(call.response, held, path, place))
+            response = msgspec.msgpack.encode(_with_passages(call.response, partial(_taken, held)))
         except (ValueError, OverflowError, RecursionError) as error:
             raise broken(path, f"a response cannot be stored ({error})", place) from None
         arrived.append(Arrived(call.key, b"", call.at, call.seconds, msgspec.Raw(response)))
     return JournalText(calls=calls, texts=texts, servers=head.servers), arrived
-
-
-def _whole(response: Mapping[str, object], texts: Mapping[str, str], path: Path, place: str) -> Mapping[str, object]:
-    """A response with the texts of its passages."""
-    passages = response.get("passages")
-    if not isinstance(passages, list):
-        return response
-    whole = []
-    for passage in passages:
-        name = passage.get("text_hash") if isinstance(passage, dict) else None
-        if isinstance(name, str):
-            if name not in texts:
-                raise broken(path, f"the passage {shown(name)} is missing in it", place)
-            passage = {**{key: value for key, value in passage.items() if key != "text_hash"}, "text": texts[name]}
-        whole.append(passage)
-    return {**response, "passages": whole}
 
 
 def adopt_journal(store: Store, text: JournalText, arrived: Collection[Arrived]) -> None:

@@ -36,16 +36,9 @@ def known_servers(engine: sa.Engine, server: str) -> list[KnownServer]:
     table = schema.servers
     statement = sa.select(table).where(table.c.server == server).order_by(table.c.last.desc())
     with engine.connect() as connection:
-        return [
-            KnownServer(
-                server=row.server,
-                fingerprint=row.fingerprint,
-                facts=msgspec.json.decode(row.facts, type=dict[str, str]),
-                first=row.first,
-                last=row.last,
-            )
-            for row in connection.execute(statement)
-        ]
+        rows = connection.execute(statement).all()
+    told = [msgspec.json.decode(row.facts, type=dict[str, str]) for row in rows]
+    return [KnownServer(**{**row._mapping, "facts": facts}) for row, facts in zip(rows, told, strict=True)]
 
 
 def keep_server(engine: sa.Engine, server: str, fingerprint: str, facts: Mapping[str, str]) -> None:
@@ -56,13 +49,8 @@ def keep_server(engine: sa.Engine, server: str, fingerprint: str, facts: Mapping
     """
     before = next((one.first for one in known_servers(engine, server) if one.fingerprint == fingerprint), None)
     told, at = msgspec.json.encode(dict(facts), order="deterministic").decode(), now()
-    row = {
-        "server": server,
-        "fingerprint": fingerprint,
-        "facts": told,
-        "first": at if before is None else before,
-        "last": at,
-    }
+    first = at if before is None else before
+    row = {"server": server, "fingerprint": fingerprint, "facts": told, "first": first, "last": at}
     with writing(engine) as connection:
         connection.execute(upsert(engine, schema.servers), [row])
 

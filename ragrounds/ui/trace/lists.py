@@ -142,7 +142,7 @@ def unknown_words(unknown: UnknownFacts) -> str:
     if unknown.no_prompts:
         parts.append(f"{number_of(unknown.no_prompts, 'attempt')} of which no recorded prompt tells what was seen")
     if unknown.no_facts:
-        parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps are not indexed")
+        parts.append(f"{number_of(unknown.no_facts, 'attempt')} whose steps were not looked at yet")
     return f"Not judged by this filter: {', '.join(parts)}." if parts else ""
 
 

@@ -101,7 +101,8 @@ def test_terms_of_a_full_text_search() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     assert unknown_words(UnknownFacts()) == ""
     assert unknown_words(UnknownFacts(no_gold=1, no_facts=2)) == (
-        "Not judged by this filter: 1 attempt with no gold documents known, 2 attempts whose steps are not indexed."
+        "Not judged by this filter: 1 attempt with no gold documents known, "
+        "2 attempts whose steps were not looked at yet."
     )
 
 
