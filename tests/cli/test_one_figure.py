@@ -250,7 +250,7 @@ def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
     assert command("report", line["run"], "--out", "report.html").returncode == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\xa0", " ")  # no line ends before %
     summary = page[page.index('<section id="abstract">') :].partition("</section>")[0]
-    assert f"Under triplets, direct has {shown} % (95 %: " in summary
+    assert f"Under triplets: direct has {shown} % (95 %: " in summary
     tables = page[page.index('<section id="results">') :].partition("</section>")[0]
     assert tables.count(f">{shown}<") >= 2  # the table of scores, and all types together
     assert ">mechanism<" in tables
