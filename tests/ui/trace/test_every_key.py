@@ -267,6 +267,7 @@ async def check(pilot: Pilot[None], case: Case, key: str, others: Sequence[str])
     return "" if now == case.after else f"{said}: {now!r}, not {case.after!r}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_key(long_store: Store, size: tuple[int, int]) -> None:
     keys = {(owner, binding.id): binding.key.split(",") for owner, binding in every_binding()}
