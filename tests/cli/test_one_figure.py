@@ -75,7 +75,7 @@ def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path:
     assert command("report", line["run"], "--out", "report.html").returncode == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("\xa0", " ")  # no line ends before %
     summary = page[page.index('<section id="abstract">') :].partition("</section>")[0]
-    assert f"Under {scorer} (accuracy), direct has {shown} % (95 %: " in summary
+    assert f"Under {scorer} (accuracy): direct has {shown} % (95 %: " in summary
     assert summary.count(pooled) == 0
     tables = page[page.index('<section id="results">') :].partition("</section>")[0]
     assert f">{shown} ±" in tables
