@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from ragrounds.addresses import check_address
 from ragrounds.errors import UserError, nearest
 from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.embedders import Embedder, Encoding, open_embedder
@@ -104,7 +105,7 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Val
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
     if (store.name if isinstance(store, Spec) else store) != "faiss":
         raise UserError(
-            f"Unknown store {str(store)!r}: expected faiss or faiss[index=…]. Vectors in Chroma are searched by the "
+            f"Unknown store {check_address(str(store), 'name no server here')!r}: expected faiss or faiss[index=…]. Vectors in Chroma are searched by the "
             "retriever chroma[…], which `ragrounds index push` fills."
         )
     return encoding, store
