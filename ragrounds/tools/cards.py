@@ -104,8 +104,9 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Val
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
     if (store.name if isinstance(store, Spec) else store) != "faiss":
+        named = check_address(str(store), "name no server here")
         raise UserError(
-            f"Unknown store {check_address(str(store), 'name no server here')!r}: expected faiss or faiss[index=…]. Vectors in Chroma are searched by the "
+            f"Unknown store {named!r}: expected faiss or faiss[index=…]. Vectors in Chroma are searched by the "
             "retriever chroma[…], which `ragrounds index push` fills."
         )
     return encoding, store
