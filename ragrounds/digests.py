@@ -173,8 +173,8 @@ def _resolved(wanted: Import, package: str, within: tuple[str, ...], folder: Pat
             spec = _spec(full)
             if spec is not None and _is_source(spec) and spec.origin:
                 yield full, Path(spec.origin)
-        elif folder is not None and (path := module_file(folder, full)):
-            yield full, path
+        elif folder is not None and full.partition(".")[0] != _OWN and (path := module_file(folder, full)):
+            yield full, path  # this package itself may lie beside a user's file: in a clone
 
 
 def _lies_alone(name: str, path: Path) -> bool:

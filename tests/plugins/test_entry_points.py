@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import ragrounds
 from ragrounds import plugins
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.analysis import ANALYSES, Analysis, analyses, find_analysis
@@ -169,6 +170,13 @@ def test_a_file_and_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monke
         imported("./plug_ends.py:MADE", Analysis, "an Analysis")
     for name in ("plug_beside", "plug_helper", "plug_takes"):
         sys.modules.pop(name, None)
+
+
+def test_a_file_beside_the_package_itself(tmp_path: Path) -> None:
+    """In a clone: what it imports of the package is the one that runs."""
+    (tmp_path / "ragrounds").symlink_to(Path(ragrounds.__file__).parent)
+    (tmp_path / "plug_clone.py").write_text(ANALYSIS.format(name="clone"))
+    assert imported(f"{tmp_path}/plug_clone.py:MADE", Analysis, "an Analysis").name == "clone"
 
 
 def test_what_fails_in_use_says_where(tmp_path: Path, home: Path) -> None:
