@@ -1,4 +1,5 @@
-"""What is in flight: attempts that have begun and not ended, of this process and, once a second, of the others.
+"""What is in flight: attempts that have begun and not ended, of this process, and of others as they were half a second
+ago.
 
 Nothing of it is in the store, and nothing is copied until somebody looks: the logs of the attempts are read where they
 are. So that other processes see them too, a process writes them to a file of its own in ``HOME/live`` while it makes
