@@ -86,8 +86,8 @@ def list_attempts(
     """
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        where = completed(pages, asked.where, progress)
-        return pages.read(_listed(pages, asked, where))
+        pages.complete(asked.where, progress, asked.sort)
+        return pages.with_facts(_listed(pages, asked))
 
 
 def unknown_attempts(
@@ -124,29 +124,18 @@ def list_hops(
     """
     asked = query or AttemptQuery()
     with opened_pages(asked, None, chosen_settings(settings, home)) as pages:
-        where = completed(pages, asked.where, progress)
-        found = pages.read(_listed(pages, asked, where))
+        pages.complete(asked.where, progress, asked.sort)
+        found = pages.read(_listed(pages, asked))
         reader = HopReader(pages)
         for start in range(0, len(found), _AT_ONCE):
             yield from reader.read(found[start : start + _AT_ONCE])
 
 
-def _listed(pages: Pages, query: AttemptQuery, where: str) -> Sequence[int]:
+def _listed(pages: Pages, query: AttemptQuery) -> Sequence[int]:
     """The places of the rows that are wanted, in their order, at most `limit` of them."""
-    sort = listed_sort(query)
+    where, sort = query.where, listed_sort(query)
     places = pages.order(where, sort, not query.ascending) if where or sort != "asked" else range(len(pages))
     return places[: query.limit]
-
-
-def completed(pages: Pages, where: str, progress: Progress = unheard) -> str:
-    """Make the facts that an expression asks for, and look through texts for its words; gives the expression.
-
-    Raises:
-        FilterError: `where` cannot be understood.
-        StopRun: the store cannot be written.
-    """
-    pages.complete(where, progress)
-    return where
 
 
 def annotate(
@@ -294,7 +283,8 @@ def view(
     one_of("--view", start, list(all_views()))
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with opened_pages(asked, attempt, chosen) as pages:
-        where, sort, row = completed(pages, asked.where, progress), listed_sort(asked), 0
+        where, sort, row = asked.where, listed_sort(asked), 0
+        pages.complete(where, progress, sort)
         if attempt is not None:
             run, question = _place(pages.store, attempt)
             found = read_trace(pages.store, run, question, epoch)

@@ -67,13 +67,15 @@ COMPILED = (
 
 
 def write_facts(store: Store, run: Run, number: int, **facts: object) -> None:
-    """Facts of one attempt, as its run would have written them."""
+    """Facts of one attempt."""
     row: dict[str, object] = {
         column.name: None if column.nullable else "" if column.name == "notes" else 0 for column in schema.facts.columns
     }
-    row |= {"run": store.number(run), "question_id": f"quiz/{number:03}", **facts}
+    made, question = schema.attempts.c, f"quiz/{number:03}"
+    row |= {"run": store.number(run), "question_id": question, **facts}
     with store.engine.begin() as connection:
-        connection.execute(sa.insert(schema.facts), row)
+        at = sa.select(made.at).where(made.run == row["run"], made.question_id == question)
+        connection.execute(sa.insert(schema.facts), row | {"at": connection.execute(at).scalar_one()})
 
 
 def fill_facts(store: Store) -> None:

@@ -79,7 +79,7 @@ async def test_a_copied_note_is_not_believed(file: Store, tmp_path: Path, change
         copy_runs(file.engine, other.engine, read_runs(file.engine), FINAL)
 
 
-async def test_facts_are_made_again_where_they_are_missing(file: Store, tmp_path: Path) -> None:
+async def test_facts_are_made_where_they_are_missing_or_of_before(file: Store, tmp_path: Path) -> None:
     await filled(file)
     with Store(tmp_path / "other") as other, other.engine.connect() as connection:
         copy_runs(file.engine, other.engine, read_runs(file.engine), FINAL)
@@ -93,6 +93,13 @@ async def test_facts_are_made_again_where_they_are_missing(file: Store, tmp_path
         make_facts(other, other.runs(), lambda step, rows: told.append(rows))
         assert told[-1] == 5
         assert lacking_facts(connection, [1, 2]) == [(1, "t/0", 0)]
+        make_facts(file, file.runs())
         with file.engine.connect() as first:
             known = sa.select(schema.facts).order_by(*schema.facts.primary_key)
             assert connection.execute(known).all() == first.execute(known).all()[1:]
+        # An attempt that is made again has facts of its own: those of before no longer hold.
+        with other.engine.begin() as writing:
+            again = sa.update(schema.attempts).values(at=schema.attempts.c.at + 1)
+            writing.execute(again.where(schema.attempts.c.run == 2))
+        assert {number for number, _, _ in lacking_facts(connection, [1, 2])} == {1, 2}
+        assert pages.backlog("wrong", "hops") == pages.backlog("hops>0") > 1

@@ -27,7 +27,6 @@ from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.store.asked_again import replaced_replies, retries
-from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.store import Store, now
@@ -119,14 +118,7 @@ class AttemptRunner:
         scores = finished.scores
         if (attempt.question_id, attempt.epoch) in self._made[run.id]:
             scores = (*scores, *self._scores_of_before(planned, finished))
-        traced = tuple(context.traced)
-        await self._store.writer.write(
-            lambda: [
-                *attempt_rows(attempt, number),
-                *score_rows(scores, number),
-                facts_row(attempt, traced, item.gold, number),
-            ]
-        )
+        await self._store.writer.write(lambda: [*attempt_rows(attempt, number), *score_rows(scores, number)])
         return finished
 
     def _scores_of_before(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:

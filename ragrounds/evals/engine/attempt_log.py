@@ -13,9 +13,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ragrounds.agents.agent import Limits
-from ragrounds.contracts import STEP, Request, SearchRequest, SearchResult
-from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Reply, Status, Usage
+from ragrounds.contracts import STEP
+from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
 TRACE_SIZE = 16_000_000
 """Characters that the nodes of one attempt may write to its trace, all together. A node that writes its whole state at
@@ -76,9 +75,6 @@ class AttemptLog:
     """Calls that have begun and not ended: they count against the cap of calls, which holds side by side as well."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while figures change: calls of a foreign system end in several threads."""
-    traced: list[TracedCall] = field(default_factory=list)
-    """The calls with what was asked and answered, as long as the attempt lasts: what is kept of an attempt beside its
-    events is made of them."""
     doing: dict[int, StartedCall] = field(default_factory=dict)
     """Calls that have begun and not ended, by their numbers."""
     last_reply: str = ""
@@ -196,13 +192,11 @@ class AttemptLog:
         passages: tuple[str, ...] = (),
         faults: tuple[Fault, ...] = (),
         error: str = "",
-        asked: object = None,
-        gave: object = None,
     ) -> None:
         """Record a call, and add it to the sums unless it failed.
 
         `price` is in dollars; `model` is the name in the reply; `key` is the call's key in the journal, empty for a
-        call that a foreign graph made by itself. `asked` and `gave` are what the journal holds of it.
+        call that a foreign graph made by itself.
         """
         call = Call(
             key=key,
@@ -222,7 +216,6 @@ class AttemptLog:
         )
         with self.lock:
             self.doing.pop(begun.number, None)
-            self.traced.append(_traced(call, asked, gave))
             self.calls += 1
             self.events.append(Called(step=begun.step, call=call))
             if not error:
@@ -251,16 +244,6 @@ class AttemptLog:
             if colon:
                 step, around = self.entered(task, name, around), task
         return step, str(meta.get("langgraph_node", ""))
-
-
-def _traced(call: Call, asked: object, gave: object) -> TracedCall:
-    return TracedCall(
-        call,
-        asked=asked if isinstance(asked, Request) else None,
-        reply=gave if isinstance(gave, Reply) and call.role not in TOKENS_APART else None,
-        searched=asked if isinstance(asked, SearchRequest) else None,
-        passages=gave.passages if isinstance(gave, SearchResult) else (),
-    )
 
 
 def _size(value: object, enough: int) -> int:

@@ -195,7 +195,7 @@ class AttemptContext(AttemptLog):
         answered, ended = await self._once(entry, lambda: model.complete(request, faults), kind, role, role, faults)
         reply = believed(answered)
         price = _price_of(model, reply, prices)
-        ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults), gave=reply)
+        ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults))
         for note in reply.notes:
             self.note("reply", note)
         if reply.finish == "content_filter":
@@ -215,7 +215,6 @@ class AttemptContext(AttemptLog):
         """
         begun = self.begin_call(entry.actor, what, entry.kind)
         ended = partial(self.end_call, begun, entry.actor, role=role, kind=entry.kind, key=entry.key)
-        ended = partial(ended, asked=entry.request)
         try:
             # Only the call itself counts as in flight: a cap that is reached meanwhile must not wait for our reading.
             with self.begun():
@@ -336,7 +335,7 @@ class AttemptContext(AttemptLog):
         entry = Entry(key=key, kind="tool", actor=tool.actor, request=request)
         answer, ended = await self._once(entry, answered, ToolAnswer, given, "using", [])
         found = tuple(passage.id for passage in answer.passages)
-        ended(price=tool.price, passages=found, gave=answer, usage=Usage())
+        ended(price=tool.price, passages=found, usage=Usage())
         self._passages.update({passage.id: passage for passage in answer.passages if passage.id not in self._passages})
         return answer
 
@@ -380,7 +379,7 @@ class AttemptContext(AttemptLog):
 
         result, ended = await self._once(entry, found, SearchResult, query.text, "searching", [])
         ids = tuple([passage.id for passage in result.passages])
-        ended(price=self._price(result), passages=ids, gave=result)
+        ended(price=self._price(result), passages=ids)
         if result.withheld:
             self.note("withheld", f"the leak guard left {result.withheld} passages out of what was found")
         for note in result.notes:

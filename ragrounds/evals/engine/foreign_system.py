@@ -95,8 +95,6 @@ class AttemptObservation:
             key=key,
             price=0.0,
             passages=tuple(passage.id for passage in kept),
-            asked=request,
-            gave=SearchResult(kept),
         )
 
     def unseen(self, what: str) -> None:

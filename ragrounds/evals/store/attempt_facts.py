@@ -1,17 +1,18 @@
 """Facts of an attempt: what can be asked of it without reading its steps (``hops>3 and gold not seen``).
 
-They are derived from its events and from what its calls asked and answered, when it is written. They are never copied
-between stores: of an imported run they are missing, and made from the journal when a filter asks for them.
+They are derived from its events and from what its calls asked and answered, when a filter, an order, a list or an
+analysis first asks for them: no answer waits for them. They are never copied between stores. Those of an attempt
+that was made again meanwhile lack as if there were none: they hold when theirs was made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.database import autocommit, chunks, insert_new, writing
+from ragrounds.evals.store.database import autocommit, chunks, upsert, writing
 from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.recorded_calls import AttemptReader, stored_questions
@@ -55,6 +56,7 @@ def facts_row(
         "run": number,
         "question_id": attempt.question_id,
         "epoch": attempt.epoch,
+        "at": attempt.at,
         "steps": sum(isinstance(event, Entered) for event in attempt.events),
         "searches": sum(not hop.error for hop in hops),
         "repeated": sum(hop.repeats is not None for hop in hops),
@@ -76,14 +78,25 @@ def facts_row(
 def lacking_facts(connection: sa.Connection, numbers: Sequence[int]) -> list[tuple[int, str, int]]:
     """The attempts of some runs (by their numbers) that have no facts: number, question id, epoch."""
     key = ("run", "question_id", "epoch")
-    known = sa.exists().where(*(_F.c[name] == _A.c[name] for name in key))
+    known = sa.exists().where(*(_F.c[name] == _A.c[name] for name in (*key, "at")))
     wanted = sa.select(*(_A.c[name] for name in key)).where(_A.c.run.in_(list(numbers)), ~known)
     return [(row[0], row[1], row[2]) for row in connection.execute(wanted)]
 
 
-def make_facts(store: Store, runs: Sequence[Run], progress: Progress = lambda step, rows: None) -> None:
+def make_facts(
+    store: Store,
+    runs: Sequence[Run],
+    progress: Progress = lambda step, rows: None,
+    among: Collection[tuple[str, str, int]] | None = None,
+) -> None:
     """Make the facts that attempts of these runs lack. It may run in any thread, beside a run that is being made; where
     it is broken off, the next call goes on. Attempts that cannot be read stay without.
+
+    Args:
+        store: holds the runs.
+        runs: any number.
+        progress: is told how many are made.
+        among: run id, question id and epoch of those that are wanted; ``None``: all.
 
     Raises:
         StopRun: the store cannot be written.
@@ -93,15 +106,18 @@ def make_facts(store: Store, runs: Sequence[Run], progress: Progress = lambda st
     with autocommit(store.engine) as reading:
         lacking = lacking_facts(reading, list(by_number))
         for number, run in by_number.items():
-            places = [(question_id, epoch) for one, question_id, epoch in lacking if one == number]
+            places = [
+                (question_id, epoch)
+                for one, question_id, epoch in lacking
+                if one == number and (among is None or (run.id, question_id, epoch) in among)
+            ]
             asked = stored_questions(reading, run, {question_id for question_id, _ in places})
             reader = AttemptReader()
             for batch in chunks(places, _BATCH):
                 read = reader.read(reading, run, number, batch).values()
                 rows = [facts_row(one, traced, asked[one.question_id].gold, number)[1] for one, traced in read]
-                # Of an attempt that was written again meanwhile, the facts are there already: those of the new one.
                 with writing(store.engine) as connection:
                     if rows:
-                        connection.execute(insert_new(store.engine, _F), rows)
+                        connection.execute(upsert(store.engine, _F), rows)
                 done += len(batch)
                 progress("making facts", done)

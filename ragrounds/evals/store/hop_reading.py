@@ -12,10 +12,9 @@ import sqlalchemy as sa
 from msgspec import Struct, msgpack
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import lacking_facts
+from ragrounds.evals.store.attempt_facts import make_facts
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, decompress, score_of
-from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.recorded_calls import AttemptReader
 from ragrounds.evals.store.run_rows import score_rows_of
@@ -90,20 +89,16 @@ class GoldHop(Struct, frozen=True):
 
 def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
     """(question id, epoch) → where the attempt found gold first, of all attempts at questions whose gold is known. It
-    is read from the facts that are kept with attempts; of those that have none, from their calls."""
+    is read from the facts of the attempts, which are made first where they lack.
+
+    Raises:
+        StopRun: the store cannot be written.
+    """
     facts, number = schema.facts.c, pages.number(run)
+    make_facts(pages.store, [run])
     with pages.connect() as connection:
         rows = connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).all()
-        lacking = lacking_facts(connection, [number])
-    found = {(row.question_id, row.epoch): GoldHop(row.searches + row.failed_searches, row.gold_hop) for row in rows}
-    reader = HopReader(pages)
-    for chunk in chunks(lacking):
-        places = [pages.row_of(pages.runs.index(run), question_id, epoch) for _, question_id, epoch in chunk]
-        for read in reader.read(pages.read(place for place in places if place is not None)):
-            if read.attempt is not None and read.summary.gold.documents:
-                first = next((hop.number for hop in read.hops if hop.gold_ranks), None)
-                found[read.summary.question.id, read.summary.epoch] = GoldHop(len(read.hops), first)
-    return found
+    return {(row.question_id, row.epoch): GoldHop(row.searches + row.failed_searches, row.gold_hop) for row in rows}
 
 
 def may_have_searched(pages: Pages, run: Run) -> bool:

@@ -54,7 +54,7 @@ _NUMBERS: dict[str, Column] = {
     "time": sa.case((sa.or_(_A.c.seconds != 0, _A.c.at != 0), _A.c.seconds), else_=sa.null()),
     "retry": _A.c.retry,
     **{name: _A.c[name] for name in COUNTED},
-    **{column.name: column for column in _F.c if not column.primary_key and column.name not in ("gold", "notes")},
+    **{column.name: column for column in _F.c if not column.primary_key and column.name not in ("at", "gold", "notes")},
     "hops": _F.c.searches,
     "gold_known": _F.c.gold,
     "gold_missed": _F.c.gold - _F.c.gold_found,
@@ -412,10 +412,10 @@ class RunRows:
         joined: sa.FromClause = _Q
         if self._asked is not None:
             joined = sa.join(joined, self._asked, sa.true())
-        if "attempts" in self._joined:
+        if self._joined & {"attempts", "facts"}:
             joined = joined.outerjoin(_A, self._same(_A))
         if "facts" in self._joined:
-            joined = joined.outerjoin(_F, self._same(_F))
+            joined = joined.outerjoin(_F, sa.and_(self._same(_F), _F.c.at == _A.c.at))
         for scorer, score in self._scores if "scores" in self._joined else ():
             joined = joined.outerjoin(score, sa.and_(self._same(score), score.c.scorer == scorer))
         return joined

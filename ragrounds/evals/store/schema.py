@@ -152,6 +152,7 @@ earlier_attempts = _table(
 facts = _table(
     "facts",
     *_place(),
+    _real("at", "of the attempt that they are of: one that was made again has none until they are made again"),
     _whole("steps"),
     _whole("searches", "that gave a result"),
     _whole("repeated", "searches for what was searched before"),

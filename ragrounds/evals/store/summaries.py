@@ -64,7 +64,7 @@ MARKS = ("right", "wrong", "unscored")
 
 
 class AttemptFacts(Struct, frozen=True, kw_only=True):
-    """What was derived of an attempt when it was written; see the table `facts`."""
+    """What was derived of an attempt when it was first asked for; see the table `facts`."""
 
     steps: int
     searches: int
@@ -91,7 +91,7 @@ class UnknownFacts(Struct, frozen=True, kw_only=True):
     no_prompts: int = 0
     """No recorded prompt tells whether gold was seen: what stood in it is not kept, or says nothing of the passages."""
     no_facts: int = 0
-    """Imported: their facts are still to be derived."""
+    """Their facts are still to be derived."""
 
     def __bool__(self) -> bool:
         return bool(self.no_gold or self.no_prompts or self.no_facts)
@@ -259,17 +259,33 @@ class Pages:
             no_facts=no_facts,
         )
 
-    def backlog(self, where: str) -> int:
-        """How many attempts `where` cannot choose yet, because the facts that it asks for are still to be made, or
-        their texts to be looked through (:meth:`complete`); 0 where it asks for neither.
+    def with_facts(self, indices: Iterable[int]) -> list[AttemptSummary]:
+        """The rows at these places, as :meth:`read` gives them; facts that attempts among them lack are made first.
+
+        Raises:
+            StopRun: the store cannot be written.
+        """
+        wanted = list(indices)
+        read = self.read(wanted)
+        lacking = {(one.run.id, one.question.id, one.epoch) for one in read if one.facts is None and one.at is not None}
+        if not lacking:
+            return read
+        make_facts(self.store, self.runs, among=lacking)
+        return self.read(wanted)
+
+    def backlog(self, where: str, sort: SortBy = "asked") -> int:
+        """How many attempts `where` cannot choose or `sort` cannot place yet, because the facts that they ask for are
+        still to be made, or their texts to be looked through (:meth:`complete`); 0 where they ask for neither.
 
         Raises:
             FilterError: as :meth:`order`.
         """
         wanted = parse(where)
-        return self._lacking_facts(wanted) + sum(len(self._unread(wanted, number)) for number in range(len(self.runs)))
+        return self._lacking_facts(wanted, sort) + sum(
+            len(self._unread(wanted, number)) for number in range(len(self.runs))
+        )
 
-    def complete(self, where: str, progress: Progress = lambda step, rows: None) -> None:
+    def complete(self, where: str, progress: Progress = lambda step, rows: None, sort: SortBy = "asked") -> None:
         """Do what :meth:`backlog` counts, the newest run first. It may run in any thread; where `progress` raises to
         break it off, the next call goes on. Texts are looked through of the attempts that the rest of the expression
         leaves, and what they hold is remembered as long as the pages are.
@@ -279,7 +295,7 @@ class Pages:
             StopRun: the store cannot be written.
         """
         wanted, before = parse(where), 0
-        if self._lacking_facts(wanted):
+        if self._lacking_facts(wanted, sort):
             make_facts(self.store, self.runs, progress)
         for number in sorted(range(len(self.runs)), key=lambda each: -self.runs[each].created):
             if unread := self._unread(wanted, number):
@@ -287,9 +303,9 @@ class Pages:
                 self._texts.search(number, _text_tests(wanted), unread, report)
                 before += len(unread)
 
-    def _lacking_facts(self, wanted: Wanted | None) -> int:
-        tests = single_conditions(wanted)
-        if not any(not isinstance(test, TextTest) and test.field in FACTS for test in tests):
+    def _lacking_facts(self, wanted: Wanted | None, sort: SortBy) -> int:
+        asked = {test.field for test in single_conditions(wanted) if not isinstance(test, TextTest)}
+        if not FACTS & {*asked, sort}:
             return 0
         with self.connect() as connection:
             return len(lacking_facts(connection, self._numbers))

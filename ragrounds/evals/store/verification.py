@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import lacking_facts
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
 from ragrounds.evals.store.database import dialect_of, said, snapshot, stream
 from ragrounds.evals.store.garbage import UNREADABLE, Marks, Progress, reported
@@ -86,7 +85,6 @@ class Verification:
             tables = [table for table in schema.metadata.sorted_tables if table not in schema.DERIVED]
             for table in sorted(tables, key=lambda one: ends.get(one, 2)):
                 self._part(table.name, partial(self._table, table))
-            self._part("derived", self._derived)
             self._marks.drop()
 
     def _part(self, name: str, part: Callable[[], None]) -> None:
@@ -173,13 +171,6 @@ class Verification:
         count = self._reading.execute(sa.select(sa.func.count()).select_from(table).where(which)).scalar_one()
         if count:
             self._findings.add(grade, kind, run.id, f"{count:,}{' ' if grade == 'damage' else ': '}{what}")
-
-    def _derived(self) -> None:
-        """Facts, which are made again from all else."""
-        for number, run in self.runs.items():
-            if count := len(lacking_facts(self._reading, [number])):
-                what = f"{count:,}: the first filter that asks for them makes them"
-                self._findings.add("note", "attempts without facts", run.id, what)
 
     def _place(self, table: sa.Table, row: Any) -> str:
         """Where a row is: an id, or its key with the run's id, a scorer last."""

@@ -117,17 +117,17 @@ class AttemptList:
         """The order for :meth:`arrange`: the slow part, for another thread."""
         return self.pages.order(where, sort, descending) if where or sort != "asked" else None
 
-    def complete(self, where: str, tell: Callable[[str], None]) -> None:
-        """Make the facts that `where` asks for, and look through the texts;
+    def complete(self, where: str, sort: SortBy, tell: Callable[[str], None]) -> None:
+        """Make the facts that `where` and `sort` ask for, and look through the texts;
         `tell` is told how far it is, and may raise to end it: the next time it goes on. For another thread.
 
         Raises:
             UserError: `where` cannot be understood, or the store cannot be written.
         """
-        lacking = self.pages.backlog(where)
+        lacking = self.pages.backlog(where, sort)
         if lacking:
             tell(f"making what is searched: 0 of {lacking:,} attempts")
-            self.pages.complete(where, lambda step, rows: tell(f"{step}: {rows:,} of {lacking:,} attempts"))
+            self.pages.complete(where, lambda step, rows: tell(f"{step}: {rows:,} of {lacking:,} attempts"), sort)
 
     def seek(self, step: int, where: str) -> int | None:
         """The next row that `where` chooses (for `step` -1 the one before), round the end; ``None``: there is none. For

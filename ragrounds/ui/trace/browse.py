@@ -7,6 +7,7 @@ screens. What was written meanwhile appears; nothing moves under the reader's ey
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import on, work
@@ -346,9 +347,10 @@ class BrowseScreen(ViewScreen):
 
     @work(thread=True, exclusive=True, group="list")
     def rearrange(self, where: str, sort: SortBy, descending: bool = True) -> None:
-        """Filter and sort the list; first make what the filter asks for, where attempts lack it."""
+        """Filter and sort the list; first make what they ask for, where attempts lack it."""
         try:
-            self.attempt_list.complete(where, teller(self, lambda words: self.show_position(f"{words}; Escape stops")))
+            tell = teller(self, lambda words: self.show_position(f"{words}; Escape stops"))
+            self.attempt_list.complete(where, sort, tell)
             order = self.attempt_list.make_order(where, sort, descending)
         except UserError as error:
             self.app.call_from_thread(self.app.notify, str(error), markup=False, severity="error")
@@ -456,6 +458,8 @@ class BrowseScreen(ViewScreen):
     @work(thread=True, exclusive=True, group="list")
     def _look_again_in_order(self) -> None:
         listed = self.attempt_list
+        with suppress(UserError):  # a store that cannot be written is shown as it is
+            listed.complete(listed.where, listed.sort, lambda words: None)
         order = listed.make_order(listed.where, listed.sort, listed.descending)
         answer(self, self._ordered_again, order, listed.where, listed.sort, listed.descending)
 

@@ -114,7 +114,7 @@ class FullTextScreen(Screen[int | None]):
     @work(thread=True, exclusive=True, group="full text")
     def _search(self, text: str) -> None:
         try:
-            self.listed.complete(as_filter(text), teller(self, self.query_one(TopLine).tell))
+            self.listed.complete(as_filter(text), "asked", teller(self, self.query_one(TopLine).tell))
             order = self.listed.pages.order(as_filter(text))
             answer(self, self._searched, text, order, "")
         except UserError as error:

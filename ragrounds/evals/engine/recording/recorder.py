@@ -386,8 +386,6 @@ class AttemptRecorder:
             usage=reply.usage,
             price=self._price(call, started.entry.actor, reply),
             faults=started.faults,
-            asked=started.entry.request,
-            gave=reply,
         )
         for note in reply.notes:
             self._context.note("reply", note)
