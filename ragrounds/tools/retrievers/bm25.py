@@ -29,8 +29,9 @@ import hashlib
 import importlib.util
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -55,6 +56,10 @@ _NEAR = 1e-5
 """Relative room for rounding when two scores are taken to be equal before they are summed exactly."""
 _SMALL = 50_000
 """Collections up to this many passages are searched on the event loop's own thread: it takes less than handing over."""
+_WORTH = 5_000_000
+"""Passages gone through, search by search, after which numba is loaded: to load it takes about as long."""
+_REMEMBERED = 100_000
+"""Terms of queries that are remembered with what the index says of them."""
 
 
 class Bm25Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,8 +146,9 @@ class Bm25Searcher:
         self._analyse = analyser(parameters.analyser)
         self.spec = str(parameters.spec)
         self.corpus = collection.corpus
-        # Importing numba takes longer than searching a small collection a thousand times.
-        self._compiled = statistics.passages > _SMALL and importlib.util.find_spec("numba") is not None
+        self._compiled = False
+        self._uncompiled = _WORTH if importlib.util.find_spec("numba") else math.inf
+        self._terms: dict[str, tuple[int, int, float] | None] = {}
         self._vocabulary = Vocabulary(folder)
         mean = mean_length(statistics.tokens, statistics.counted)
         self._postings = Postings(folder, statistics.passages, parameters.k1, parameters.b, mean)
@@ -213,6 +219,8 @@ class Bm25Searcher:
         """Positions of the best passages with their scores, ties to the one that comes first in the corpus."""
         if not terms:
             return []
+        self._uncompiled -= self._statistics.passages
+        self._compiled = self._compiled or self._uncompiled < 0
         search = self._postings.compiled if self._compiled else self._postings.best
         positions, scores = search(terms, k)
         return list(zip(positions.tolist(), scores.tolist(), strict=True))
@@ -222,17 +230,29 @@ class Bm25Searcher:
         summed in this order, and do not depend on how the index was built."""
         counts = Counter(self._analyse(query))
         texts = sorted(counts)
-        known = [
-            (counts[text], term)
-            for text, term in zip(texts, self._vocabulary.find(texts), strict=True)
-            if term is not None
-        ]
-        length = sum(count for count, _ in known)
+        held = self._held(texts)
+        known = [(counts[text], found) for text in texts if (found := held[text]) is not None]
+        length = sum([count for count, _ in known])
         weighted = []
-        for count, term in known:
-            weight = self._weight(int(self._postings.holders[term]), count, length)
-            weighted.append(Weighted(term, weight, weight * float(self._postings.most[term])))
-        return sorted((term for term in weighted if term.most > 0), key=lambda term: -term.most)
+        for count, (term, holders, most) in known:
+            weight = self._weight(holders, count, length)
+            if weight * most > 0:
+                weighted.append(Weighted(term, weight, weight * most))
+        weighted.sort(key=attrgetter("most"), reverse=True)
+        return weighted
+
+    def _held(self, texts: Sequence[str]) -> Mapping[str, tuple[int, int, float] | None]:
+        """Text → number, passages that hold it, most weight, of some terms; ``None``: no passage holds it. Questions
+        share most of their terms."""
+        known = self._terms
+        new = [text for text in texts if text not in known]
+        if new:
+            if len(known) > _REMEMBERED:
+                known = self._terms = {text: known[text] for text in texts if text in known}
+            holders, most = self._postings.holders, self._postings.most
+            for text, term in zip(new, self._vocabulary.find(new), strict=True):
+                known[text] = None if term is None else (term, int(holders[term]), float(most[term]))
+        return known
 
     def _idf(self, holders: int) -> float:
         """Lucene's inverse document frequency."""
