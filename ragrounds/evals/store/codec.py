@@ -53,7 +53,7 @@ _TAIL = 48
 _REMEMBERED = 8192
 """Texts stored last that are recognised."""
 _CACHED = 4000
-"""Characters up to which a text's compressed form is kept in memory for the next time."""
+"""Characters up to which a text is kept in memory with its hash for the next time."""
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError)
 """What decoding raises where the bytes are not what was written."""
 _local = threading.local()
@@ -63,7 +63,8 @@ def pack(record: Any) -> tuple[bytes, dict[bytes, bytes]]:
     """Encode a record.
 
     Returns:
-        Its bytes, and the long texts that they refer to: hash → compressed text.
+        Its bytes, and the long texts that they refer to: hash → text in UTF-8. They are compressed when they are
+        written: most are in the store already.
     """
     apart: dict[bytes, bytes] = {}
     body = msgspec.msgpack.encode(_extract_texts(msgspec.to_builtins(record), apart))
@@ -273,19 +274,19 @@ def _start_of_known(line: str) -> int:
 
 
 def _reference(text: str, apart: dict[bytes, bytes]) -> msgspec.msgpack.Ext:
-    digest, data = _cached(text) if len(text) <= _CACHED else _apart(text)
-    apart[digest] = data
+    digest, raw = _cached(text) if len(text) <= _CACHED else _apart(text)
+    apart[digest] = raw
     return msgspec.msgpack.Ext(_HASH, digest)
 
 
 def _apart(text: str) -> tuple[bytes, bytes]:
     raw = text.encode()
-    return hash_of(raw), compress(raw)
+    return hash_of(raw), raw
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _cached(text: str) -> tuple[bytes, bytes]:
-    # The same passages come again and again: they are hashed and compressed once.
+    # The same passages come again and again: they are hashed once.
     _seen[text[-_TAIL:]] = text
     for old in list(itertools.islice(_seen, max(0, len(_seen) - _REMEMBERED))):
         _seen.pop(old, None)
@@ -394,8 +395,13 @@ def grading_rows(calls: Iterable[Call], number: int, graded: Collection[str] = (
 
 
 def blob_rows(apart: Mapping[bytes, bytes]) -> list[Row]:
-    """The rows of texts that are stored apart."""
+    """The rows of texts that are stored apart; :func:`stored_blob` is what is written of each."""
     return [(schema.blobs, {"hash": hash, "data": data}) for hash, data in apart.items()]
+
+
+def stored_blob(row: Mapping[str, Any]) -> dict[str, object]:
+    """A row of :func:`blob_rows` as it is written: its text compressed."""
+    return {**row, "data": compress(row["data"])}
 
 
 def run_body(run: Run) -> bytes:

@@ -71,6 +71,7 @@ blobs = _table(
     _bytes("hash", key=True),
     _bytes("data"),
     comment="Long texts, each once, by content hash: passages, prompts, replies.",
+    rowid=True,
 )
 
 calls = _table(
@@ -84,6 +85,7 @@ calls = _table(
     _bytes("response"),
     _bytes("payer", "who paid for it first; null: nobody", null=True),
     comment="The journal. It only adds.",
+    rowid=True,
 )
 
 recalls = _table(

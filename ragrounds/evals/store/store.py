@@ -24,6 +24,7 @@ from ragrounds.evals.store.codec import (
     run_row,
     score_of,
     score_rows,
+    stored_blob,
     unpack,
 )
 from ragrounds.evals.store.database import (
@@ -414,7 +415,8 @@ class Store:
         def work(connection: sa.Connection) -> None:
             for table, keyed in by_table.values():
                 build = insert_new if table in (schema.blobs, schema.gradings, schema.regradings) else upsert
-                connection.execute(build(self.engine, table), list(keyed.values()))
+                written = map(stored_blob, keyed.values()) if table is schema.blobs else keyed.values()
+                connection.execute(build(self.engine, table), list(written))
             for part in chunks(keys if payer else []):
                 mine = sa.and_(recalled.c.payer == payer, recalled.c.key.in_(part))
                 connection.execute(sa.delete(recalled).where(mine))

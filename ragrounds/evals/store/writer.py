@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.codec import stored_blob
 from ragrounds.evals.store.database import again, insert_new, upsert, writing_failed
 from ragrounds.evals.store.schema import Row
 
@@ -154,7 +155,8 @@ class Writer:
                 if name == "blobs":
                     keys = self._texts.missing(connection, keys, first=len(rows) == 1)
                 if keys:
-                    count = self._insert(connection, name, table, [keyed[key] for key in keys])
+                    written = [stored_blob(keyed[key]) if name == "blobs" else keyed[key] for key in keys]
+                    count = self._insert(connection, name, table, written)
                     known |= name == "calls" and count < len(keyed)
             connection.commit()
         except sa.exc.SQLAlchemyError:
