@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from ragrounds.api.progress import RunListener
@@ -15,13 +16,17 @@ from ragrounds.records import Question
 from ragrounds.settings import Settings
 from ragrounds.ui.projection import dollars_span, duration_span
 
+_WAVES, _MUCH = 3, 8
+"""Attempts a place in flight that are waited for before time is projected, where so many or more are to be made."""
+
 
 class Pilot:
     """The first questions of a run, from which it is projected what the rest will take.
 
     Where the rest might cost more than the settings let pass, these questions are asked before all others, and
     somebody must confirm before the rest. Elsewhere nothing waits: the projection is told when the run has come that
-    far. A run whose models are known to cost nothing has no projection.
+    far, and where much is left, once as many attempts were in flight as may be: how long one takes depends on it. A run
+    whose models are known to cost nothing has no projection.
     """
 
     def __init__(
@@ -50,14 +55,24 @@ class Pilot:
         """Whether somebody may have to confirm: then :meth:`settle` comes after `first` and before the rest."""
         self.first = first or ()
         self._due = {planned.run.id: len(self.first) * planned.run.epochs for planned in planned_runs}
-        self._reported = first is None or self.asks
+        more = sum(len(questions) * planned.run.epochs for planned in planned_runs)
+        self._steady = _WAVES * in_flight if more > _MUCH * in_flight else 0
+        self._reported = first is None or (self.asks and not self._steady)
+        self._alone = execution.engine == "local" and (execution.workers or 1) == 1
+        self._ended, self._wave = 0, (0.0, 0.0)
 
     def hear(self, finished: FinishedAttempt) -> None:
-        """Tell the projection when every agent has answered as many questions as a pilot has."""
+        """Tell the projection when every agent has answered as many questions as a pilot has, and enough were in
+        flight."""
         self._due[finished.run.id] -= 1
-        if not self._reported and all(left <= 0 for left in self._due.values()):
-            self._reported = True
-            self._projected()
+        self._ended += 1
+        if self._ended == self._steady - self._in_flight:  # what is imported late, and first connections, are behind it
+            self._wave = time.perf_counter(), time.process_time()
+        if self._reported or self._ended < self._steady or any(left > 0 for left in self._due.values()):
+            return
+        self._reported = True
+        wall, processor = time.perf_counter() - self._wave[0], time.process_time() - self._wave[1]
+        self._projected(processor / wall if self._steady and self._alone else None)
 
     def tell(self) -> None:
         """Tell the projection, where there is anything to project from."""
@@ -85,8 +100,8 @@ class Pilot:
                 f"{' or '.join(option for _, _, option in above)}; what is answered is kept."
             )
 
-    def _projected(self) -> Projection | None:
-        found = projection(self._store, self._planned_runs, self._all, self._in_flight)
+    def _projected(self, processor: float | None = None) -> Projection | None:
+        found = projection(self._store, self._planned_runs, self._all, self._in_flight, processor)
         if found is not None:
             self._listener.projected(found)
         return found

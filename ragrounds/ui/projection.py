@@ -20,6 +20,8 @@ def projection_text(found: Projection) -> str:
     if len(found.agents) > 1:
         lines.append(f"  together, if they share no call: {_took(found.calls, found.tokens, found.cost)}")
     lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
+    if found.processor_bound:
+        lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, --workers N does.")
     if found.cost is not None and found.cost.value:
         lines.append("  Dollars are uncached; what the journal answers, or agents share, costs less.")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Reply
+from ragrounds.records import Attempt, Reply
 from tests.engine.conftest import planned
 from tests.engine.doubles import ScriptedModel, questions
 
@@ -78,6 +78,24 @@ async def test_what_is_not_known_is_not_nothing(store: Store) -> None:
     assert (found.agents[1].cost, found.agents[1].tokens) == (None, None)
     assert (found.cost, found.tokens) == (None, None)
     assert found.agents[0].cost is not None
+
+
+def test_time_is_that_of_attempts_that_met_a_full_house(store: Store) -> None:
+    asked, golds = questions(100)
+    one = planned(store, "direct", asked, golds, ScriptedModel())
+    made = [
+        Attempt(run=one.run.id, question_id=question.id, epoch=0, status="completed", text="A", at=at, seconds=seconds)
+        for at, (question, seconds) in enumerate(zip(asked, [9.0] * 4 + [1.0] * PILOT, strict=False))
+    ]
+    store.add_attempts(one.run, made)
+    found = projection(store, [one], asked, 4, processor=0.9)
+    assert found is not None
+    assert found.seconds.value == (100 - 4 - PILOT) / 4
+    assert found.processor_bound
+    few = projection(store, [one], asked, 8)
+    assert few is not None
+    assert few.seconds.value == pytest.approx((4 * 9 + PILOT) / (4 + PILOT) * (100 - 4 - PILOT) / 8)
+    assert not few.processor_bound
 
 
 def test_a_few_questions_are_not_worth_a_pilot(store: Store) -> None:

@@ -174,6 +174,8 @@ class ReplayProgress:
 PILOT = 8
 """Questions that a pilot asks. They are a part of the run: nothing is asked twice."""
 LEVEL = 0.95
+_BOUND = 0.85
+"""Share of a core from which on the processor sets the pace."""
 
 
 class ProjectedSum(Struct, frozen=True, kw_only=True):
@@ -213,6 +215,13 @@ class Projection(Struct, frozen=True, kw_only=True):
     cost: ProjectedSum | None
     seconds: ProjectedSum
     """Of the clock, with `in_flight` attempts at a time."""
+    processor: float | None = None
+    """Share of one core that this process took while the attempts were made; ``None``: it does not make them alone."""
+
+    @property
+    def processor_bound(self) -> bool:
+        """Whether the processor sets the pace, and not the servers: then more in flight changes nothing."""
+        return self.processor is not None and self.processor > _BOUND
 
 
 def project(seen: Sequence[float], more: int) -> ProjectedSum:
@@ -228,15 +237,24 @@ def project(seen: Sequence[float], more: int) -> ProjectedSum:
 
 
 def projection(
-    store: Store, planned_runs: Sequence[PlannedRun], questions: Sequence[Question], in_flight: int
+    store: Store,
+    planned_runs: Sequence[PlannedRun],
+    questions: Sequence[Question],
+    in_flight: int,
+    processor: float | None = None,
 ) -> Projection | None:
-    """Project what the questions still to be asked will take; ``None``: a run has no attempt yet to go by."""
-    agents = []
+    """Project what the questions still to be asked will take; ``None``: a run has no attempt yet to go by.
+
+    Time is that of attempts which began once as many were in flight as may be, where there are enough: the first ones
+    wait for connections, and do not yet wait for each other.
+    """
+    agents, first = [], in_flight // len(planned_runs)
     for planned in planned_runs:
-        seen = [one for one in store.summaries(planned.run) if one.status in FINAL]
+        seen = sorted((one for one in store.summaries(planned.run) if one.status in FINAL), key=lambda one: one.at)
         if not seen:
             return None
-        agents.append(_agent(planned.run, seen, attempts_left(store, planned.run, questions)))
+        steady = seen[first:] if len(seen) >= first + PILOT else seen
+        agents.append(_agent(planned.run, seen, steady, attempts_left(store, planned.run, questions)))
     clock = _total([agent.seconds for agent in agents])
     at_once = max(1, min(in_flight, sum(agent.attempts for agent in agents)))
     return Projection(
@@ -250,6 +268,7 @@ def projection(
             low=None if clock.low is None else clock.low / at_once,
             high=None if clock.high is None else clock.high / at_once,
         ),
+        processor=processor,
     )
 
 
@@ -289,7 +308,7 @@ def costs_money(planned_runs: Sequence[PlannedRun]) -> bool | None:
     return None if own or None in prices else False
 
 
-def _agent(run: Run, seen: Sequence[Attempt], more: int) -> AgentProjection:
+def _agent(run: Run, seen: Sequence[Attempt], steady: Sequence[Attempt], more: int) -> AgentProjection:
     def summed(read: Callable[[Attempt], float | None]) -> ProjectedSum | None:
         """Project a sum; ``None``: a part of it is unknown."""
         known = [value for value in map(read, seen) if value is not None]
@@ -303,7 +322,7 @@ def _agent(run: Run, seen: Sequence[Attempt], more: int) -> AgentProjection:
         calls=project([one.calls for one in seen], more),
         tokens=summed(lambda one: one.usage.input + one.usage.output if one.usage else None),
         cost=summed(lambda one: one.cost_uncached),
-        seconds=project([one.seconds for one in seen], more),
+        seconds=project([one.seconds for one in steady], more),
     )
 
 

@@ -15,3 +15,6 @@ def test_the_sum_of_agents_says_that_shared_calls_count_twice() -> None:
     assert "  together, if they share no call: 12 calls" in projection_text(both)
     alone = Projection(agents=(one,), in_flight=1, calls=calls, tokens=None, cost=None, seconds=calls)
     assert "together" not in projection_text(alone)
+    bound = Projection(agents=(one,), in_flight=1, calls=calls, tokens=None, cost=None, seconds=calls, processor=0.95)
+    assert "sets the pace" in projection_text(bound)
+    assert "sets the pace" not in projection_text(alone)
