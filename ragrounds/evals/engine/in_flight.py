@@ -3,7 +3,7 @@ ago.
 
 Nothing of it is in the store, and nothing is copied until somebody looks: the logs of the attempts are read where they
 are. So that other processes see them too, a process writes them to a file of its own in ``HOME/live`` while it makes
-attempts. One that cannot write makes its attempts all the same.
+attempts and another looks, which touches a file. One that cannot write makes its attempts all the same.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _EVERY = 0.5
 """Seconds between two writes of the file."""
 _STALE = 5.0
 """Seconds after which a file that was not written again is of a process that is no more."""
+_LOOKED = "live.looked"
+"""The file beside ``HOME/live`` that a process touches which looks."""
 _LARGEST = 64_000_000
 """Bytes of such a file that are read."""
 
@@ -132,6 +134,8 @@ def live_feed(home: Path) -> Iterator[None]:
         beside = file.with_suffix(".new")
         try:
             while not ended.wait(_EVERY):
+                if not _is_fresh(home / _LOOKED):
+                    continue
                 file.parent.mkdir(mode=0o700, exist_ok=True)
                 beside.touch(mode=0o600)
                 beside.write_bytes(msgspec.msgpack.encode([storable(one) for one in IN_FLIGHT.attempts()]))
@@ -151,14 +155,21 @@ def live_feed(home: Path) -> Iterator[None]:
         thread.join(_STALE)
 
 
+def _is_fresh(file: Path) -> bool:
+    with suppress(OSError):
+        return time.time() - file.stat().st_mtime <= _STALE
+    return False
+
+
 def live_attempts(home: Path) -> tuple[LiveAttempt, ...]:
     """The attempts in flight in all processes that use a home, in the order in which they began, as they were half a
     second ago. What a dead process has left behind is not believed, and removed."""
     found: dict[tuple[str, str, int], LiveAttempt] = {}
     with suppress(OSError):
+        (home / _LOOKED).touch(mode=0o600)
         for file in sorted((home / "live").iterdir()):
             with suppress(OSError, ValueError):
-                if time.time() - file.stat().st_mtime > _STALE:
+                if not _is_fresh(file):
                     file.unlink()
                 elif not file.suffix:
                     with file.open("rb") as opened:
