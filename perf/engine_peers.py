@@ -1,26 +1,35 @@
 """Processor time, throughput, memory and disk of a replay beside its peers, in one run on one machine.
 
     python perf/engine_peers.py [--small 2000] [--large 10000] [--inspect PYTHON] [--lm-eval PYTHON]
+    python perf/engine_peers.py --quick
 
 A loopback server answers 24 kB prompts (27 documents and a question) with 300 tokens, one call a question. Processor
 time (user and system, of the whole process) is the slope between the smaller and the larger number of questions, so
 that imports do not count. `--inspect` and `--lm-eval` name the Python of an environment in which that peer is
 installed; without them it is left out.
+
+`--quick` is for every change: the processor time of a question beside that of the bare graph, in one process, median of
+five; and the functions of the package that a further question passes. It fails above what is agreed.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import collections
 import contextlib
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 from msgspec import Struct
 
@@ -31,6 +40,9 @@ from perf.engine import questions  # noqa: E402
 
 OURS = "ragrounds"
 AGAIN = "ragrounds, from the journal"
+AGREED_RATIO, AGREED_FUNCTIONS = 2.9, 293
+"""Of `--quick`: the processor time of a question over the bare graph's, and the functions that it passes (Python 3.11
+counts comprehensions). A ratio of 1.25 times the agreed one fails, and 1.1 times as many functions."""
 BARE = ("bare_aiohttp", "bare_openai", "bare_graph", "chat_openai", "chat_openai_graph")
 
 
@@ -95,6 +107,69 @@ def size(folder: Path) -> float:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
+def quick() -> int:
+    """Print the ratio and the functions; 1 where either is above what is agreed."""
+    import ragrounds as rr
+    from perf.engine.peers import bare_graph
+
+    package = str(Path(rr.__file__).parent) + os.sep
+    agent = f"{HERE / 'engine' / 'three_nodes.py'}:build"
+    few, many, most = 1, 9, 409
+    with tempfile.TemporaryDirectory(prefix="ragrounds-perf-") as name, server(0.02, 0.02) as url:
+        files = {count: questions.write(Path(name), count) for count in (few, many, most)}
+        begun = iter(range(1_000_000))
+
+        def ours(count: int) -> None:
+            """All questions of a file, in a store of their own."""
+            rr.run(
+                f"jsonl:{files[count][0]}", agent, model="openai:perf[alias=perf]", base_url=url, concurrency=32,
+                home=Path(name) / f"home-{next(begun)}",
+            )  # fmt: skip
+
+        def bare(count: int) -> None:
+            """The same questions through three nodes of LangGraph."""
+            asyncio.run(bare_graph(files[count][1], url, 32, Path(name)))
+
+        def passed(count: int) -> collections.Counter[tuple[str, str]]:
+            """The functions of the package that a run of so many questions enters, with how often."""
+            seen: collections.Counter[tuple[str, str]] = collections.Counter()
+
+            def enter(frame: FrameType, event: str, argument: object) -> None:
+                code = frame.f_code
+                if event == "call" and code.co_flags & 1 and code.co_filename.startswith(package):
+                    seen[code.co_filename, code.co_qualname] += 1
+
+            sys.setprofile(enter)
+            threading.setprofile(enter)
+            try:
+                ours(count)
+            finally:
+                sys.setprofile(None)
+                threading.setprofile(None)
+            return seen
+
+        def a_question(system: Callable[[int], None]) -> float:
+            """Processor seconds of one question more."""
+            times = []
+            for count in (many, most):
+                before = time.process_time()
+                system(count)
+                times.append(time.process_time() - before)
+            return (times[1] - times[0]) / (most - many)
+
+        for system in (ours, bare):
+            system(many)  # imports, compiled patterns and connections are made
+        ratios = [a_question(ours) / a_question(bare) for _ in range(5)]
+        one, nine = passed(few), passed(many)
+        functions = sum(count - one[key] >= many - few for key, count in nine.items())
+    ratio = statistics.median(ratios)
+    print(f"a question takes {ratio:.2f} times the processor time of the bare graph (agreed {AGREED_RATIO}; ", end="")
+    print(f"of five: {', '.join(f'{one:.2f}' for one in sorted(ratios))})")
+    print(f"it passes {functions} functions of the package (agreed {AGREED_FUNCTIONS})")
+    counted = sys.version_info[:2] == (3, 11) and functions > 1.1 * AGREED_FUNCTIONS
+    return int(ratio > 1.25 * AGREED_RATIO or counted)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", type=int, default=2000)
@@ -106,7 +181,10 @@ def main() -> None:
     parser.add_argument("--inspect", help="a Python with inspect-ai")
     parser.add_argument("--lm-eval", help="a Python with lm-eval")
     parser.add_argument("--only", nargs="*", help="these systems alone")
+    parser.add_argument("--quick", action="store_true", help="ours beside the bare graph, in half a minute")
     given = parser.parse_args()
+    if given.quick:
+        raise SystemExit(quick())
     names = [OURS, AGAIN, *(["inspect"] if given.inspect else []), *(["lm_eval"] if given.lm_eval else []), *BARE]
     names = [name for name in names if not given.only or name in given.only]
     folder = Path(tempfile.mkdtemp(prefix="ragrounds-perf-"))

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.scorers import described, headline_of
+from ragrounds.evals.store.attempt_facts import make_facts
 from ragrounds.evals.store.schema import facts
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run
@@ -64,7 +65,8 @@ def answer_line(store: Store, run: Run, asked: Question, epoch: int, name: str) 
 
 
 def _searched(store: Store, run: Run, question_id: str, epoch: int) -> tuple[int | None, int | None]:
-    """Searches of an attempt, and the best rank of a gold document, as they are kept beside it."""
+    """Searches of an attempt, and the best rank of a gold document."""
+    make_facts(store, [run], among={(run.id, question_id, epoch)})
     here = (facts.c.run == store.number(run), facts.c.question_id == question_id, facts.c.epoch == epoch)
     with store.engine.connect() as connection:
         row = connection.execute(sa.select(facts.c.searches, facts.c.gold_rank).where(*here)).first()
