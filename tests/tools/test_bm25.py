@@ -275,3 +275,21 @@ def test_a_process_that_cannot_count_is_told(beir, tmp_path, monkeypatch):
         open_bm25(collection, module.Bm25Parameters())
     monkeypatch.undo()
     assert open_bm25(collection, module.Bm25Parameters()).ranked("statins", 1)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_it_is_compiled_once_that_pays_or_it_is_said_what_is_missing(tmp_path, monkeypatch, caplog, there):
+    if there:
+        pytest.importorskip("numba", reason="needs numba: install ragrounds[fast]")
+    else:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "_WORTH", 12)
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": one, "text": text}) + "\n" for one, _, text in _ROWS)
+    )
+    searcher = open_bm25(open_collection(f"beir:{tmp_path}", tmp_path), module.Bm25Parameters())
+    found = [searcher.ranked("asthma attacks", 3) for _ in range(4)]
+    assert found[0]
+    assert found == [found[0]] * 4
+    assert searcher._compiled is there
+    assert ("without numba" in caplog.text) is not there

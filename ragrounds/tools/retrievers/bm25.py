@@ -41,6 +41,7 @@ import numpy as np
 from ragrounds.contracts import Searcher
 from ragrounds.digests import code_digest, text_digest
 from ragrounds.errors import UserError, nearest
+from ragrounds.plugins import say_once
 from ragrounds.records import Passage
 from ragrounds.specs import Spec, Value
 from ragrounds.tools.analysers import NAMES, analyser
@@ -147,7 +148,7 @@ class Bm25Searcher:
         self.spec = str(parameters.spec)
         self.corpus = collection.corpus
         self._compiled = False
-        self._uncompiled = _WORTH if importlib.util.find_spec("numba") else math.inf
+        self._uncompiled: float = _WORTH
         self._terms: dict[str, tuple[int, int, float] | None] = {}
         self._vocabulary = Vocabulary(folder)
         mean = mean_length(statistics.tokens, statistics.counted)
@@ -220,7 +221,11 @@ class Bm25Searcher:
         if not terms:
             return []
         self._uncompiled -= self._statistics.passages
-        self._compiled = self._compiled or self._uncompiled < 0
+        if self._uncompiled < 0 and not self._compiled:
+            self._compiled = importlib.util.find_spec("numba") is not None
+            self._uncompiled = math.inf
+            if not self._compiled:
+                say_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
         search = self._postings.compiled if self._compiled else self._postings.best
         positions, scores = search(terms, k)
         return list(zip(positions.tolist(), scores.tolist(), strict=True))
