@@ -102,6 +102,7 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     for width, height in ((80, 24), (120, 40), (200, 60), (100, 30)):
         terminal.tmux("resize-window", "-x", str(width), "-y", str(height))
         before = counts(home).total()
+        live_attempts(home)  # what is in flight is written while somebody looks
         time.sleep(1.0)  # a frame is at most so old
         lines = frame(terminal, width, height)
         after = counts(home).total()
