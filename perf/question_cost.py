@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[0] = str(HERE.parent)  # and not this folder, whose coverage.py numba would take for the package
 
 from perf import engine_rag  # noqa: E402
 from perf.engine import questions  # noqa: E402

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 import shutil
+import sys
 from collections import Counter
 from itertools import pairwise
 
@@ -282,7 +283,7 @@ def test_it_is_compiled_once_that_pays_or_it_is_said_what_is_missing(tmp_path, m
     if there:
         pytest.importorskip("numba", reason="needs numba: install ragrounds[fast]")
     else:
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "ragrounds.tools.postings_numba", None)
     monkeypatch.setattr(module, "_WORTH", 12)
     (tmp_path / "corpus.jsonl").write_text(
         "".join(json.dumps({"_id": one, "text": text}) + "\n" for one, _, text in _ROWS)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib.util
+import importlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -222,10 +222,7 @@ class Bm25Searcher:
             return []
         self._uncompiled -= self._statistics.passages
         if self._uncompiled < 0 and not self._compiled:
-            self._compiled = importlib.util.find_spec("numba") is not None
-            self._uncompiled = math.inf
-            if not self._compiled:
-                say_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
+            self._compiled, self._uncompiled = _is_compiled(), math.inf
         search = self._postings.compiled if self._compiled else self._postings.best
         positions, scores = search(terms, k)
         return list(zip(positions.tolist(), scores.tolist(), strict=True))
@@ -272,6 +269,19 @@ class Bm25Searcher:
         mean = self._statistics.tokens / total
         k1, b = self._parameters.k1, self._parameters.b
         return idf * idf * count / (count + k1 * (1 - b + b * length / mean))
+
+
+def _is_compiled() -> bool:
+    """Load what is compiled by numba; where that cannot be had, say so once."""
+    try:
+        importlib.import_module("ragrounds.tools.postings_numba")
+    except ModuleNotFoundError:
+        say_once("BM25 takes up to ten times as long without numba: pip install 'ragrounds[fast]'.")
+    except Exception as problem:  # one that does not fit to what else is installed
+        say_once(f"BM25 takes up to ten times as long: numba cannot be loaded ({type(problem).__name__}: {problem}).")
+    else:
+        return True
+    return False
 
 
 FORMAT = 2
