@@ -26,11 +26,9 @@ from ragrounds.api.study_projection import confirm_projection
 from ragrounds.api.workspace import chosen_settings, open_store, replaced, texts
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.analyses.analysis import with_names
-from ragrounds.evals.studies.stand_in import stand_in
 from ragrounds.evals.studies.state import StudyState, kept_studies, read_state
 from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies
 from ragrounds.evals.studies.table import CellResult, Place, StudyFinding, StudyTable, study_table
-from ragrounds.models.stand_in_server import ALIAS, stand_in_server
 from ragrounds.settings import Settings
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.plot import PictureMaker
@@ -48,8 +46,6 @@ class StudyResult(Result, frozen=True, kw_only=True):
     study: Study
     settings: Settings
     """Where its runs are."""
-    stand_in: bool = False
-    """Whether nothing in it is a result."""
     findings: tuple[StudyFinding, ...] = ()
     asked: int = 0
     """Cells that this call was to carry out: those that are not computed from others."""
@@ -134,10 +130,6 @@ class StudyArguments(_Study, frozen=True, kw_only=True):
     max_time: arguments.MaxTime = None
     rows: Annotated[str | Sequence[str], Arg("This row alone (repeatable).", option="--row", many=True)] = ()
     columns: Annotated[str | Sequence[str], Arg("This column alone (repeatable).", option="--column", many=True)] = ()
-    stand_in: Annotated[
-        bool,
-        Arg("Made-up sets and a loopback server in place of what is not here: no result, every cell runs."),
-    ] = False
     concurrency: arguments.Concurrency = None
     workers: Annotated[int | None, Arg("Processes that share the work.", 1, group=arguments.HOW)] = None
     fail_after: arguments.FailAfter = "50%"
@@ -171,9 +163,7 @@ def study(given: StudyArguments) -> StudyResult:
     budget = StudyBudget(given.max_cost, given.max_total_tokens, given.max_time)
     with ExitStack() as held:
         chosen = chosen_settings(given.settings, given.home)
-        opened = _Opened(given.file, over, chosen, given.stand_in, texts(given.rows), texts(given.columns))
-        if given.stand_in:
-            opened.serve(held.enter_context(stand_in_server()))
+        opened = _Opened(given.file, over, chosen, texts(given.rows), texts(given.columns))
         listener = _listener(given.listener, given.progress, held)
         state = read_state(opened.settings.home, opened.study.name, opened.file)
         state.given = opened.given
@@ -197,12 +187,16 @@ def _listener(listener: StudyListener | None, progress: bool | None, held: ExitS
 
 
 class _Opened:
-    """A study with what the call says of all its cells, on the stand-in where that is asked for."""
+    """A study with what the call says of all its cells."""
 
     def __init__(
-        self, file: str | Path, given: Arguments, settings: Settings, on_stand_in: bool,
-        rows: Sequence[str] = (), columns: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        file: str | Path,
+        given: Arguments,
+        settings: Settings,
+        rows: Sequence[str] = (),
+        columns: Sequence[str] = (),
+    ) -> None:
         self.study, self.rows, self.columns = open_study(file), rows, columns
         self.file = "" if str(file) in shipped_studies() else str(Path(file).expanduser().resolve())
         for noun, names, lines in (("row", rows, self.study.rows), ("column", columns, self.study.columns)):
@@ -212,18 +206,8 @@ class _Opened:
         self.given = given
         if recorded := given.get("imported"):
             self.given = given | {"imported": recorded_rows(recorded, self.study)}
-        self.settings, self.stand_in = settings, on_stand_in
-        self._server = "http://127.0.0.1:9/v1"
+        self.settings = settings
         self._lacks: dict[str, str] = {}
-        if on_stand_in:
-            self.settings = settings.model_copy(update={"home": settings.home / "stand-in", "store": None})
-
-    def serve(self, url: str) -> None:
-        """Let the stand-in at this address answer for every model."""
-        self._server = url
-        if self.study.arena:
-            own = {"judges": ["openai:stand-in-judge"], "base_url": url, "alias": ALIAS, "min_matches": 4}
-            self.study = structs.replace(self.study, arena={**self.study.arena, **own})
 
     @cached_property
     def cells(self) -> tuple[StudyCell, ...]:
@@ -250,10 +234,6 @@ class _Opened:
         recorded = self.given.get("imported", {})
         if cell.kind == "run" and cell.row in recorded:
             settings["imported"] = recorded[cell.row]
-        if self.stand_in:
-            home = self.settings.home
-            (home / "sets").mkdir(parents=True, exist_ok=True)
-            settings = stand_in(settings, home / "sets", self._server, home)
         return structs.replace(cell, settings=settings)
 
 
@@ -306,15 +286,11 @@ def _result(opened: _Opened, results: Mapping[Place, CellResult]) -> StudyResult
     part = {(cell.row, cell.column): results[cell.row, cell.column] for cell in opened.wanted}
     findings = _findings(opened, part)
     return StudyResult(
-        table=study_table(
-            opened.study, results, opened.stand_in, opened.given,
-            only_rows=opened.rows, only_columns=opened.columns,
-        ),
+        table=study_table(opened.study, results, opened.given, only_rows=opened.rows, only_columns=opened.columns),
         study=opened.study,
         settings=opened.settings,
-        stand_in=opened.stand_in,
         findings=tuple(one for one in findings if one.result is not None or len(part) == len(opened.cells)),
-    )  # fmt: skip
+    )
 
 
 def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[StudyFinding]:
@@ -339,29 +315,25 @@ def _findings(opened: _Opened, results: Mapping[Place, CellResult]) -> Iterator[
         yield StudyFinding(asked=asked, result=with_names(made.result, named))
 
 
-def show_study(
-    file: str | Path, *, stand_in: bool = False, home: str | Path | None = None, settings: Settings | None = None
-) -> StudyResult:
+def show_study(file: str | Path, *, home: str | Path | None = None, settings: Settings | None = None) -> StudyResult:
     """The table of a study from what is kept of it, as its last call said: nothing is asked, searched or judged.
 
         show_study("mirage-table6")
 
     Args:
         file: a TOML file, or the name of a study that is shipped or was carried out here.
-        stand_in: what was made on the stand-in.
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
 
     Raises:
         UserError: no such study.
     """
     chosen = chosen_settings(settings, home)
-    folder = chosen.home / "stand-in" if stand_in else chosen.home
     shipped, path = str(file) in shipped_studies(), Path(file)
     where = "" if shipped else str(path.expanduser().resolve()) if path.suffix else None
-    state = read_state(folder, path.stem if path.suffix else str(file), where)
+    state = read_state(chosen.home, path.stem if path.suffix else str(file), where)
     # Its name is enough, wherever its file is.
     found = state.file if state.file and not path.suffix and not shipped else file
-    opened = _Opened(found, state.given, chosen, stand_in)
+    opened = _Opened(found, state.given, chosen)
     with open_store(opened.settings) as store:
         results = {
             (cell.row, cell.column): shown(store, cell, state.cells.get(cell.key), opened.lacks)
@@ -412,7 +384,7 @@ def list_studies(*, home: str | Path | None = None, settings: Settings | None = 
 
 
 def _listed(name: str, state: StudyState | None, settings: Settings) -> ListedStudy:
-    opened = _Opened(name, state.given if state else {}, settings, False)
+    opened = _Opened(name, state.given if state else {}, settings)
     made, cells = opened.study, opened.cells
     kept = sum(cell.key in state.cells for cell in cells) if state else 0
     return ListedStudy(

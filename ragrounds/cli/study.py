@@ -31,13 +31,6 @@ app.add_typer(study)
 StudyFile = Annotated[
     str, typer.Argument(metavar="FILE.toml|NAME", help="A study: a file, or one of `ragrounds study ls`.")
 ]
-StandIn = Annotated[
-    bool,
-    typer.Option(
-        "--stand-in",
-        help="Made-up sets and a loopback server in place of what is not here: no result, every cell runs.",
-    ),
-]
 
 
 class FormatOptions(Options, frozen=True, kw_only=True):
@@ -77,8 +70,6 @@ def run_study(
       ragrounds study run mirage-table6 --base-url http://127.0.0.1:8000/v1 --limit 50 --max-cost 20
 
       ragrounds study run mine.toml --latex > table.tex
-
-      ragrounds study run r2med-table2 --stand-in
     """
     chosen = form.chosen()
     made = carry_out(**asdict(replace(given, file=file, progress=display != "none")))
@@ -89,9 +80,9 @@ def run_study(
 
 @study.command("show")
 @grouped
-def show_study_command(form: FormatOptions, plot: PlotOptions, file: StudyFile, stand_in: StandIn = False) -> None:
+def show_study_command(form: FormatOptions, plot: PlotOptions, file: StudyFile) -> None:
     """Print a study from what is kept of it, as its last call said. Nothing is asked, searched or judged."""
-    shown = show_study(file, stand_in=stand_in)
+    shown = show_study(file)
     _print(shown, form.chosen(), form)
     draw_picture(shown, plot)
 
@@ -115,9 +106,7 @@ def _counts(made: StudyResult) -> str:
 
 def _print(made: StudyResult, form: str, options: FormatOptions) -> None:
     if form == "--json":
-        print_json(
-            {"study": made.table.study, "stand_in": made.stand_in, "table": made.table, "findings": made.findings}
-        )
+        print_json({"study": made.table.study, "table": made.table, "findings": made.findings})
     elif form == "--csv":
         typer.echo(study_csv(made.table), nl=False)
     elif form:

@@ -47,8 +47,6 @@ def study_sentences(table: StudyTable, runs: Sequence[Run]) -> Iterator[str]:
         return
     when = span_of_days([run.created for run in runs])
     yield f"{what}: {done:,} of {number_of(cells, 'cell')} carried out {_with(runs)} {when}."
-    if table.stand_in:
-        return
     known = [cell for cell in table.cells if cell.deviation is not None]
     if not known:
         yield "No published figure stands beside any of them."
@@ -215,9 +213,6 @@ def print_study(
     table: StudyTable, findings: Sequence[StudyFinding], console: Console, picture: str = "", notes: bool = True
 ) -> None:
     """Print a study: what stands on top, the tables, the picture, the analyses, the notes."""
-    said = study_notes(table)
-    if table.stand_in:
-        console.print(Text(said.pop(0), style="bold"))
     for one in study_tables(table):
         print_table(one, console)
     drawn = study_picture(table, picture)
@@ -231,7 +226,7 @@ def print_study(
         print_analysis(finding.result, console)
         for line in published_lines(finding):
             console.print(Text(line), soft_wrap=True)
-    for note in said if notes else ():
+    for note in study_notes(table) if notes else ():
         console.print(Text(f"Note: {one_line(note, 4000)}"), soft_wrap=True)
 
 
@@ -305,35 +300,25 @@ def _places(columns: Sequence[str]) -> dict[str, float]:
 
 def study_markdown(table: StudyTable) -> str:
     """The tables in Markdown, with what a reader must know."""
-    return _topped(table, markdown(study_tables(table), _after(table)))
+    return markdown(study_tables(table), study_notes(table))
 
 
 def study_latex(table: StudyTable) -> str:
     """The tables in LaTeX, with what a reader must know."""
-    top = f"% {table.notes[0]}\n" if table.stand_in else ""
-    return top + latex(study_tables(table), study_notes(table))
+    return latex(study_tables(table), study_notes(table))
 
 
 def study_csv(table: StudyTable) -> str:
     """A line for each cell, with everything that is known of it."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_CSV, "note"])
-    note = table.notes[0] if table.stand_in else ""
+    writer.writerow(_CSV)
     groups = {row.name: row.group for row in table.rows}
     for cell in table.cells:
         values = [getattr(cell, name) if name != "group" else groups[cell.row] for name in _CSV[:-1]]
         shown = ["" if one is None else guarded(one) if isinstance(one, str) else f"{one}" for one in values]
-        writer.writerow([*shown, " ".join(cell.runs), note])
+        writer.writerow([*shown, " ".join(cell.runs)])
     return out.getvalue()
-
-
-def _topped(table: StudyTable, text: str) -> str:
-    return f"**{table.notes[0]}**\n\n{text}" if table.stand_in else text
-
-
-def _after(table: StudyTable) -> list[str]:
-    return study_notes(table)[1:] if table.stand_in else study_notes(table)
 
 
 def list_table(rows: Sequence[tuple[str, str, int, int, str]]) -> TextTable:

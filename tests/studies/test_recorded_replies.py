@@ -13,7 +13,6 @@ import pytest
 from ragrounds.api.imported_cells import recorded_rows
 from ragrounds.api.study import show_study, study
 from ragrounds.errors import UserError
-from ragrounds.evals.studies.stand_in.questions import stand_in
 from ragrounds.evals.studies.study import open_study
 
 REAL = Path(os.environ.get("RAGROUNDS_TEST_DATA", "")) / "mirage"
@@ -59,12 +58,15 @@ def replies(letters: str, dataset: str = "pubmedqa") -> list[dict[str, object]]:
 
 
 def test_replies_are_cells_and_are_shown_again(tmp_path: Path) -> None:
-    made = stand_in({"benchmark": "mirage/pubmedqa", "agent": "direct"}, tmp_path / "sets", "http://127.0.0.1:1/v1")
+    golds = ["A", "B", "B", "A", "A", "B"]
+    entries = {
+        f"pubmedqa-{number:03d}": {"question": f"Is it {number}?", "options": {"A": "yes", "B": "no"}, "answer": gold}
+        for number, gold in enumerate(golds)
+    }
+    benchmark = tmp_path / "benchmark.json"
+    benchmark.write_text(json.dumps({"pubmedqa": entries}), encoding="utf-8")
     file = tmp_path / "one.toml"
-    file.write_text(STUDY.replace("BENCHMARK", str(made["benchmark"])), encoding="utf-8")
-    golds = [
-        one["answer"] for one in json.loads((tmp_path / "sets/mirage/benchmark.json").read_text())["pubmedqa"].values()
-    ]
+    file.write_text(STUDY.replace("BENCHMARK", f"mirage/pubmedqa:{benchmark}"), encoding="utf-8")
     letters = "".join(golds[:4]) + "".join("B" if gold == "A" else "A" for gold in golds[4:])
     # What the file holds of other datasets is left aside.
     path = written(tmp_path, [*replies(letters), *replies("AAA", "mmlu")])

@@ -1,7 +1,5 @@
 """What stands before a study's table follows from its cells."""
 
-from msgspec.structs import replace
-
 from ragrounds.evals.studies.table import StudyTable, TableCell, TableRow
 from ragrounds.records import Run
 from ragrounds.ui.report.study_page import study_page
@@ -45,10 +43,8 @@ def test_rows_of_published_figures_are_indented_and_the_first_column_stays():
     assert "position:sticky" in page
 
 
-def test_a_stand_in_is_compared_with_nothing_and_nothing_is_said_of_no_run(store):
+def test_nothing_is_said_of_no_run():
     made = table(cell("a", value=50.0, low=45.0, high=55.0, published=52.0, deviation=-2.0))
-    run = add_run(store, "direct", questions(2), [1, 0])
-    assert len(list(study_sentences(replace(made, stand_in=True), [run]))) == 1
     assert list(study_sentences(made, [])) == ["A paper, Table 1: no cell has been carried out yet."]
     assert study_lacks(made) == []
 

@@ -98,9 +98,7 @@ class StudyTable(Struct, frozen=True, kw_only=True):
     spread: str
     baseline: str
     notes: tuple[str, ...] = ()
-    """What a reader must know. On the stand-in the first says so."""
-    stand_in: bool = False
-    """Whether nothing in it is a result."""
+    """What a reader must know."""
 
     @property
     def cells(self) -> tuple[TableCell, ...]:
@@ -118,14 +116,9 @@ class StudyTable(Struct, frozen=True, kw_only=True):
         return replace(self, rows=tuple(rows))
 
 
-STAND_IN = "Stand-in, not a result: small made-up sets, and a server that is no model."
-"""Stands on top of everything that a study on the stand-in prints."""
-
-
 def study_table(
     study: Study,
     results: Mapping[Place, CellResult],
-    stand_in: bool = False,
     said: Mapping[str, object] | None = None,
     *,
     only_rows: Collection[str] = (),
@@ -136,7 +129,6 @@ def study_table(
     Args:
         study: whose.
         results: of its cells.
-        stand_in: whether nothing in it is a result.
         said: what a call said of all cells, which readers are told: the figures are of that, and not of what the
             study's file says.
         only_rows, only_columns: names of those to show; none: all. What is said of all of them is then left out.
@@ -160,12 +152,10 @@ def study_table(
         spread=study.spread,
         baseline=study.baseline,
         notes=(
-            *(_stand_in_notes(study) if stand_in else ()),
             *([f"In place of what the study says, all cells have {overrides}."] if overrides else ()),
             *(_correlation_note(one, study, rows) for one in correlations),
             *([study.note] if study.note else ()),
         ),
-        stand_in=stand_in,
     )
 
 
@@ -193,12 +183,6 @@ def _correlation_note(asked: StudyCorrelation, study: Study, rows: Sequence[Tabl
 
 _FEWEST = 3
 """Rows of a correlation at least."""
-
-
-def _stand_in_notes(study: Study) -> tuple[str, ...]:
-    """That nothing is a result; and what searches, where something is searched."""
-    searched = any("retriever" in cell.settings for cell in study.cells())
-    return (STAND_IN, "Encoders and rerankers are BM25 with other parameters.") if searched else (STAND_IN,)
 
 
 _OF_FIGURE = ("n", "missing", "failed", "imported", "measure")

@@ -217,7 +217,6 @@ def _study(one: BoardStudy) -> dict[str, object]:
         "source": table.source,
         "page": one.page,
         "updated": None if one.updated is None else moment(one.updated),
-        "stand_in": table.stand_in,
         "columns": table.columns,
         "cells": table.cells,
         "notes": table.notes,

@@ -239,11 +239,10 @@ def _study(one: BoardStudy) -> str:
     table = one.table
     tables = "".join(html_table(part) for part in study_tables(table)[:1])
     when = f" · {day(one.updated)}" if one.updated is not None else ""
-    warned = f'<p class="warning"><strong>{text(table.notes[0])}</strong></p>' if table.stand_in else ""
     return (
         f'<section class="study" id="{escape(one.page.removesuffix(".html"))}">'
         f'<h2><a href="{escape(one.page)}">{text(table.title)}</a> <small>study · {text(table.source)}{when}</small>'
-        f"</h2>{warned}<p>{table.count('done'):,} of {number_of(len(table.cells), 'cell')} are done. Published figures "
+        f"</h2><p>{table.count('done'):,} of {number_of(len(table.cells), 'cell')} are done. Published figures "
         f"and deviations stand below ours.</p>{tables}</section>\n"
     )
 

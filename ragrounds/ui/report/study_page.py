@@ -41,7 +41,6 @@ def study_page(
     """
     hide, notes = Redactor(), study_notes(table)
     drawn = study_picture(table, picture)
-    top = f'<p class="warning"><strong>{text(notes.pop(0))}</strong></p>' if table.stand_in else ""
     said = "".join(f"<p>{prose(sentence)}</p>" for sentence in study_sentences(table, runs))
     parts = {
         "Abstract": f'<div class="lead">{said}</div>',
@@ -53,7 +52,7 @@ def study_page(
     made = {name: body for name, body in parts.items() if body}
     script = page_script(attempts=False)
     page = [head(hide(table.title), list(made), page_style(), script, links)]
-    page.append(hide(top + missing_aside(study_lacks(table), [])))
+    page.append(hide(missing_aside(study_lacks(table), [])))
     page += [section(name, hide(body)) for name, body in made.items()]
     return "".join([*page, f"</main>\n<script>{script}</script>\n</body></html>\n"])
 

@@ -1,0 +1,172 @@
+"""Cells that are not a run's headline: searches, similarity of sentences, missing labels, a judge, an arena; and an
+analysis of the runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.api.study import show_study
+from ragrounds.models.stand_in_server import stand_in_server
+from ragrounds.ui.study_tables import published_lines
+
+WORDS = ("scurvy", "vitamin", "lemons", "sailors", "goitre", "iodine", "salt", "beriberi", "rice", "thiamine")
+RETRIEVAL = """
+title = "Retrieval"
+[[rows]]
+name = "{retriever}"
+retriever = { one = "bm25", other = "bm25[k1=0.1,b=0.1]" }
+[[columns]]
+name = "nDCG"
+benchmark = "beir:HERE/beir"
+[[columns]]
+name = "R@1"
+benchmark = "beir:HERE/beir"
+measure = "R@1"
+"""
+SIMILARITY = """
+title = "Similarity"
+[[rows]]
+name = "counts"
+retriever = 'dense[model="import:counted_letters:Letters"]'
+[[columns]]
+name = "STS"
+benchmark = "cmedteb/sts:HERE/sts.jsonl"
+measure = "Pearson"
+"""
+LABELS = """
+title = "Labels"
+[settings]
+benchmark = "beir:HERE/beir"
+model = "openai:any"
+retriever = "bm25"
+depth = 5
+[[rows]]
+name = "a set"
+[[columns]]
+name = "{measure}"
+measure = ["labelled", "relevant", "false_positives", "false_negatives"]
+"""
+LONG = """
+title = "Long answers"
+[settings]
+benchmark = "jsonl:HERE/long.jsonl"
+corpus = "beir:HERE/beir"
+model = "openai:any"
+[[rows]]
+name = "without"
+agent = "direct"
+[[rows]]
+name = "with"
+agent = "vanilla_rag[top_k=2]"
+[[columns]]
+name = "equivalent"
+judge = "openai:judge"
+"""
+ARENA = """
+[arena]
+judges = ["openai:judge"]
+base_url = "URL"
+alias = "here"
+min_matches = 4
+"""
+AXIS = """
+[[columns]]
+name = "usefulness"
+axis = "usefulness"
+"""
+ANALYSIS = """
+[[analyses]]
+name = "searches"
+rows = ["with"]
+published = [["with", "searches", 1]]
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    def lines(name: str, rows: list[dict[str, object]]) -> None:
+        place = tmp_path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+    pairs = list(pairwise(WORDS))
+    lines("beir/corpus.jsonl", [{"_id": one, "text": f"{one} goes with {two} and {one}"} for one, two in pairs])
+    lines("beir/queries.jsonl", [{"_id": f"q{n}", "text": f"{one} and {two}"} for n, (one, two) in enumerate(pairs)])
+    (tmp_path / "beir" / "qrels").mkdir()
+    judged = [f"q{number}\t{one}\t1" for number, (one, _) in enumerate(pairs)]
+    (tmp_path / "beir" / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]) + "\n")
+    lines("sts.jsonl", [{"sentence1": one, "sentence2": other, "score": float(one == other)}
+                        for one, two in pairs for other in (one, two)])  # fmt: skip
+    lines("long.jsonl", [{"id": f"l{number}", "question": f"What goes with {one}?", "answer": two}
+                         for number, (one, two) in enumerate(pairs[:4])])  # fmt: skip
+    (tmp_path / "counted_letters.py").write_text(
+        "from langchain_core.embeddings import Embeddings\n"
+        "class Letters(Embeddings):\n"
+        "    def embed_query(self, text): return [1.0 + text.count(chr(97 + n)) for n in range(26)]\n"
+        "    def embed_documents(self, texts): return [self.embed_query(text) for text in texts]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with stand_in_server() as url:
+        yield url
+
+
+def filled(text: str, here: Path, server: str) -> tuple[rr.StudyResult, dict[tuple[str, str], float]]:
+    """A study every cell of which is done; carried out again and shown, it is the same without a call."""
+    file = here / "study.toml"
+    file.write_text(text.replace("HERE", str(here)).replace("URL", server), encoding="utf-8")
+    given = {"base_url": server, "alias": "here", "home": here / "home", "confirmed": True, "progress": False}
+    made = rr.study(file, **given)
+    assert {(cell.row, cell.column): cell.why for cell in made.table.cells if cell.state != "done"} == {}
+    again = rr.study(file, **given)
+    assert (again.made, again.table.cells) == (0, made.table.cells)
+    assert show_study(file, home=here / "home").table.cells == made.table.cells
+    return made, {(cell.row, cell.column): cell.value or 0.0 for cell in made.table.cells}
+
+
+def test_searches_are_means_over_queries(here: Path, server: str) -> None:
+    made, values = filled(RETRIEVAL, here, server)
+    assert {cell.n for cell in made.table.cells} == {9}
+    entry = rr.retrieve(f"beir:{here}/beir", "bm25", measures="R@1", progress=False, home=here / "home").entries[-1]
+    assert values["one", "R@1"] == 100 * entry["R@1"]
+
+
+def test_similarity_is_a_correlation(here: Path, server: str) -> None:
+    made, values = filled(SIMILARITY, here, server)
+    (cell,) = made.table.cells
+    assert (cell.measure, cell.n) == ("Pearson", 18)
+    assert values["counts", "STS"] > 0.5
+
+
+def test_labels_that_are_missing_add_up(here: Path, server: str) -> None:
+    _, values = filled(LABELS, here, server)
+    labelled, relevant, wrong, missed = (values["a set", name] for name in
+                                         ("labelled", "relevant", "false_positives", "false_negatives"))  # fmt: skip
+    assert labelled > 0
+    assert relevant == pytest.approx(labelled - wrong + missed)
+
+
+def test_a_judge_gives_a_cell_its_scorer_and_an_analysis_calls_runs_by_their_rows(here: Path, server: str) -> None:
+    made, _ = filled(LONG + ANALYSIS, here, server)
+    assert {cell.measure for cell in made.table.cells} == {"equivalent"}
+    (finding,) = made.findings
+    assert finding.result is not None
+    assert {row[0] for row in finding.result.table.rows} == {"with"}
+    assert any("ours" in line for line in published_lines(finding))
+
+
+def test_an_arena_rates_the_rows(here: Path, server: str) -> None:
+    text = LONG.partition("[[columns]]")[0].replace("[settings]", f"{ARENA}[settings]")
+    made, values = filled(text + AXIS, here, server)
+    assert {cell.measure for cell in made.table.cells} == {"usefulness"}
+    assert sum(values.values()) == pytest.approx(2000, abs=1)
