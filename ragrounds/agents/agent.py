@@ -23,7 +23,7 @@ from ragrounds.agents.card import Card as Card
 from ragrounds.agents.card import Limits as Limits
 from ragrounds.agents.profile import Profile, read_profile, values
 from ragrounds.agents.systems import is_foreign, place
-from ragrounds.agents.systems.settings import SETTINGS, is_setting, with_setting
+from ragrounds.agents.systems.settings import SETTINGS, TABLES, is_setting, with_setting
 from ragrounds.agents.trust import announce
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.files import read_text
@@ -156,6 +156,8 @@ def _with_endpoint(card: Card, name: str) -> Card:
         raise UserError(f"The agent {name!r} names a graph and has a table [endpoint]: expected one of them.")
     if card.searches or card.models or card.corpus:
         raise UserError(f"The agent {name!r} is an endpoint: it has models and a search of its own, and none of ours.")
+    if idle := [field for field in (*TABLES, "output", "choice", "on_interrupt") if getattr(card, field)]:
+        raise UserError(f"The agent {name!r} is an endpoint: {idle[0]} of its file has no effect; see [endpoint].")
     card.endpoint.check(f"The agent {name!r}", card.parameters)
     return msgspec.structs.replace(card, graph=card.endpoint.spec)
 

@@ -68,10 +68,6 @@ class Transport:
         """Read what stands at a path of the server, as :meth:`post` does."""
         return await self._send("GET", path, None, None)
 
-    async def delete(self, path: str) -> HttpAnswer:
-        """Have what stands at a path of the server deleted, as :meth:`post` does."""
-        return await self._send("DELETE", path, None, None)
-
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()

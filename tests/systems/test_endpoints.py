@@ -217,7 +217,6 @@ async def test_a_key_that_is_not_set_is_named_before_anything_is_sent(tmp_path):
         ('key = "sk-live-0123456789abcdef"', "no name of one"),
         ("stream = true", "stream is for the form 'openai'"),
         ("concurrency = 0", "expected more than 0"),
-        ('assistant = "x"', "assistant is for the form 'langgraph'"),
         ('nonsense = "x"', "unknown field `nonsense`"),
     ],
 )
@@ -234,6 +233,7 @@ def test_a_file_that_is_not_in_order_is_told(more, message, tmp_path):
         ("http://127.0.0.1:9", "http://me:pass@127.0.0.1:9", "with a login"),
         ("http://127.0.0.1:9", "ftp://127.0.0.1:9", "expected http"),
         ('summary = "A service of ours."', 'summary = "x"\ngraph = "direct"', "expected one of them"),
+        ('summary = "A service of ours."', 'summary = "x"\noutput = "y"', "output of its file has no effect"),
     ],
 )
 def test_a_wrong_word_in_a_file_is_told(before, after, message, tmp_path):

@@ -42,7 +42,7 @@ def code_of(card: Card) -> str:
     """The digest of what an agent does: of its graph, of its system's code, or of what its endpoint is sent and how its
     replies are read."""
     if card.endpoint is not None:
-        return card.endpoint.digest(card.output, card.choice, card.config, card.context, card.on_interrupt)
+        return card.endpoint.digest()
     return code_of_system(card).digest if is_foreign(card) else catalogue.digest(card.graph)
 
 
@@ -109,7 +109,7 @@ def open_system(card: Card) -> System:
     if card.endpoint is not None:
         from ragrounds.agents.systems.endpoint import EndpointSystem
 
-        return EndpointSystem(card, card.endpoint)
+        return EndpointSystem(card.endpoint)
     found = place.named_object(card.graph)
     person = place.named_object(card.on_interrupt) if is_import_path(card.on_interrupt) else None
     key = (id(found), id(person), msgspec.json.encode(card, order="deterministic"), place.reading(card.graph))

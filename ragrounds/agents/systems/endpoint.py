@@ -1,4 +1,4 @@
-"""An address as a system: an OpenAI-compatible agent, a LangGraph server, or any JSON endpoint, by an agent's file.
+"""An address as a system: an OpenAI-compatible agent, or any JSON endpoint, by an agent's file.
 
 A question is one call, made by our own transport: in the journal before it is used, replayed with the server down,
 capped before it is sent, tried again as a model's call is. What the journal keeps is the whole reply, so that another
@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -21,31 +21,22 @@ from ragrounds.agents.systems.endpoint_card import EndpointCard, UsageMap, at_pa
 from ragrounds.agents.systems.endpoint_replies import (
     EndpointReply,
     EndpointRequest,
-    RemoteStep,
     check_answered,
     clean,
     letter_of,
     passages_of,
 )
-from ragrounds.agents.systems.langgraph_graph import person
-from ragrounds.contracts import STEP, Observation, Request
-from ragrounds.errors import AskedPerson, StopRun
+from ragrounds.contracts import Observation, Request
+from ragrounds.errors import StopRun
 from ragrounds.http import HttpAnswer, read_json, text_of
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.openai_protocol import CHAT, CompletionStream, read_reply
-from ragrounds.models.prices import listed_price
 from ragrounds.models.reply_parts import as_json, counted_usage, noted, read_content, words
 from ragrounds.models.retries import RetryPolicy, with_retries
 from ragrounds.models.traffic import Rates, traffic_of
 from ragrounds.models.transport import Transport
-from ragrounds.records import Answer, Fault, Message, Question, Usage
+from ragrounds.records import Answer, Fault, Message, Question
 from ragrounds.text import wellformed
-
-if TYPE_CHECKING:
-    from ragrounds.agents.card import Card
-
-_ANSWERS = {"openai": "", "langgraph": "messages.-1.content", "json": "answer"}
-"""Form → the path of the answer where the file names none; of ``openai`` the text of the first choice."""
 
 
 class EndpointSystem:
@@ -54,20 +45,17 @@ class EndpointSystem:
     kind = "HTTP endpoint"
     takes_context = True
 
-    def __init__(self, card: Card, endpoint: EndpointCard) -> None:
-        self.card = card
+    def __init__(self, endpoint: EndpointCard) -> None:
         self.endpoint = endpoint
         self.spec = endpoint.spec
         self._rates = Rates(endpoint.rpm)
         self._places = asyncio.Semaphore(endpoint.concurrency) if endpoint.concurrency else contextlib.nullcontext()
         self._transport: Transport | None = None
-        self._person = person(card.on_interrupt)
 
     async def answer(self, question: Question, seen: Observation) -> Answer:
         """Ask the address.
 
         Raises:
-            AskedPerson: the graph behind it was interrupted.
             CallFailed: no reply after all retries, or none that the field map can read.
         """
         values = {**fed(question), "choices": dict(question.options), "id": question.id, **seen.context.parameters}
@@ -78,10 +66,6 @@ class EndpointSystem:
             messages=_shown(self.endpoint.form, body), form=self.endpoint.form, address=self._address, body=body
         )
         reply = await seen.ask(_Asked(self, sent), request, EndpointReply)
-        for number, step in enumerate(reply.steps):
-            _tell(step, f"{seen.thread}:{number}", seen)
-        if reply.asked:
-            raise AskedPerson(reply.asked)
         return self._read(reply, question, seen)
 
     async def close(self) -> None:
@@ -91,17 +75,10 @@ class EndpointSystem:
             self._transport = None
 
     def price(self, reply: EndpointReply) -> float | None:
-        """Dollars of a reply: as the server counts them, by the price in the agent's file, or as its models are
-        listed."""
+        """Dollars of a reply: as the server counts them, or by the price in the agent's file."""
         if reply.cost is not None:
             return reply.cost
-        if self.endpoint.price is not None:
-            return self.endpoint.price.of(reply.usage, reply.busy)
-        total: float | None = 0.0 if reply.models and reply.usage else None
-        for model in reply.models:
-            one = None if model.usage is None else listed_price(model.provider, model.name, model.usage)
-            total = None if total is None or one is None else total + one
-        return total
+        return None if self.endpoint.price is None else self.endpoint.price.of(reply.usage, reply.busy)
 
     def transport(self) -> Transport:
         """The connections, opened at the first call: a replay needs no key.
@@ -134,11 +111,6 @@ class EndpointSystem:
 
     async def _try(self, body: Mapping[str, object]) -> EndpointReply:
         async with self._places, traffic_of(self.endpoint.place).call(self._rates):
-            if self.endpoint.form == "langgraph":
-                from ragrounds.agents.systems.langgraph_server import run_remotely
-
-                reply = await run_remotely(self.transport(), self.endpoint, body, self._person)
-                return self._kept(reply)
             transport = self.transport()
             stream = CompletionStream()
             is_openai = self.endpoint.form == "openai"
@@ -158,17 +130,13 @@ class EndpointSystem:
     @property
     def _path(self) -> str:
         """Where the answer's text is to be; empty: where chat completions have it."""
-        output = self.card.output if self.endpoint.form == "langgraph" else ""
-        return self.endpoint.answer or output or _ANSWERS[self.endpoint.form]
+        return self.endpoint.answer or ("answer" if self.endpoint.form == "json" else "")
 
     def _said(self, reply: EndpointReply) -> str | None:
         """The text of the answer; ``None``: there is none where it is to be."""
         if not self._path:
             return reply.text
         held = at_path(read_json(reply.raw) if reply.raw else None, self._path)
-        # A list of a graph's messages means its last one; a list of parts is one text.
-        if isinstance(held, list) and held and isinstance(held[-1], Mapping) and "content" in held[-1]:
-            held = held[-1]
         said = read_content(held)
         return None if said is None else wellformed(said.text)
 
@@ -184,11 +152,7 @@ class EndpointSystem:
         if card.form == "openai":
             body = {"model": card.model, "messages": values["messages"], **own}
             return body | ({"stream": True, "stream_options": {"include_usage": True}} if card.stream else {})
-        if card.form == "json":
-            return own or {"question": values["prompt"]}
-        from ragrounds.agents.systems.langgraph_server import run_body
-
-        return run_body(self.card, card, own or {"messages": values["messages"]})
+        return own or {"question": values["prompt"]}
 
     def _read(self, reply: EndpointReply, question: Question, seen: Observation) -> Answer:
         """What a reply says, by the field map.
@@ -200,8 +164,7 @@ class EndpointSystem:
         whole = read_json(reply.raw) if reply.raw else None
         if text is None:
             raise CallFailed("malformed", f"the reply has nothing at {self._path!r}: it is {keys_of(whole)}")
-        where = card.choice or self.card.choice
-        choice, note = letter_of(at_path(whole, where), question) if where else ("", "")
+        choice, note = letter_of(at_path(whole, card.choice), question) if card.choice else ("", "")
         if note:
             seen.note("choice", note)
         passages = passages_of(whole, card.passages, self._address) if card.passages else ()
@@ -227,34 +190,16 @@ class _Asked:
         return self._system.price(reply)
 
 
-def _tell(step: RemoteStep, task: str, seen: Observation) -> None:
-    """Tell of a node behind an endpoint, when it was and how long it took is not known."""
-    if step.node:
-        seen.entered(task, step.node)
-    within = STEP.set(task if step.node else "")
-    for search in step.searches:
-        seen.found(search.query, search.passages, search.tool, node=step.node)
-    STEP.reset(within)
-    if step.node:
-        asked = [f"{model.name or 'a model'}: {_counted(model.usage)}" for model in step.models]
-        seen.left(task, step.node, {"models asked": asked} if asked else {})
-
-
-def _counted(usage: Usage | None) -> str:
-    return "tokens unknown" if usage is None else f"{usage.input:,} tokens in, {usage.output:,} out"
-
-
 def _shown(form: str, body: Mapping[str, object]) -> tuple[Message, ...]:
     """A request as a trace shows it: its chat messages, or the body itself."""
-    given = body.get("input") if form == "langgraph" else body
-    messages = given.get("messages") if isinstance(given, Mapping) else None
+    messages = body.get("messages")
     roles: dict[object, Literal["system", "user", "assistant"]] = {
-        "system": "system", "user": "user", "human": "user", "assistant": "assistant", "ai": "assistant",
+        "system": "system", "user": "user", "assistant": "assistant",
     }  # fmt: skip
-    turns = messages if form != "json" and isinstance(messages, list) else []
+    turns = messages if form == "openai" and isinstance(messages, list) else []
     if turns and all(isinstance(one, Mapping) and one.get("role") in roles for one in turns):
         return tuple(Message(roles[one["role"]], str(one.get("content", ""))) for one in turns)
-    return (Message("user", as_json(given)),)
+    return (Message("user", as_json(body)),)
 
 
 def _chat_reply(answered: HttpAnswer, stream: CompletionStream) -> EndpointReply:

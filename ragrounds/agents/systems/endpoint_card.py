@@ -24,7 +24,7 @@ from ragrounds.specs import Spec
 GIVEN = (*FIELDS, "choices", "id", "thread")
 """What a request can hold beside the agent's parameters: all that a graph can be given, the options as an object, the
 question's id, and an id of the attempt alone."""
-Form = Literal["openai", "langgraph", "json"]
+Form = Literal["openai", "json"]
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _UNSET = ("timeout", "tries", "patience", "concurrency", "rpm", "price", "key", "headers")
@@ -61,8 +61,6 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     form: Form
     model: str = ""
     """``openai``: the name that is asked for. ``json``: what its prices are listed under."""
-    assistant: str = ""
-    """``langgraph``: a graph's name in its ``langgraph.json``, or an assistant's id."""
     alias: str = ""
     """Stands for the address in every identity, so that the server may move."""
     key: str = ""
@@ -70,16 +68,14 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     headers: dict[str, str] = field(default_factory=dict)
     """Header → the environment variable that holds its value."""
     request: dict[str, object] = field(default_factory=dict)
-    """``json``: the body. ``langgraph``: the graph's input. ``openai``: what is sent beside the model and the messages.
-    Texts may hold ``{prompt}`` and others of :data:`GIVEN`, and the agent's parameters."""
+    """``json``: the body. ``openai``: what is sent beside the model and the messages. Texts may hold ``{prompt}`` and
+    others of :data:`GIVEN`, and the agent's parameters."""
     answer: str = ""
     """The path of the answer's text; ``.`` is the whole reply."""
     choice: str = ""
     """The path of the letter."""
     passages: PassageMap | None = None
     usage: UsageMap | None = None
-    events: bool = True
-    """``langgraph``: have the server tell what its models, retrievers and nodes do, for cost and passages."""
     stream: bool = False
     """``openai``: have the answer sent as it is written, for servers behind something that cuts silent connections."""
     timeout: float = 600.0
@@ -108,18 +104,13 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def spec(self) -> str:
         """Canonical text of what is asked, as a model's: form, name and address (or its alias)."""
-        name = self.model or self.assistant or urllib.parse.urlsplit(self.url).netloc
+        name = self.model or urllib.parse.urlsplit(self.url).netloc
         return str(Spec(f"{self.form}:{name}", {"server": self.alias or self.url.rstrip("/")}))
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The environment variables that hold its keys."""
         return tuple(dict.fromkeys((*((self.key,) if self.key else ()), *self.headers.values())))
-
-    def takes(self, key: str) -> bool:
-        """Whether a key of an agent's text, such as ``config.model``, has an effect on what is asked or read here."""
-        settings = ("choice", *(("output", "on_interrupt", "model_field") if self.form == "langgraph" else ()))
-        return key in settings or (self.form == "langgraph" and key.partition(".")[0] in ("config", "context"))
 
     @property
     def settled(self) -> dict[str, object]:
@@ -129,9 +120,9 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             name: value for name, value in plain.items() if name not in _UNSET and not (self.alias and name == "url")
         }
 
-    def digest(self, *beside: object) -> str:
-        """Hash of :attr:`settled` and of what an agent's file says beside it."""
-        return hashlib.sha256(msgspec.json.encode((self.settled, beside), order="deterministic")).hexdigest()[:16]
+    def digest(self) -> str:
+        """Hash of :attr:`settled`."""
+        return hashlib.sha256(msgspec.json.encode(self.settled, order="deterministic")).hexdigest()[:16]
 
     def check(self, name: str, parameters: Collection[str]) -> None:
         """Check what can be checked without sending anything.
@@ -152,11 +143,8 @@ class EndpointCard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                     f"{name}: {header} is to name an environment variable, such as MY_AGENT_KEY, and what is given is "
                     "no name of one. A key never stands in the file."
                 )
-        for wanted, form in (("model", "openai"), ("assistant", "langgraph")):
-            if self.form == form and not getattr(self, wanted):
-                raise UserError(f'{name}: an endpoint of the form {form!r} needs {wanted} = "…".')
-            if self.form != form and wanted == "assistant" and self.assistant:
-                raise UserError(f"{name}: assistant is for the form 'langgraph', and this one is {self.form!r}.")
+        if self.form == "openai" and not self.model:
+            raise UserError(f"{name}: an endpoint of the form 'openai' needs model = \"…\".")
         if self.stream and (self.form != "openai" or self.passages or self.usage or self.answer or self.choice):
             raise UserError(f"{name}: stream is for the form 'openai' without paths: a streamed reply is a text alone.")
         if self.usage and not self.usage.cost and bool(self.usage.input) != bool(self.usage.output):

@@ -6,9 +6,8 @@ Nothing in a reply is believed: texts are shown as texts, counts that cannot be 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.agents.systems.endpoint_card import EndpointCard, PassageMap, at_path
@@ -18,7 +17,7 @@ from ragrounds.http import HttpAnswer
 from ragrounds.models.faults import CallFailed, Transient, too_long
 from ragrounds.models.openai_protocol import retry_after, said_in, sentence
 from ragrounds.models.reply_parts import as_json, noted, read_content, without_keys, words
-from ragrounds.records import Passage, Question, Reply, Usage
+from ragrounds.records import Passage, Question, Reply
 from ragrounds.redaction import Redactor
 from ragrounds.text import wellformed
 
@@ -35,74 +34,21 @@ class EndpointRequest(Request, frozen=True, kw_only=True, omit_defaults=True):
     body: dict[str, object]
 
 
-class RemoteModelCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A model that was asked behind an endpoint, as its server tells."""
-
-    provider: str = ""
-    name: str = ""
-    usage: Usage | None = None
-
-
-class RemoteSearch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A search behind an endpoint, as its server tells."""
-
-    query: str
-    tool: str
-    passages: tuple[Passage, ...] = ()
-
-
-class RemoteStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node of a graph behind an endpoint, with what it asked."""
-
-    node: str
-    """Empty: what was asked outside of every node."""
-    models: tuple[RemoteModelCall, ...] = ()
-    searches: tuple[RemoteSearch, ...] = ()
-
-
 class EndpointReply(Reply, frozen=True, kw_only=True):
     """What an endpoint answered."""
 
     raw: str = ""
-    """The whole reply, as JSON text, without keys: another field map reads it anew. Of a graph, its last state."""
+    """The whole reply, as JSON text, without keys: another field map reads it anew."""
     cost: float | None = None
     """Dollars, as the server counts them."""
-    steps: tuple[RemoteStep, ...] = ()
-    """The nodes of a graph that ran, in the order in which they began."""
-    asked: str = ""
-    """What it asked a person, where it stopped for one."""
-
-    @property
-    def models(self) -> tuple[RemoteModelCall, ...]:
-        """Every call to a model that its server told of."""
-        return tuple(model for step in self.steps for model in step.models)
 
 
 def clean(reply: EndpointReply, redact: Redactor) -> EndpointReply:
     """The reply with every key taken out, and a note where there was one."""
     whole = without_keys(reply, redact)
-    steps = tuple(
-        replace(step, searches=tuple(_search_without_keys(search, redact) for search in step.searches))
-        for step in whole.steps
-    )
-    raw, asked = redact.in_json(whole.raw), redact(whole.asked)
-    found = whole == reply and (raw, asked, steps) != (whole.raw, whole.asked, whole.steps)
-    whole = replace(whole, raw=raw, asked=asked, steps=steps)
-    return noted(whole, ["a key stood in the reply: it was replaced by [key]"] if found else [])
-
-
-def _search_without_keys(search: RemoteSearch, redact: Redactor) -> RemoteSearch:
-    passages = tuple(
-        replace(
-            passage,
-            id=redact(passage.id),
-            document=redact(passage.document),
-            title=redact(passage.title),
-            text=redact(passage.text),
-        )
-        for passage in search.passages
-    )
-    return replace(search, query=redact(search.query), passages=passages)
+    raw = redact.in_json(whole.raw)
+    found = whole == reply and raw != whole.raw
+    return noted(replace(whole, raw=raw), ["a key stood in the reply: it was replaced by [key]"] if found else [])
 
 
 def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -> EndpointReply:
@@ -120,8 +66,6 @@ def check_answered(answered: HttpAnswer, card: EndpointCard, redact: Redactor) -
         raise StopRun(f"{card.place} refused the key ({status}): {sentence(said)} Check {where}.")
     if status in (404, 405):
         raise StopRun(f"{card.place} has nothing to ask at this address ({status}): {said}")
-    if status == 422 and card.form == "langgraph" and "ssistant" in said:
-        raise StopRun(f"{card.place} does not know the assistant {card.assistant!r}: {said}")
     if status == 429:
         raise Transient("rate_limit", said, status, retry_after(answered.headers))
     if long := too_long(code, said, fields):
@@ -151,24 +95,15 @@ def passages_of(value: object, where: PassageMap, corpus: str) -> tuple[Passage,
     """The passages that a reply tells of, best first."""
     listed = at_path(value, where.list)
     items = listed if isinstance(listed, list) else list(listed.values()) if isinstance(listed, Mapping) else []
-    return passages_from(
-        (
-            (_text(item, where.text), _text(item, where.title), _text(item, where.id), at_path(item, where.score))
-            if isinstance(item, Mapping)
-            else (_plain(item), "", "", None)
-            for item in items[:MOST_PASSAGES]
-        ),
-        corpus,
-        corpus,
-    )
-
-
-def passages_from(items: Iterable[tuple[str, str, str, object]], corpus: str, retriever: str) -> tuple[Passage, ...]:
-    """Passages of texts, titles, ids and scores, best first. One without an id has the hash of its text as one."""
     passages = []
-    for rank, (text, title, id, score) in enumerate(items, 1):
-        name = id[:500] or hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()[:16]
+    for rank, item in enumerate(items[:MOST_PASSAGES], 1):
+        inside = isinstance(item, Mapping)
+        text, title = (_text(item, where.text), _text(item, where.title)) if inside else (_plain(item), "")
+        score = at_path(item, where.score) if inside else None
         known = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < 1e12
+        # One without an id has the hash of its text as one.
+        name = (_text(item, where.id) if inside else "")[:500]
+        name = name or hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()[:16]
         passages.append(
             Passage(
                 id=name,
@@ -178,7 +113,7 @@ def passages_from(items: Iterable[tuple[str, str, str, object]], corpus: str, re
                 corpus=corpus,
                 score=float(score) if known and isinstance(score, int | float) else 0.0,
                 rank=rank,
-                retriever=retriever,
+                retriever=corpus,
             )
         )
     return tuple(passages)

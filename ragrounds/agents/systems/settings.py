@@ -179,9 +179,9 @@ def check_effects(spec: Spec, card: Card) -> None:
     reason = f"{spec.name} asks models and searches by itself"
     known = list(SETTINGS)
     if card.endpoint is not None:
-        known = [*card.parameters, *(key for key in SETTINGS if card.endpoint.takes(key))]
+        known = list(card.parameters)
     for key in spec.parameters:
-        settable = is_setting(key) if card.endpoint is None else key in known or card.endpoint.takes(key)
+        settable = is_setting(key) if card.endpoint is None else key in known
         if not settable and not key.startswith("limits."):
             raise UserError(
                 f"{reason}: {key} has no effect on it. What can be set: {', '.join(known)}, limits.calls, "
