@@ -79,7 +79,7 @@ def structured():
         step_by_step_thinking: str
         answer_choice: str
 
-    model = ContextModel(temperature=0).with_structured_output(Choice, method="json_schema")
+    model = ContextModel(temperature=0).with_structured_output(Choice)
 
     def answer(state: Asked) -> State:
         return {"answer": model.invoke(f"{state['question']}\n\n{state['options']}").model_dump_json()}

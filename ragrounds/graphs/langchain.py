@@ -11,26 +11,25 @@ threads, from which the call goes to the attempt's event loop. A reply is journa
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from langchain_core.caches import BaseCache
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.runtime import get_runtime
-from pydantic import BaseModel
 
 from ragrounds.contracts import PROVIDER, Context, Tool
 from ragrounds.errors import UserError
 from ragrounds.graphs.documents import written
-from ragrounds.graphs.langchain_requests import call_arguments, form_of, structured
-from ragrounds.graphs.langchain_turns import chunk_of, message_of, turns_of
+from ragrounds.graphs.langchain_requests import call_arguments
+from ragrounds.graphs.langchain_turns import message_of, turns_of
 from ragrounds.graphs.model_text import written_query
 from ragrounds.records import Reply
 from ragrounds.tools.agent_tools import described
@@ -57,8 +56,9 @@ def context() -> Context:
 class ContextModel(BaseChatModel):
     """The attempt's own model as a LangChain chat model.
 
-    What is set here, bound (``bind``, ``bind_tools``, ``with_structured_output``) or given with a call goes to the
-    model, and is a part of the call's key in the journal. What cannot be passed on is an error.
+    What is set here, bound (``bind``, ``bind_tools``) or given with a call goes to the model, and is a part of the
+    call's key in the journal. What cannot be passed on is an error. ``with_structured_output(CLASS)`` asks for a form
+    by a tool that must be called.
     """
 
     role: str = "answering"
@@ -100,43 +100,6 @@ class ContextModel(BaseChatModel):
         chosen = {} if tool_choice is None else {"tool_choice": tool_choice}
         return self.bind(tools=[convert_to_openai_tool(one, strict=strict) for one in tools], **chosen, **kwargs)
 
-    def with_structured_output(
-        self,
-        schema: dict[str, Any] | type,
-        *,
-        include_raw: bool = False,
-        method: Literal["function_calling", "json_schema", "json_mode"] = "function_calling",
-        strict: bool | None = None,
-        **kwargs: object,
-    ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
-        """Replies of a form, read into objects of it.
-
-        Args:
-            schema: A Pydantic class (the result is one of it), a typed dictionary, a JSON schema with a ``title``, or a
-                function in OpenAI's form.
-            include_raw: Give ``{"raw": …, "parsed": …, "parsing_error": …}``.
-            method: ``function_calling``: as the arguments of a tool that must be called. ``json_schema``: the server
-                holds the reply to the schema. ``json_mode``: the reply is some JSON, whose form the prompt must name.
-            strict: Have the provider hold the reply to the schema exactly.
-            kwargs: Further arguments of each call.
-
-        Raises:
-            UserError: there is no such method, or `strict` with ``json_mode``, which holds to no schema.
-        """
-        if method == "function_calling":
-            name = convert_to_openai_tool(schema)["function"]["name"]
-            asked = self.bind_tools([schema], tool_choice=name, strict=strict, **kwargs)
-        elif method == "json_schema":
-            asked = self.bind(response_format=form_of(schema, strict=strict), **kwargs)
-        elif method == "json_mode" and strict is None:
-            asked = self.bind(response_format={"type": "json_object"}, **kwargs)
-        else:
-            raise UserError(
-                f"with_structured_output has no method {method!r}{'' if strict is None else ' with strict'}. "
-                "Expected function_calling, json_schema, or json_mode (without strict)."
-            )
-        return structured(asked, schema, called=method == "function_calling", include_raw=include_raw)
-
     def batch(
         self,
         inputs: list[LanguageModelInput],
@@ -171,27 +134,6 @@ class ContextModel(BaseChatModel):
         **kwargs: object,
     ) -> ChatResult:
         return _result(messages, await self._asked(context(), messages, stop, kwargs))
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: object,
-    ) -> Iterator[ChatGenerationChunk]:
-        running = context()
-        reply = running.wait(self._asked(running, messages, stop, kwargs))
-        yield ChatGenerationChunk(message=chunk_of(reply, _calls(messages)))
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: object,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        reply = await self._asked(context(), messages, stop, kwargs)
-        yield ChatGenerationChunk(message=chunk_of(reply, _calls(messages)))
 
     async def _asked(
         self, running: Context, messages: list[BaseMessage], stop: list[str] | None, given: Mapping[str, object]

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
-from typing import TypeAlias, cast
+from typing import cast
 
 import msgspec
-from langchain_core.language_models.base import LanguageModelInput
-from langchain_core.messages import AIMessage
-from langchain_core.output_parsers import BaseGenerationOutputParser, JsonOutputParser, PydanticOutputParser
-from langchain_core.output_parsers.openai_tools import JsonOutputKeyToolsParser, PydanticToolsParser
-from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
-from langchain_core.utils.function_calling import convert_to_openai_function, convert_to_openai_tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from msgspec import Struct
-from pydantic import BaseModel
 
 from ragrounds.contracts import CallArguments, Tool
 from ragrounds.errors import UserError, nearest
@@ -29,7 +22,8 @@ class _Bound(Struct, frozen=True, kw_only=True):
     tools: list[object] = []
     tool_choice: bool | str | dict[str, object] | None = None
     parallel_tool_calls: bool | None = None
-    response_format: object = None
+    response_format: dict[str, object] | None = None
+    """In OpenAI's form."""
     temperature: float | None = None
     seed: int | None = None
     logprobs: bool | None = None
@@ -77,7 +71,7 @@ def call_arguments(bound: Mapping[str, object]) -> CallArguments:
     made["parallel_tool_calls"] = given.parallel_tool_calls
     made["tool_choice"] = chosen_tool(given.tool_choice, [tool.name for tool in tools])
     if given.response_format is not None:
-        made["response_format"] = form_of(given.response_format)
+        made["response_format"] = given.response_format
     return made
 
 
@@ -124,59 +118,3 @@ def chosen_tool(choice: object, names: Sequence[str]) -> str | None:
         f"tool_choice={choice!r} is no tool of this call.{nearest(str(choice), names)} Expected auto, none, any or one "
         f"of: {', '.join(names) or '(no tools are bound)'}."
     )
-
-
-def form_of(schema: object, *, strict: bool | None = None) -> dict[str, object]:
-    """A form of replies as OpenAI's ``response_format``: one of these itself, a Pydantic class, a typed dictionary, or
-    a JSON schema.
-
-    Raises:
-        UserError: it is none of them.
-    """
-    if isinstance(schema, dict):
-        if "json_schema" in schema or schema.get("type") in ("json_object", "text"):
-            return schema
-        if "name" in schema and "schema" in schema:
-            return {"type": "json_schema", "json_schema": schema}
-    try:
-        function = convert_to_openai_function(cast("type", schema), strict=strict)
-    except (ValueError, TypeError) as error:
-        raise UserError(f"The form of a reply cannot be read: {error}") from error
-    function["schema"] = function.pop("parameters", {"type": "object", "properties": {}})
-    return {"type": "json_schema", "json_schema": function}
-
-
-_Parsed: TypeAlias = "dict[str, object] | BaseModel"
-
-
-def structured(
-    asked: Runnable[LanguageModelInput, AIMessage],
-    schema: Mapping[str, object] | type,
-    *,
-    called: bool,
-    include_raw: bool,
-) -> Runnable[LanguageModelInput, _Parsed]:
-    """A chat model's replies, read into objects of a form.
-
-    Args:
-        asked: The chat model, with what makes it reply in this form.
-        schema: As :meth:`ragrounds.graphs.langchain.ContextModel.with_structured_output` takes it.
-        called: The reply is a call of the tool that the form is made into; otherwise it is JSON.
-        include_raw: Give the message, what was read, and the error beside each other.
-    """
-    own = schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
-    parser: object
-    if called and own is not None:
-        parser = PydanticToolsParser(tools=[own], first_tool_only=True)
-    elif called:
-        name = convert_to_openai_tool(cast("type", schema))["function"]["name"]
-        parser = JsonOutputKeyToolsParser(key_name=name, first_tool_only=True)
-    else:
-        parser = JsonOutputParser() if own is None else PydanticOutputParser(pydantic_object=own)
-    read = cast("BaseGenerationOutputParser[_Parsed]", parser)
-    if not include_raw:
-        return asked | read
-    good = RunnablePassthrough.assign(parsed=itemgetter("raw") | read, parsing_error=lambda _: None)
-    failed = RunnablePassthrough.assign(parsed=lambda _: None)
-    both = RunnableMap(raw=asked) | good.with_fallbacks([failed], exception_key="parsing_error")
-    return cast("Runnable[LanguageModelInput, _Parsed]", both)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TypedDict
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, InvalidToolCall, convert_to_openai_messages
+from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, convert_to_openai_messages
 from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
 from langchain_core.messages.tool import ToolCall as LangChainCall
 from langchain_core.messages.tool import invalid_tool_call
@@ -40,28 +39,8 @@ def turns_of(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     return tuple(turns)
 
 
-class _Fields(TypedDict):
-    """What a message and a chunk of one are made of."""
-
-    content: str
-    tool_calls: list[LangChainCall]
-    invalid_tool_calls: list[InvalidToolCall]
-    usage_metadata: UsageMetadata | None
-    response_metadata: dict[str, object]
-    additional_kwargs: dict[str, object]
-
-
 def message_of(reply: Reply, number: int) -> AIMessage:
     """A reply as LangChain's message; its tool calls are numbered after the first `number`."""
-    return AIMessage(**_fields(reply, number))
-
-
-def chunk_of(reply: Reply, number: int) -> AIMessageChunk:
-    """:func:`message_of` as the one piece of a stream."""
-    return AIMessageChunk(**_fields(reply, number), chunk_position="last")
-
-
-def _fields(reply: Reply, number: int) -> _Fields:
     good: list[LangChainCall] = []
     bad: list[InvalidToolCall] = []
     for place, call in enumerate(reply.calls, number + 1):
@@ -74,7 +53,7 @@ def _fields(reply: Reply, number: int) -> _Fields:
             good.append(LangChainCall(name=name, args=arguments, id=id, type="tool_call"))
         else:
             bad.append(invalid_tool_call(name=name, args=call.arguments, id=id, error="no JSON object"))
-    return _Fields(
+    return AIMessage(
         content=reply.text,
         tool_calls=good,
         invalid_tool_calls=bad,

@@ -185,30 +185,9 @@ def own_thread():
     return one_node(node)
 
 
-def structured(method, asynchronous, **kwargs):
-    model = ContextModel(temperature=0.0).with_structured_output(Verdict, method=method, **kwargs)
-
-    def node(state):
-        found = model.invoke(state["question"])
-        return {"answer": str(found["parsed"].letter if kwargs.get("include_raw") else found.letter)}
-
-    async def later(state):
-        found = await model.ainvoke(state["question"])
-        return {"answer": str(found["parsed"].letter if kwargs.get("include_raw") else found.letter)}
-
-    return one_node(later if asynchronous else node)
-
-
 def by_function_calling():
-    return structured("function_calling", False)
-
-
-def by_json_schema():
-    return structured("json_schema", True, strict=True)
-
-
-def by_json_mode():
-    return structured("json_mode", False, include_raw=True)
+    model = ContextModel(temperature=0.0).with_structured_output(Verdict, include_raw=True)
+    return one_node(lambda state: {"answer": model.invoke(state["question"])["parsed"].letter})
 
 
 def by_typed_dict():
@@ -218,7 +197,7 @@ def by_typed_dict():
         letter: str
 
     async def node(state):
-        found = await ContextModel().with_structured_output(Choice, method="json_schema").ainvoke(state["question"])
+        found = await ContextModel().with_structured_output(Choice).ainvoke(state["question"])
         return {"answer": found["letter"]}
 
     return one_node(node)

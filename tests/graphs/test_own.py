@@ -45,12 +45,13 @@ async def test_langchain_s_agent_on_our_model_is_journaled():
 
 
 async def test_a_plain_function_that_asks_for_a_form_is_journaled():
-    played = await play([f"{EXAMPLE}:structured"] * 2, [ANSWER])
+    call = Reply(text="", calls=(ToolCall("1", "Choice", ANSWER),), finish="tool_calls", usage=Usage(1, 1))
+    played = await play([f"{EXAMPLE}:structured"] * 2, [call])
     assert played.attempt.status == "completed", played.attempt.reason
     assert '"answer_choice":"B"' in played.attempt.text
     assert (played.made, played.reused) == (1, 1)
     (request,) = played.model.requests
-    assert (request.temperature, request.response_format["json_schema"]["name"]) == (0.0, "Choice")
+    assert (request.temperature, request.tool_choice, request.tools[0].name) == (0.0, "required", "Choice")
     assert "B. Heparin" in played.shown(0)
 
 
