@@ -4,7 +4,7 @@ the command is called."""
 from __future__ import annotations
 
 import re
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -14,7 +14,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import ragrounds.cli
-from ragrounds.cli.completion import completed
 from ragrounds.cli.help_text import OPTIONS, SECTIONS, value_name, write_commands, write_help, write_options
 
 _HEAD = re.compile(r"`ragrounds ([a-z-]+)`: ([^`]+?)\.? ?(?=`|$)")
@@ -26,7 +25,6 @@ class Command(TyperCommand):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         for one in self.params:
-            one.shell_complete = partial(completed, one)  # type: ignore[method-assign]
             if one.metavar is None and one.param_type_name == "option" and not getattr(one, "is_flag", False):
                 one.metavar = value_name(one)
 
@@ -85,18 +83,6 @@ class Group(TyperGroup):
         """Write the commands, each with its first sentence."""
         found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         write_commands([(name, one.help or "") for name, one in found if one is not None and not one.hidden], formatter)
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """What a shell offers: the commands, and what the default one takes."""
-        found: list[Any] = super().shell_complete(ctx, incomplete)
-        if self.any_word or (self.default and incomplete.startswith("-")):
-            default: Any = self.commands[self.default]
-            inner = default.context_class(default, info_name=self.default, parent=ctx, resilient_parsing=True)
-            first = [one for one in default.params if one.param_type_name == "argument"][:1]
-            found += (default if incomplete.startswith("-") or not first else first[0]).shell_complete(
-                inner, incomplete
-            )
-        return found
 
 
 class ListGroup(Group):

@@ -12,7 +12,6 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 import typer
 
-from ragrounds.api import names
 from ragrounds.api.exchange import (
     export,
     export_runs,
@@ -39,10 +38,6 @@ class ExportCommands(Group):
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of the formats, and of the other commands of the group."""
         return [*super().list_commands(ctx), *list_formats()]
-
-    def summaries(self) -> list[tuple[str, str]]:
-        """The names of the formats, each with its summary, for shells that complete: no format is imported."""
-        return [*names.formats()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a format, or another command of the group."""

@@ -21,7 +21,6 @@ from ragrounds import hooks
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.dialect import Dialect
-from ragrounds.evals.store.run_completion import is_file
 from ragrounds.evals.store.sqlite import SQLITE, open_file, open_to_read
 
 T = TypeVar("T")
@@ -296,7 +295,7 @@ def open_source(place: str) -> Iterator[sa.Engine]:
             yield engine
         return
     path = Path(place).expanduser()
-    if not is_file(path):
+    if not _is_file(path):
         raise UserError(f"There is no file {path}. Name a store's file, or the URL of a PostgreSQL store.")
     with _disposed(open_to_read(path)) as engine:
         _check(engine)
@@ -322,7 +321,7 @@ def open_target(place: str) -> Iterator[sa.Engine]:
     with suppress(OSError):  # where no system has such a path, making it says why
         if path.is_dir():
             raise UserError(f"{path} is a folder; name a file.")
-    if is_file(path):
+    if _is_file(path):
         with _disposed(_prepared(open_file(path))) as engine:
             yield engine
         return
@@ -366,3 +365,11 @@ def _check(engine: sa.Engine) -> None:
         raise UserError(f"{shown(engine)} is damaged: a name in it is no text.") from error
     except sa.exc.DatabaseError as error:
         raise UserError(f"{shown(engine)} cannot be read: {said(error)}.") from error
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file; no where no system has such a path, as one that is too long."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
