@@ -12,7 +12,7 @@ import yaml
 
 from ragrounds.evals.compare.claims import parse_claim
 from tests.cli.test_pytest_plugin import RECORD, loaded, run
-from tests.servers.notes_model import FILES, PAGE, ROOT, Model
+from tests.servers.notes_model import FILES, PAGE, Model
 
 __all__ = ["loaded"]  # what runs need is imported once
 pytest_plugins = ["pytester"]
@@ -67,10 +67,3 @@ def test_every_form_of_claim_on_the_page_can_be_read() -> None:
     assert len(claims) == 5
     for claim in claims:
         parse_claim(claim)
-
-
-def test_the_inputs_of_the_action_are_all_told() -> None:
-    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    assert {name for name in action["inputs"] if f"`{name}`" not in PAGE} == set()
-    (step,) = list(yaml.safe_load(re.findall(r"```yaml\n(      - uses: OWNER.*?)```", PAGE, re.S)[0]))
-    assert set(step["with"]) <= set(action["inputs"])
