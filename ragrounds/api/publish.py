@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -17,12 +19,12 @@ from ragrounds.api.aliases import names_of
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.progress import counted
 from ragrounds.api.results import Result
-from ragrounds.api.site_folder import SiteFolder, site_folder
 from ragrounds.api.study import StudyResult, list_studies, show_study
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
     chosen_settings,
+    make_folder,
     open_store,
     opened_runs,
     run_names,
@@ -53,6 +55,7 @@ from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.text import number_of, size
 
 INDEX = "index.html"
+_STAGE = ".ragrounds-new"
 _PAGE = 20_000
 """Attempts of one page, about."""
 _TO_BOARD = ("Leaderboard", INDEX)
@@ -136,7 +139,6 @@ class PublishArguments(_Published, frozen=True, kw_only=True):
     title: Annotated[str, Arg("Of the leaderboard.")] = "Leaderboard"
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
-    force: Annotated[bool, Arg("Write among files of others.")] = False
     progress: arguments.Progressed = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
@@ -148,12 +150,12 @@ def publish(given: PublishArguments) -> PublishedSite:
 
         rr.publish("site", rr.runs(), title="Retrieval in medicine")
 
-    Runs are ranked against each other only where they answered the same questions. The folder is replaced when all of
-    it is written; only what an earlier call made is replaced or removed.
+    Runs are ranked against each other only where they answered the same questions. The folder's pages are replaced
+    when all are written, those of before are removed, and no other file is touched.
 
     Raises:
-        UserError: an unknown run or study; nothing to publish; a folder of somebody else, or one that cannot be
-            written.
+        UserError: an unknown run or study; nothing to publish; a folder with pages of somebody else, or one that cannot
+            be written.
     """
     folder = Path(given.folder)
     chosen, wanted = chosen_settings(given.settings, given.home), run_names(given.runs)
@@ -162,7 +164,7 @@ def publish(given: PublishArguments) -> PublishedSite:
         found = list({run.id: run for run in found}.values())
         if not found and not studies:
             raise UserError(f"Nothing to publish: {store.place} has no run and no study. `ragrounds run` makes a run.")
-        with site_folder(folder, (DATA, INDEX), force=given.force) as site:
+        with _replaced_pages(folder) as site:
             ranked = rank(store, found, seed=given.seed, names=names_of(store, found, given.names), report=tell)
             writer = _Writer(store, site, given.attempts, given.seed, tell)
             board = Board(
@@ -181,11 +183,42 @@ def publish(given: PublishArguments) -> PublishedSite:
         rankings=tuple(one.key for one in ranked.rankings),
         runs=board.runs,
         studies=len(board.studies),
-        pages=len(site.files),
-        bytes=sum(site.files.values()),
+        pages=len(writer.files),
+        bytes=sum(writer.files.values()),
         left_out=(*((", ".join(one.runs), one.why) for one in ranked.left_out), *left_out),
         withheld=writer.withheld,
     )
+
+
+@contextmanager
+def _replaced_pages(folder: Path) -> Iterator[Path]:
+    """A folder for new files, which take their places in `folder` at the end of the block: none where it ends by an
+    error. The way in is moved last, so that each of its links leads to a page at every moment.
+
+    Raises:
+        UserError: the folder has pages that were not published, or cannot be written.
+    """
+    there = {one.name for one in folder.glob("*.html")} if folder.is_dir() else set()
+    if there and not (folder / DATA).is_file():
+        raise UserError(f"{folder} holds pages that `ragrounds publish` did not make ({min(there)}). Name another one.")
+    new, stage = not folder.exists(), folder / _STAGE
+    make_folder(folder)
+    try:
+        shutil.rmtree(stage, ignore_errors=True)  # of a process that was killed
+        stage.mkdir()
+        yield stage
+        made = {one.name for one in stage.iterdir()}
+        for name in sorted(made, key=lambda name: (name == INDEX, name != DATA)):
+            (stage / name).replace(folder / name)
+        for name in there - made:
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot write {folder}: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        if new:
+            with suppress(OSError):
+                folder.rmdir()  # only where nothing was written into it
 
 
 def _every_run(settings: Settings) -> list[str]:
@@ -221,8 +254,10 @@ def _studies(
 class _Writer:
     """Writes the pages of a site, one after the other."""
 
-    def __init__(self, store: Store, site: SiteFolder, mode: TextMode, seed: int, tell: Progress) -> None:
+    def __init__(self, store: Store, site: Path, mode: TextMode, seed: int, tell: Progress) -> None:
         self._store, self._site, self._mode, self._seed, self._tell = store, site, mode, seed, tell
+        self.files: dict[str, int] = {}
+        """The files of the site, by name, with their bytes."""
         self._done = 0
         self._withheld: dict[str, TextLicence] = {}
 
@@ -279,7 +314,7 @@ class _Writer:
         runs = [run for run in self._store.runs() if run.id in study.ids and self._store.done(run)]
         base = f"study-{file_name(study.table.study, 60, '-', '-')}".lower()
         number, name = 1, f"{base}.html"
-        while name in self._site.files:
+        while name in self.files:
             number += 1
             name = f"{base}-{number}.html"
         self.write(name, [study_page(study.table, study.findings, runs, study.study.picture, [_TO_BOARD])])
@@ -287,7 +322,8 @@ class _Writer:
 
     def write(self, name: str, parts: Iterable[str]) -> None:
         """Write a file of the site."""
-        with self._site.file(name) as file:
+        with (self._site / name).open("wb") as file:
             for part in parts:
                 file.write(part.encode("utf-8", "replace"))
-        self._tell("pages", len(self._site.files))
+            self.files[name] = file.tell()
+        self._tell("pages", len(self.files))

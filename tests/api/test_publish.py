@@ -124,13 +124,35 @@ def test_the_command(filled: Path, tmp_path: Path, command) -> None:
     assert "<h1>Ours</h1>" in index
     assert "Without" in index
     assert "stopped" not in index
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.tex").write_text("mine")
-    done = command("publish", "other")
-    assert done.returncode == 2
-    assert "did not make (thesis.tex)" in done.stderr
     told = json.loads(command("publish", "site", "--json").stdout)
     assert told["runs"] == 3
+
+
+def test_a_second_call_replaces_all_pages_and_nothing_else(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    rr.publish(site, progress=False)
+    former = {path.name: path.read_bytes() for path in site.iterdir()}
+    (site / "CNAME").write_text("example.org")
+    (site / ".ragrounds-new").mkdir()  # of a process that was killed
+    (site / ".ragrounds-new" / "half.html").write_text("half")
+    with monkeypatch.context() as patch:  # an error before the end leaves what is there
+        patch.setattr("ragrounds.api.publish.index_page", lambda board: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            rr.publish(site, progress=False)
+    assert {path.name: path.read_bytes() for path in site.iterdir()} == {**former, "CNAME": b"example.org"}
+    rr.publish(site, "stopped", progress=False)
+    names = {path.name for path in site.iterdir()}
+    assert {"CNAME", "index.html", "leaderboard.json"} < names < {*former, "CNAME"}
+    assert dead_links(site) == []
+
+
+def test_pages_of_somebody_else_are_refused(filled: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.html").write_text("mine")
+    with pytest.raises(rr.UserError, match=r"did not make \(thesis\.html\)"):
+        rr.publish(tmp_path, progress=False)
+    assert [path.name for path in tmp_path.glob("*.html")] == ["thesis.html"]
 
 
 def everything(folder: Path) -> str:
