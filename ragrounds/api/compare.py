@@ -36,7 +36,7 @@ from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.claims import ClaimVerdict, Decision, all_hold
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.comparison import compare as compare_runs
-from ragrounds.evals.compare.figures import Figure, PairChoice
+from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
 from ragrounds.evals.judges.labels import people_labels
 from ragrounds.evals.scorers import scorer_name
@@ -192,10 +192,6 @@ class _Compared(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     baseline: Annotated[str | None, Arg("Set each other run against this one, in place of all pairs.")] = None
-    top: Annotated[
-        int | None,
-        Arg("Set only the so many best runs of each table against each other. [default: all, up to 25]"),
-    ] = None
     cost: Annotated[str, Arg("What the frontier counts: uncached, paid, tokens, calls, seconds or auto.")] = "auto"
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
@@ -229,7 +225,7 @@ def compare(given: CompareArguments) -> CompareResult:
         rr.compare(["direct", "vanilla_rag[top_k=8]"], group_by="subject").to_pandas("pairs")
 
     Raises:
-        UserError: an unknown run, scorer, cost or claim; runs that cannot be compared; more pairs than are tested.
+        UserError: an unknown run, scorer, cost or claim; runs that cannot be compared.
     """
     wanted, chosen = texts(given.scorers), chosen_settings(given.settings, given.home)
     frontier_measure(given.cost)  # an unknown one is said before the runs are looked for
@@ -243,7 +239,10 @@ def compare(given: CompareArguments) -> CompareResult:
 
 def _compared(store: Store, runs: Sequence[Run], given: _Compared) -> tuple[list[Run], Comparison]:
     """The runs, with the baseline once, and their comparison."""
-    found, pairs = _paired(runs, given.baseline, given.top)
+    found, baseline = list(runs), ""
+    if given.baseline:  # the last of the runs, which may be named twice
+        *others, base = runs
+        found, baseline = others if any(run.id == base.id for run in others) else [base, *others], base.id
     comparison = compare_runs(
         store,
         found,
@@ -252,7 +251,7 @@ def _compared(store: Store, runs: Sequence[Run], given: _Compared) -> tuple[list
         seed=given.seed,
         cost=frontier_measure(given.cost),
         group_by=texts(given.group_by),
-        pairs=pairs,
+        baseline=baseline,
         names=names_of(store, found, given.names),
     )
     return found, comparison
@@ -268,15 +267,6 @@ def _some(runs: RunsGiven, baseline: str | None) -> list[str]:
     if not names:
         raise UserError("No run was named; see `ragrounds runs ls`, or rr.runs().")
     return [*names, baseline] if baseline else names
-
-
-def _paired(runs: Sequence[Run], baseline: str | None, top: int | None) -> tuple[list[Run], PairChoice]:
-    """The runs, with the baseline (the last of these) once, and which of them are set against which."""
-    if not baseline:
-        return list(runs), PairChoice(top=top, ask=True)
-    *others, base = runs
-    named = others if any(run.id == base.id for run in others) else [base, *others]
-    return named, PairChoice(baseline=base.id, top=top, ask=True)
 
 
 def frontier_measure(name: str) -> CostMeasure | None:

@@ -7,7 +7,7 @@ from functools import partial
 
 from rich.console import Console
 
-from ragrounds.api.frames import CLASSES, FIGURES, OF_RUNS, PAIRS, Frame, Part, Row
+from ragrounds.api.frames import FIGURES, OF_RUNS, PAIRS, Frame, Part, Row
 from ragrounds.api.results import RunsResult, agents_text
 from ragrounds.api.workspace import opened_runs
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
@@ -64,15 +64,13 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
             return hop_profile(store, runs, agent_names(self.comparison))
 
     def own_frames(self) -> tuple[Frame, ...]:
-        """The figures, the pairs, the classes, and the frames of the runs."""
-        return (FIGURES, PAIRS, CLASSES, *OF_RUNS)
+        """The figures, the pairs, and the frames of the runs."""
+        return (FIGURES, PAIRS, *OF_RUNS)
 
     def own_rows(self, frame: Frame) -> Iterable[Part] | None:
-        """The rows of the figures, the pairs or the classes."""
+        """The rows of the figures or the pairs."""
         if frame is FIGURES:
             return [list(_figure_rows(self.comparison))]
-        if frame is CLASSES:
-            return [list(_class_rows(self.comparison))]
         return [list(_pair_rows(self.comparison))] if frame is PAIRS else None
 
 
@@ -96,10 +94,3 @@ def _pair_rows(comparison: Comparison) -> Iterator[Row]:
         for pair in table.pairs:
             called = {"first_name": names[pair.first], "second_name": names[pair.second]}
             yield PAIRS.cells(pair, pair.tests, scorer=table.scorer, **called)
-
-
-def _class_rows(comparison: Comparison) -> Iterator[Row]:
-    agents = {row.run: row.agent for row in comparison.rows}
-    for table in comparison.tables:
-        for one in table.classes:
-            yield CLASSES.cells(one, agent=agents[one.run], scorer=table.scorer)

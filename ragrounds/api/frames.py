@@ -266,25 +266,6 @@ PAIRS = Frame(
         _text("second_name", "What the second is called in tables."),
     ),
 )
-CLASSES = Frame(
-    "classes",
-    "a class (a type of relation) in one dataset, of one run, under a scorer that counts",
-    (
-        _RUN,
-        _text("agent", "The agent's text."),
-        _text("scorer", "The scorer's name."),
-        _text("dataset", "The dataset."),
-        _text("class", "The class; empty: all together.", "name"),
-        _real("wanted", "How many there are to find, the mean over epochs.", "triplets"),
-        _real("given", "How many the answers give, likewise.", "triplets"),
-        _real("right", "How many of these are right, likewise.", "triplets"),
-        _real("precision", "The mean over epochs; null: nothing was given."),
-        _real("recall", "The mean over epochs; null: there is nothing to find."),
-        _real("f1", "The micro-F1 of the class, the mean over epochs."),
-        _real("low", "Lower end of its 95 % interval; null: too few questions for one."),
-        _real("high", "Upper end of its 95 % interval; null likewise."),
-    ),
-)
 MEASURES = Frame(
     "measures",
     "a retriever, or a TREC run, by one measure",
@@ -421,7 +402,7 @@ QUESTIONS = Frame(
 )
 
 FRAMES: tuple[Frame, ...] = (
-    RUNS, ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, FIGURES, PAIRS, CLASSES, LEDGER, MEASURES, QUERIES, RATINGS,
+    RUNS, ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, FIGURES, PAIRS, LEDGER, MEASURES, QUERIES, RATINGS,
     MATCHES, QUESTIONS, STUDY_CELLS, GRID,
 )  # fmt: skip
 """All frames, those of stored runs first."""

@@ -18,7 +18,7 @@ from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, 
 from ragrounds.errors import UserError
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
-from ragrounds.ui.comparison_tables import comparison_notes, comparison_tables, cost_tables
+from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
 from ragrounds.ui.question_table import answer_table
 from ragrounds.ui.run_tables import repriced_lines
 from ragrounds.ui.tables import latex, markdown, results_console
@@ -65,7 +65,7 @@ def compare_command(
     the cost-accuracy frontier.
 
     Runs whose questions, epochs or scorers differ are refused, or compared on what they share with --common.
-    All pairs are tested, up to 25 runs; of more, --baseline RUN or --top K says which. --picture is scores,
+    All pairs are tested, up to 50 runs; of more, --baseline RUN says which. --picture is scores,
     differences, frontier, datasets, statuses, answers or hops.
 
     Examples:
@@ -110,12 +110,12 @@ def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
         print_json({**asdict(comparison), **({"claims": found.claims} if found.claims else {})})
     elif form == "--csv":
         typer.echo(as_csv(comparison, scorers), nl=False)
-        for note in comparison_notes(comparison, scorers):  # a table of rows has no place for them
+        for note in comparison.notes:  # a table of rows has no place for them
             say(f"Note: {note}")
     elif form:
         tables = [*comparison_tables(comparison, scorers), *cost_tables(comparison, scorers)]
         tables = [claim_table(found.claims), *tables] if found.claims else tables
-        tell((latex if form == "--latex" else markdown)(tables, comparison_notes(comparison, scorers)), nl=False)
+        tell((latex if form == "--latex" else markdown)(tables, comparison.notes), nl=False)
     else:
         found.draw(results_console())
 

@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from ragrounds.evals.compare.class_figures import ClassFigure
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable
 from ragrounds.evals.compare.figures import Figure, PairedFigure
 from ragrounds.evals.compare.frontier import Frontier, Range
@@ -20,9 +19,8 @@ COLUMNS = (
     "name",
 )
 """`figure` says what a row is: ``score``, ``difference`` (run minus against), ``outcome``, ``cost``,
-``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``, and of an extraction
-``precision``, ``recall``, ``F1`` and their counts ``wanted``, ``given``, ``right``. `part` is the dataset, the group
-(``subject=Cardiology``), the type (``ddi/test type=effect``), the outcome, or empty for the whole."""
+``cost per correct``, ``price`` (of one more correct answer, run against the cheaper), ``total``. `part` is the dataset,
+the group (``subject=Cardiology``), the outcome, or empty for the whole."""
 Row = dict[str, object]
 
 
@@ -68,18 +66,8 @@ def _rows(table: ScorerTable) -> Iterator[Row]:
                 yield _figure(run, part, figure)
             for inside in group.pairs:
                 yield _difference(inside.second, inside.first, part, inside.tests, inside.p_holm)
-    for one in table.classes:
-        yield from _of_class(one)
     if table.frontier is not None:
         yield from _costs(table.frontier)
-
-
-def _of_class(one: ClassFigure) -> Iterator[Row]:
-    """Counts, precision, recall and F1 of a class; the part is ``DATASET type=NAME``, all classes without a name."""
-    part = f"{one.dataset} type={one.name}"
-    for name in ("wanted", "given", "right", "precision", "recall"):
-        yield {"figure": name, "run": one.run, "part": part, "value": getattr(one, name)}
-    yield {"figure": "F1", "run": one.run, "part": part, "value": one.f1, "low": one.low, "high": one.high}
 
 
 def _figure(run: str, part: str, figure: Figure) -> Row:

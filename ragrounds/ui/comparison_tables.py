@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from ragrounds.evals.compare.class_figures import ClassFigure
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, RunTotals, ScorerTable
 from ragrounds.evals.compare.figures import Figure, GroupTable, PairedFigure
 from ragrounds.evals.compare.findings import conclusions
@@ -21,7 +20,6 @@ from ragrounds.records import OPEN, OUTCOMES, legend
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_columns import TOTALS
-from ragrounds.ui.comparison_warnings import average_lines
 from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.corpus_versions import corpora_apart
 from ragrounds.ui.frontier import frontier_picture, frontier_tables, left_out
@@ -65,7 +63,6 @@ def comparison_tables(
     labels = labels or numbered(comparison, "#")
     tables = comparison.shown(scorers)
     made = [score_table(table, numbers, names, beside) for table, beside in tables]
-    made += [class_table(table, labels) for table, _ in tables if table.classes]
     made.append(outcome_table(comparison, scorers))
     for table, _ in tables:
         if table.pairs:
@@ -91,19 +88,12 @@ def print_comparison(
     console = console or results_console()
     for line in verdict_lines(comparison, scorers, numbered(comparison), agent_names(comparison)):
         console.print(Text(line))
-    for line in average_lines(comparison, scorers, numbered(comparison, "#")):
-        console.print(Text(line, style="yellow"))
     for table in comparison_tables(comparison, scorers, brief=True):
         print_table(table, console)
     if frontier and len(comparison.rows) > 1:
         _print_frontiers(comparison, scorers, console)
     for note in comparison.notes:
         console.print(Text(f"Note: {safe(note)}", style="yellow"), soft_wrap=True)
-
-
-def comparison_notes(comparison: Comparison, scorers: Sequence[str] = ()) -> list[str]:
-    """What stands below the tables where nothing stands above them: how averages mislead, then the notes."""
-    return [*average_lines(comparison, scorers, numbered(comparison, "#")), *comparison.notes]
 
 
 def _print_frontiers(comparison: Comparison, scorers: Sequence[str], console: Console) -> None:
@@ -171,41 +161,6 @@ def score_table(
     plain = any("±" in cell for row in made.rows for cell in row[2:])
     named = "; ±: MIRAGE's sqrt(p(1-p)/n), no interval" if plain else ""
     return replace(made, about=f"{described(table.scorer).summary}{named}")
-
-
-def class_table(table: ScorerTable, labels: Mapping[str, str]) -> TextTable:
-    """Precision, recall and F1 by class."""
-
-    def ends(one: ClassFigure) -> str:
-        """The interval of an F1."""
-        return interval(Figure(value=one.f1, n=0, missing=0, low=one.low, high=one.high))
-
-    return table_of(
-        "classes",
-        table.classes,
-        (
-            words("dataset", lambda one: safe(one.dataset.rpartition("/")[2]))
-            if len({one.dataset for one in table.classes}) > 1
-            else None,
-            words("type", lambda one: safe(one.name) or "all"),
-            Column("#", lambda one: labels[one.run]),
-            Column("wanted", text=_amount, heading="to find"),
-            Column("given", text=_amount),
-            Column("right", text=_amount),
-            Column("precision", text=percent),
-            Column("recall", text=percent),
-            Column("f1", text=percent, heading="F1"),
-            Column("95 %", ends),
-        ),
-        scorer=table.scorer,
-        title=f"{table.scorer} by type, percent",
-        about="to find, given, right: triplets",
-    )
-
-
-def _amount(value: float) -> str:
-    """A mean over epochs of counts."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
 def outcome_table(comparison: Comparison, scorers: Sequence[str] = ()) -> TextTable:

@@ -1,61 +1,22 @@
-"""What a reader of a comparison must know, in words: what answered in place of a language model, how an average over
-datasets misleads, and what the comparison cannot show. Each follows from its data."""
+"""What a reader of a comparison must know, in words: what answered in place of a language model, and what the
+comparison cannot show. Each follows from its data."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ragrounds.evals.compare.abstract import FEW, small_datasets, smallest
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison, NoModel, RunTotals, ScorerTable, kinds_of
-from ragrounds.evals.compare.findings import is_average, reversals
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run
 from ragrounds.ui.comparison_words import listed
-from ragrounds.ui.text import in_scale, number_of, one_line, percent, safe
+from ragrounds.ui.text import number_of, one_line, percent, safe
 
-
-def average_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
-    """The lines of every table that is shown; none where nothing misleads.
-
-    Args:
-        comparison: of any number of runs.
-        scorers: those that were asked for; none: the headlines.
-        names: run id → what a run is called, safe to show.
-    """
-    for table, _ in comparison.shown(scorers):
-        yield from (f"{one_line(table.scorer)}: {line}" for line in _lines(table, names))
-
-
-def _lines(table: ScorerTable, names: Mapping[str, str]) -> Iterator[str]:
-    count = len(table.lines[0].datasets) if table.lines else 0
-    if turned := reversals(table):
-        first = turned[0]
-        ahead, behind = first.ahead, first.behind
-        average, pooled = (
-            f"{in_scale(one, table.unit)} against {in_scale(other, table.unit)}"
-            for one, other in (
-                (ahead.overall.value, behind.overall.value),
-                (ahead.overall.pooled, behind.overall.pooled),
-            )
-        )
-        more = f" So it is with {number_of(len(turned) - 1, 'more pair')}." if len(turned) > 1 else ""
-        yield (
-            f"by the average of {count} datasets {names[ahead.run]} is ahead of {names[behind.run]}, {average}; over "
-            f"all questions pooled it is behind, {pooled}.{more}"
-        )
-    if small := small_datasets(table):
-        yield f"{small_words(small)}: in the average each of {count} datasets weighs alike."
-
-
-def small_words(small: Mapping[str, int]) -> str:
-    """Datasets of a few questions with their numbers."""
-    listed = ", ".join(f"{safe(name.rpartition('/')[2])} {n:,}" for name, n in small.items())
-    verb = "has" if len(small) == 1 else "have"
-    return f"{number_of(len(small), 'dataset')} {verb} fewer than {FEW} questions ({listed})"
+FEW = 10
+"""Questions of a dataset below which a reader is told so."""
 
 
 def drawn_words(counts: Mapping[str, int], limit: int) -> str:
@@ -65,18 +26,22 @@ def drawn_words(counts: Mapping[str, int], limit: int) -> str:
         counts: dataset → questions drawn.
         limit: of all together.
     """
-    small = smallest(counts) if len(counts) > 1 else {}
+    small = sorted((n, name) for name, n in counts.items() if n < FEW and len(counts) > 1)
     if not small:
         return ""
+    named = ", ".join(f"{safe(name.rpartition('/')[2])} {n:,}" for n, name in small)
     return (
-        f"With --limit {limit:,}, {small_words(small)}: in an average over datasets each of the {len(counts)} weighs "
-        f"alike. --per-dataset {max(1, limit // len(counts)):,} draws as many of each."
+        f"With --limit {limit:,}, {number_of(len(small), 'dataset')} {'has' if len(small) == 1 else 'have'} fewer than "
+        f"{FEW} questions ({named}): in an average over datasets each of the {len(counts)} weighs alike. --per-dataset "
+        f"{max(1, limit // len(counts)):,} draws as many of each."
     )
 
 
 def average_heading(table: ScorerTable) -> str:
     """What the figures of a table are an average of; empty: of nothing."""
-    return f"average of {len(table.lines[0].datasets)} datasets" if is_average(table) else ""
+    count = len(table.lines[0].datasets) if table.lines else 0
+    pooled = described(table.scorer).aggregation.datasets == "pooled"
+    return f"average of {count} datasets" if count > 1 and not pooled else ""
 
 
 _WORDS: dict[NoModel, str] = {
@@ -103,18 +68,6 @@ def no_model_sentences(rows: Sequence[RunTotals], names: Mapping[str, str]) -> I
     for kind, runs in kinds_of([(row.run, row.no_model) for row in rows]).items():
         whose = "" if len(runs) == len(rows) else f" of {listed([names[run] for run in runs])}"
         yield f"The answers{whose} {_WORDS[kind]}"
-
-
-def warning_lines(comparison: Comparison, scorers: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
-    """All that stands before the figures of a page.
-
-    Args:
-        comparison: of any number of runs.
-        scorers: those that were asked for; none: the headlines.
-        names: run id → what a run is called, safe to show.
-    """
-    yield from no_model_sentences(comparison.rows, names)
-    yield from average_lines(comparison, scorers, names)
 
 
 def limitation_sentences(

@@ -82,7 +82,6 @@ def kappa_ends(found: Agreement, digits: int = 3) -> str:
     return "no interval: too few answers are labelled differently"
 
 
-_PAIR = 2
 _LISTED = 5
 """Runs that are named where others are counted."""
 
@@ -100,7 +99,7 @@ def verdict_lines(
     """
     short = {run: f"#{number}" for run, number in numbers.items()}
     for table, _ in comparison.shown(scorers):
-        found = finding(table, comparison.tables)
+        found = finding(table)
         if found is not None and len(found.equal) == found.runs - 1 > 0:
             yield f"{table.scorer}: {_unfinished(table, short)}{equal_runs(found)}{_judged(found, short)}."
         elif found is not None:
@@ -108,7 +107,7 @@ def verdict_lines(
             unscored = "" if alone else unscored_words(found.best, "of its questions ")
             who = names[run] if alone else f"{short[run]} {names[run]}"
             begun = _unfinished(table, {} if alone else short)
-            rest = f"{unscored}{turned_words(found, short)}{_judged(found, short)}"
+            rest = f"{unscored}{_judged(found, short)}"
             yield f"{table.scorer}: {begun}{who} {verdict(found, short)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
@@ -165,26 +164,6 @@ def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False)
         case "open":
             why = "attempts that are still open could turn that round"
     return f"has the best figure, {value}; {why}"
-
-
-def turned_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
-    """That the careful reading puts another run first and that answers cannot be read, after a verdict; empty: neither.
-
-    Args:
-        found: under one scorer.
-        names: run id → what a run is called.
-    """
-    turned = found.turned
-    if turned is None:
-        return ""
-    mine, other = (in_scale(line.overall.value, found.unit) for line in (turned.best, turned.other))
-    order = (
-        f"by {turned.scorer} the order is the reverse ({mine}, {other})"
-        if found.runs == _PAIR
-        else f"by {turned.scorer} {names[turned.other.run]} has the higher figure ({other}, {mine})"
-    )
-    unread = " and ".join(f"{count:,} of {of:,} answers of {names[run]}" for run, count, of in turned.unread)
-    return f". But {order}: {unread} {'is' if turned.unread[-1][1] == 1 else 'are'} unreadable"
 
 
 def none_words(found: ScorerFinding) -> str:
@@ -334,7 +313,7 @@ def span_of_days(moments: Sequence[float]) -> str:
 
 
 def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
-    """What can be concluded under a scorer, or that nothing can; and where the careful reading says the opposite."""
+    """What can be concluded under a scorer, or that nothing can."""
     word, judges = figure_word(found.scorer), judged_by(found.judges, names)
     under = f"Under {one_line(found.scorer)}" + (f" ({word})" if word != found.scorer else "")
     under += f", judged by {judges}" if judges else ""
@@ -342,7 +321,7 @@ def conclusion_sentence(found: ScorerFinding, names: Mapping[str, str]) -> str:
         yet = "yet" if found.kind == "open" else f"at the {percent(found.level, 0)} % level"
         under += f", nothing can be concluded {yet} about which system is best"
     end = ". One run alone is set against no other" if found.kind == "alone" else _power(found)
-    return f"{under}: {names[found.best.run]} {verdict(found, names, True)}{end}{turned_words(found, names)}."
+    return f"{under}: {names[found.best.run]} {verdict(found, names, True)}{end}."
 
 
 def carried_by(found: ScorerFinding) -> str:

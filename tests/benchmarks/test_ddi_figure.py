@@ -73,8 +73,6 @@ def test_the_figure_is_79_15_where_the_mean_of_the_texts_is_82_02(command: Cli, 
         again = command(*run, "--model", "openai:m", "--display", "none", "--json", OPENAI_API_KEY="none")
         table = next(one for one in json.loads(again.stdout)["tables"] if one["scorer"] == "triplets")
         assert table["lines"][0]["overall"]["value"] == pytest.approx(expected)
-        whole = table["classes"][0]
-        assert (whole["right"], whole["given"], whole["wanted"]) == (right, right + wrong, right + missed)
         server.script = lambda prompt, _: "[]"
         empty = command(*run, "--model", "openai:n", "--display", "none", OPENAI_API_KEY="none")
         rows = [line for line in empty.stdout.splitlines() if line.startswith("1  direct")]

@@ -101,10 +101,6 @@ def test_two_runs_of_two_epochs_and_two_datasets(store):
     assert (pair.tests.p_mcnemar, pair.tests.mde) == (None, None)
     groups = {group.name: group for group in table.groups[0].groups}
     assert groups["x/two"].figures["other-run"].value == pytest.approx(expected(other)["x/two"])
-    classes = {(line.run, line.dataset, line.name): line for line in table.classes}
-    for name in SIZES:
-        assert classes["one-run", name, ""].f1 == pytest.approx(expected(one)[name])
-        assert classes["other-run", name, "s"].f1 == pytest.approx(expected(other, "s")[name])
     # The frontier's shares are of the same figures.
     points = {point.run: point for point in table.frontier.points}
     assert points["other-run"].score.value == whole[1]

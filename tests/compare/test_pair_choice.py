@@ -11,7 +11,7 @@ import ragrounds as rr
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import DOT
 from ragrounds.evals.compare import comparison as compared
-from ragrounds.evals.compare.figures import MOST_PAIRS, PairChoice
+from ragrounds.evals.compare.figures import MOST_PAIRS, chosen_pairs
 from ragrounds.evals.compare.frontier import _undominated
 from ragrounds.evals.stats import holm
 from ragrounds.evals.store.store import Store
@@ -48,18 +48,6 @@ def test_each_against_a_baseline(home):
     assert len(grouped.groups[0].groups[0].pairs) == 2
 
 
-def test_the_best_against_each_other_are_corrected_for_all(home):
-    stage(home, 5)
-    every = rr.compare([f"run{n:02}" for n in range(5)])
-    best = rr.compare([f"run{n:02}" for n in range(5)], top=3)
-    assert told(best) == [("run02-run", "run03-run"), ("run02-run", "run04-run"), ("run03-run", "run04-run")]
-    assert "over all 10 pairs" in best.comparison.notes[0]
-    whole = {(pair.first, pair.second): pair.p_holm for pair in every.comparison.tables[0].pairs}
-    for pair in best.comparison.tables[0].pairs:
-        assert pair.p_holm >= whole[pair.first, pair.second]
-    assert told(rr.compare(["run00", "run01"], top=2)) == [("run00-run", "run01-run")]
-
-
 def test_holm_of_tests_that_were_picked():
     p = [0.001, 0.2, 0.004, 0.03, 0.9]
     whole = holm(p)
@@ -68,31 +56,17 @@ def test_holm_of_tests_that_were_picked():
     assert holm([0.01, 0.02], 10) == pytest.approx([0.1, 0.18])
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({}, "26 runs make 325 pairs, and at most 300 are tested"),
-        ({"baseline": "run00", "top": 3}, "choose one of them"),
-        ({"top": 1}, "expected 2 to 25"),
-        ({"top": 26}, "expected 2 to 25"),
-        ({"baseline": "run77"}, "There is no run"),
-    ],
-)
-def test_what_cannot_be_done_is_said(home, given, said):
-    stage(home, 26, size=2)
-    with pytest.raises(UserError, match=said):
-        rr.compare(rr.runs(), **given)
+def test_an_unknown_baseline_is_said(home):
+    stage(home, 2, size=2)
+    with pytest.raises(UserError, match="There is no run"):
+        rr.compare(rr.runs(), baseline="run77")
 
 
-def test_the_report_asks_too_and_a_run_never_ends_in_an_error(home, tmp_path):
-    stage(home, 26, size=2)
-    with pytest.raises(UserError, match="`baseline`"):
-        rr.report(rr.runs(), tmp_path / "report.html")
-    rr.report(rr.runs(), tmp_path / "report.html", top=3, attempts=False)
-    scored = rr.score(rr.runs(), scorers="strict").comparison
-    assert scored.tables[0].pairs == ()
-    assert "no paired differences here" in scored.notes[0]
-    assert math.comb(25, 2) == MOST_PAIRS
+def test_of_too_many_runs_none_are_paired_and_a_note_says_how():
+    pairs, said = chosen_pairs([str(number) for number in range(51)])
+    assert (pairs, math.comb(50, 2)) == ([], MOST_PAIRS)
+    assert said.startswith("51 runs make 1,275 pairs, and at most 1,225 are tested")
+    assert len(chosen_pairs([str(number) for number in range(50)])[0]) == MOST_PAIRS
 
 
 def counted(monkeypatch, home, count):
@@ -137,14 +111,9 @@ def test_the_frontier_is_that_of_each_against_each():
         assert (_undominated(right, cost) == ~beaten).all()
 
 
-def test_a_choice_without_runs_enough_is_all_pairs():
-    assert PairChoice(top=5).check(["a", "b", "c"]) == ""
-    assert PairChoice(baseline="a").check(["a", "b"]) == ""
-
-
 def test_a_picture_of_many_runs_names_those_on_the_frontier(home):
     stage(home, 40)
-    comparison = rr.compare(rr.runs(), top=2).comparison
+    comparison = rr.compare(rr.runs(), baseline="run00").comparison
     numbers, agents = numbered(comparison), agent_names(comparison)
     frontier = comparison.tables[0].frontier
     picture = frontier_picture(frontier, "strict", numbers, agents)

@@ -1,4 +1,4 @@
-"""What is said before figures: a reading that turns the order round, no language model, a scorer's default letter."""
+"""What is said before figures: no language model, a scorer's default letter, datasets of a few questions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragrounds.evals.compare.abstract import abstract
 from ragrounds.evals.compare.comparison import compare, no_model
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Score
-from ragrounds.ui.comparison_warnings import limitation_sentences, warning_lines
-from ragrounds.ui.comparison_words import conclusion_sentence, verdict_lines
+from ragrounds.ui.comparison_warnings import average_heading, drawn_words, limitation_sentences, no_model_sentences
 from tests.compare.making import add_run, questions
 
 COUNT = 12
@@ -45,30 +43,6 @@ def _two(store: Store) -> list[str]:
         _rescored(store, id, "mirage", mirage, unread)
         _rescored(store, id, "robust", robust, 0)
     return ["mine", "other"]
-
-
-def test_the_first_line_says_that_a_careful_reading_turns_the_order_round(store: Store) -> None:
-    runs = [store.run(id) for id in _two(store)]
-    made = compare(store, runs, scorers=["mirage", "robust"])
-    names = {run.id: run.agent for run in runs}
-    line = next(verdict_lines(made, ["mirage"], {"mine": "1", "other": "2"}, names))
-    assert line.startswith("mirage: #1 mine has the best figure, 66.67;")
-    assert line.endswith(
-        ". But by robust the order is the reverse (0.00, 41.67): 6 of 12 answers of #1 are unreadable."
-    )
-    (found,) = abstract(store, runs, made, ["mirage"]).findings
-    assert conclusion_sentence(found, names).endswith(
-        "But by robust the order is the reverse (0.00, 41.67): 6 of 12 answers of mine are unreadable."
-    )
-    (alike,) = abstract(store, runs, made, ["robust"]).findings
-    assert alike.turned is None
-
-
-def test_an_order_that_stays_is_not_spoken_of(store: Store) -> None:
-    runs = [store.run(id) for id in _two(store)]
-    _rescored(store, "mine", "robust", 9, 0)
-    made = compare(store, runs, scorers=["mirage", "robust"])
-    assert abstract(store, runs, made, ["mirage"]).findings[0].turned is None
 
 
 def test_a_limitation_follows_the_scorer(store: Store) -> None:
@@ -110,8 +84,24 @@ def test_a_server_that_names_itself_the_stand_in_is_known(store: Store) -> None:
 def test_cautions_name_the_runs_where_others_asked_a_model(store: Store) -> None:
     runs = [add_run(store, id, questions(COUNT), [1] * COUNT, id=id) for id in ("one", "two")]
     made, names = compare(store, runs), {run.id: run.agent for run in runs}
-    assert not list(warning_lines(made, (), names))
+    assert not list(no_model_sentences(made.rows, names))
     first, second = made.rows
-    made = msgspec.structs.replace(made, rows=(msgspec.structs.replace(first, no_model="extractive"), second))
-    (line,) = warning_lines(made, (), names)
+    (line,) = no_model_sentences((msgspec.structs.replace(first, no_model="extractive"), second), names)
     assert line.startswith("The answers of one come from a built-in extractive baseline, not from a language model:")
+
+
+def test_the_heading_of_an_average_names_its_datasets(store: Store) -> None:
+    asked = [*questions(2, "x/a"), *questions(2, "x/b")]
+    assert (
+        average_heading(compare(store, [add_run(store, "one", asked, [1, 0, 1, 0])]).tables[0])
+        == "average of 2 datasets"
+    )
+    assert average_heading(compare(store, [add_run(store, "two", asked[:2], [1, 0])]).tables[0]) == ""
+
+
+def test_a_limit_that_leaves_a_dataset_a_few_questions_names_the_other_option() -> None:
+    said = drawn_words({"m/a": 1, "m/b": 39}, 40)
+    assert said.startswith("With --limit 40, 1 dataset has fewer than 10 questions (a 1)")
+    assert said.endswith("--per-dataset 20 draws as many of each.")
+    assert drawn_words({"m/a": 4}, 4) == ""
+    assert drawn_words({"m/a": 10, "m/b": 30}, 40) == ""

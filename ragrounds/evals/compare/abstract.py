@@ -10,13 +10,11 @@ from msgspec import Struct
 
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTable
-from ragrounds.evals.compare.findings import ScorerFinding, finding, is_average
+from ragrounds.evals.compare.findings import ScorerFinding, finding
 from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 
-FEW = 10
-"""Questions of a dataset below which a reader is told so."""
 LackKind = Literal["not_run", "failed", "paused", "unjudged", "unscored"]
 
 
@@ -84,7 +82,7 @@ def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers:
         questions=comparison.questions,
         epochs=comparison.epochs,
         systems=tuple(_system(store, run, rows[run.id]) for run in runs),
-        findings=tuple(found for table in tables if (found := finding(table, comparison.tables)) is not None),
+        findings=tuple(found for table in tables if (found := finding(table)) is not None),
         lacks=tuple(_lacks(comparison, tables)),
     )
 
@@ -129,15 +127,3 @@ def selection_words(run: Run) -> str:
     parts = f", {each:,} of each dataset" if isinstance(each, int) else ""
     named = ", named by their ids" if isinstance(drawn.get("ids"), Sequence) and drawn.get("ids") else ""
     return f"{run.count:,}{whole}{parts}{named}, drawn with seed {drawn.get('seed', 0)}"
-
-
-def small_datasets(table: ScorerTable) -> dict[str, int]:
-    """The datasets of an average with fewer than :data:`FEW` questions, and how many they have; the smallest first."""
-    if not is_average(table):
-        return {}
-    return smallest({name: figure.n + figure.missing for name, figure in table.lines[0].datasets.items()})
-
-
-def smallest(counts: Mapping[str, int]) -> dict[str, int]:
-    """Of datasets with their numbers of questions those with fewer than :data:`FEW`, the smallest first."""
-    return dict(sorted(((name, n) for name, n in counts.items() if n < FEW), key=lambda one: one[1]))

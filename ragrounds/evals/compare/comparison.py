@@ -15,15 +15,13 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragrounds.evals.compare.class_figures import ClassCounts, ClassFigure
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import (
-    EVERY_PAIR,
     Figure,
     GroupTable,
     Pair,
-    PairChoice,
     RunPair,
+    chosen_pairs,
     figure,
     group_table,
     holm_corrected,
@@ -119,8 +117,6 @@ class ScorerTable(Struct, frozen=True, kw_only=True):
     frontier: Frontier | None = None
     """``None`` where no run has a known cost, or more of the score is not what one pays for."""
     groups: tuple[GroupTable, ...] = ()
-    classes: tuple[ClassFigure, ...] = ()
-    """Precision, recall and F1 by class, where the scorer counts them."""
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -183,7 +179,7 @@ def compare(
     cost: CostMeasure | None = None,
     group_by: Sequence[str] = (),
     frontiers: bool = True,
-    pairs: PairChoice = EVERY_PAIR,
+    baseline: str = "",
     names: Mapping[str, str] | None = None,
     shared_scorers: bool = False,
 ) -> Comparison:
@@ -198,16 +194,16 @@ def compare(
         cost: what the frontier counts; by default dollars uncached where they are known, else tokens.
         group_by: properties of questions to make tables by.
         frontiers: also place the runs by cost and score.
-        pairs: which runs are set against which.
+        baseline: a run (its id) that each other is set against; empty: each against each.
         names: run id → what it is called; ``None``: as the store keeps it.
         shared_scorers: leave out the scorers that some runs lack, with a note, instead of refusing.
 
     Raises:
-        UserError: too many pairs, where the choice says so; runs on different questions, epochs or scorers and `common`
+        UserError: runs on different questions, epochs or scorers and `common`
             is not set; a scorer that nothing was scored by; an unknown property.
     """
     # What a run that ended by its own results was not asked is not wrong: it was not to be asked.
-    chosen = pairs.check([run.id for run in runs])
+    pairs, chosen = chosen_pairs([run.id for run in runs], baseline)
     early = early_stops(store, runs)
     recall_words(store)
     named = [scorer_name(name) for name in scorers]
@@ -345,7 +341,7 @@ class _Tables:
     cost: CostMeasure | None
     group_by: Sequence[str]
     frontiers: bool
-    choice: PairChoice
+    pairs: Sequence[Pair]
     notes: list[str]
     """Where the tables leave what a reader must know."""
     judges: JudgeFinder
@@ -362,7 +358,6 @@ class _Tables:
         lines = tuple(self._line(run, scored[run.id], asked, scorer, self.judges(run, name)) for run in self.runs)
         values = {run: one.values for run, one in scored.items()}
         overall = {line.run: line.overall for line in lines}
-        chosen = self.choice.of(overall, scorer.direction)
         placed = None
         if self.frontiers and scorer.unit == "percent" and scorer.direction == "higher":
             placed = frontier(
@@ -381,9 +376,8 @@ class _Tables:
             unit=scorer.unit,
             direction=scorer.direction,
             lines=lines,
-            pairs=self._pairs(scorer, name, asked, values, chosen),
+            pairs=self._pairs(scorer, name, asked, values),
             frontier=placed,
-            classes=self._classes(scorer, name, asked, values, lines),
             groups=tuple(
                 group_table(
                     by,
@@ -394,8 +388,7 @@ class _Tables:
                     scorer,
                     self.basis.epochs,
                     self.stopped.concerns,
-                    chosen,
-                    self._among,
+                    self.pairs,
                 )
                 for by in self.group_by
             ),
@@ -450,41 +443,18 @@ class _Tables:
             judges=judges,
         )
 
-    def _classes(
-        self,
-        scorer: ScorerRecord,
-        name: str,
-        asked: Sequence[Question],
-        values: Mapping[str, QuestionValues],
-        lines: Sequence[RunFigures],
-    ) -> tuple[ClassFigure, ...]:
-        return ClassCounts(
-            questions=asked,
-            golds=self.basis.golds,
-            values=values,
-            scores={run.id: self.basis.scores[run.id].get(name, ()) for run in self.runs},
-            overall={line.run: line.datasets for line in lines},
-            scorer=scorer,
-            epochs=self.basis.epochs,
-            seed=self.seed,
-        ).figures()
-
-    def _among(self, groups: int = 1) -> int | None:
-        return self.choice.among(len(self.runs), groups)
-
     def _pairs(
         self,
         scorer: ScorerRecord,
         name: str,
         asked: Sequence[Question],
         values: Mapping[str, QuestionValues],
-        chosen: Sequence[Pair],
     ) -> tuple[RunPair, ...]:
         tests = {}
-        for first, second in chosen:
+        for first, second in self.pairs:
             made = paired(asked, values[first], values[second], self.seed, scorer, self.basis.epochs)
             tests[first, second] = self.stopped.paired(made, name, first, second, values)
-        corrected = holm_corrected(tests, self._among())
+        corrected = holm_corrected(tests)
         return tuple(
             RunPair(first=first, second=second, tests=made, p_holm=corrected.get((first, second)))
             for (first, second), made in tests.items()

@@ -1,5 +1,5 @@
 """The figures of a comparison: a run's mean with its interval, two runs paired, and both by groups of questions; and
-which runs are set against which: all with all, all with a baseline, or the best with each other.
+which runs are set against which: all with all, or all with a baseline.
 
 Everything is computed from values: question id → score, the mean over its epochs. How they become a figure the scorer
 says: by their mean, or by a ratio of sums over all questions (a micro-F1), which the same functions make. A run that is
@@ -354,8 +354,7 @@ class RunPair(Struct, frozen=True, kw_only=True):
     second: str
     tests: PairedFigure
     p_holm: float | None
-    """McNemar's p after Holm's correction over the pairs of the table, in all its groups; over all that there could be,
-    where the best runs were chosen."""
+    """McNemar's p after Holm's correction over the pairs of the table, in all its groups."""
 
 
 class QuestionGroup(Struct, frozen=True, kw_only=True):
@@ -412,7 +411,6 @@ def group_table(
     epochs: int = 1,
     stopped: Callable[[str, str], bool] = lambda first, second: False,
     pairs: Sequence[tuple[str, str]] | None = None,
-    among: Callable[[int], int | None] = lambda groups: None,
 ) -> GroupTable:
     """Figures and paired tests inside each group, the largest group first.
 
@@ -426,7 +424,6 @@ def group_table(
         stopped: of two run ids, whether one ended by its own results: their differences get no interval and no test
             here, as both would be for a number of questions that was fixed beforehand.
         pairs: runs to test against each other, by ids; ``None``: each against each.
-        among: of the number of groups, of how many tests these are some.
     """
     read = property_named(by, questions)
     members: dict[str, list[Question]] = {}
@@ -439,7 +436,7 @@ def group_table(
             if stopped(first, second):
                 made = replace(made, low=None, high=None, p_mcnemar=None, mde=None)
             tests[name, first, second] = made
-    corrected = holm_corrected(tests, among(len(members)))
+    corrected = holm_corrected(tests)
     groups = [
         QuestionGroup(
             name=name,
@@ -456,91 +453,33 @@ def group_table(
     return GroupTable(by=by, groups=tuple(sorted(groups, key=lambda group: (-group.questions, group.name))))
 
 
-def holm_corrected(tests: Mapping[KeyT, PairedFigure], among: int | None = None) -> dict[KeyT, float]:
-    """McNemar's p of each test that has one, after Holm's correction over all of them, or over the tests `among` which
-    these are."""
+def holm_corrected(tests: Mapping[KeyT, PairedFigure]) -> dict[KeyT, float]:
+    """McNemar's p of each test that has one, after Holm's correction over all of them."""
     known = {key: test.p_mcnemar for key, test in tests.items() if test.p_mcnemar is not None}
-    return dict(zip(known, holm(list(known.values()), among), strict=True)) if known else {}
+    return dict(zip(known, holm(list(known.values())), strict=True)) if known else {}
 
 
-MOST_PAIRS = 300
-"""Pairs of runs that are tested at most, under each scorer."""
-_MOST_RUNS = 25
-"""Runs that make so many pairs: 25 · 24 / 2."""
+MOST_PAIRS = 1_225
+"""Pairs of runs that are tested at most, under each scorer: those of 50 runs."""
 
 Pair = tuple[str, str]
 """Two run ids; what is shown is the second minus the first."""
 
 
-class PairChoice(Struct, frozen=True, kw_only=True):
-    """Which pairs of runs are tested."""
+def chosen_pairs(runs: Sequence[str], baseline: str = "") -> tuple[list[Pair], str]:
+    """The pairs of runs (ids) that are tested, and what a reader must know of the choice; empty: nothing.
 
-    baseline: str = ""
-    """Each other run against this one (an id)."""
-    top: int | None = None
-    """The so many best runs under a scorer, each against each."""
-    ask: bool = False
-    """Where neither is chosen and all pairs are too many: say so as an error. Else no pair is tested, and a note says
-    it."""
-
-    def check(self, runs: Sequence[str]) -> str:
-        """The note on which pairs of these runs (ids) are tested; empty: all are.
-
-        Raises:
-            UserError: a choice that makes no sense for these runs, or none where there are too many pairs and `ask` is
-                set.
-        """
-        every = _pairs_of(len(runs))
-        if self.baseline and self.top is not None:
-            raise UserError("--baseline and --top were both given; choose one of them.")
-        if self.baseline:
-            if self.baseline not in runs:
-                raise UserError(f"The baseline {self.baseline} is none of the runs that are compared.")
-            place = runs.index(self.baseline) + 1
-            return f"Differences are those to the baseline #{place}; Holm's correction is over these." * (len(runs) > 2)
-        if self.top is not None:
-            if not 2 <= self.top <= _MOST_RUNS:
-                raise UserError(f"--top {self.top}: expected 2 to {_MOST_RUNS} runs, each of which meets each.")
-            if self.top >= len(runs):
-                return ""
-            return (
-                f"Differences are those between the {self.top} best runs of each table. Which these are was read from "
-                f"the same scores, so Holm's correction is over all {every:,} pairs."
-            )
-        if every <= MOST_PAIRS:
-            return ""
-        said = f"{len(runs):,} runs make {every:,} pairs, and at most {MOST_PAIRS:,} are tested"
-        way = f"against one of them (--baseline RUN) or the best against each other (--top K, K up to {_MOST_RUNS})"
-        if self.ask:
-            raise UserError(f"{said}. Compare all of them {way}.")
-        return f"{said}, so there are no paired differences here: `ragrounds compare` sets runs {way}."
-
-    def of(self, figures: Mapping[str, Figure], direction: str) -> list[Pair]:
-        """The pairs of one table.
-
-        Args:
-            figures: run id → its overall figure.
-            direction: which figures are better: ``higher`` or ``lower``.
-        """
-        runs = list(figures)
-        if self.baseline:
-            return [(self.baseline, run) for run in runs if run != self.baseline]
-        if self.top is not None and self.top < len(runs):
-            values = {run: figure.value for run, figure in figures.items() if figure.value is not None}
-            sign = 1 if direction == "lower" else -1
-            best = sorted(values, key=lambda run: (sign * values[run], runs.index(run)))[: self.top]
-            runs = [run for run in runs if run in best]
-        elif _pairs_of(len(runs)) > MOST_PAIRS:
-            return []
-        return list(itertools.combinations(runs, 2))
-
-    def among(self, runs: int, groups: int = 1) -> int | None:
-        """Of how many tests those of `runs` runs in `groups` groups are some; ``None``: they are all there are."""
-        return _pairs_of(runs) * groups if self.top is not None and not self.baseline else None
-
-
-EVERY_PAIR = PairChoice()
-
-
-def _pairs_of(runs: int) -> int:
-    return runs * (runs - 1) // 2
+    Args:
+        runs: each once.
+        baseline: one of them, that each other is set against; empty: each against each.
+    """
+    if baseline:
+        said = f"Differences are those to the baseline #{runs.index(baseline) + 1}; Holm's correction is over these."
+        return [(baseline, run) for run in runs if run != baseline], said * (len(runs) > 2)
+    pairs = list(itertools.combinations(runs, 2))
+    if len(pairs) <= MOST_PAIRS:
+        return pairs, ""
+    return [], (
+        f"{len(runs):,} runs make {len(pairs):,} pairs, and at most {MOST_PAIRS:,} are tested, so there are no paired "
+        "differences here: `ragrounds compare` sets runs against one of them (--baseline RUN)."
+    )

@@ -1,10 +1,7 @@
-"""What a table lets one conclude: which runs differ, by its corrected tests and by nothing else; and where another way
-of counting puts two runs in the other order: all questions pooled in place of the average over datasets, or the careful
-reading where answers cannot be read."""
+"""What a table lets one conclude: which runs differ, by its corrected tests and by nothing else."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -12,16 +9,12 @@ from msgspec import Struct
 
 from ragrounds.evals.compare.comparison import RunFigures, ScorerTable
 from ragrounds.evals.compare.figures import RunPair
-from ragrounds.evals.compare.question_values import CAREFUL, MOST_DIFFERENT
 from ragrounds.evals.judges.recorded import ScoreJudges
-from ragrounds.evals.scorers import described
 from ragrounds.evals.stats import holm
 
 LEVEL = 0.05
 """Of all tests of a table together: where no runs differ, one table in twenty calls some different."""
 PairTest = Literal["McNemar", "always-valid", "interval"]
-LEAST = 5e-5
-"""Differences below this are none: tables show hundredths of a percentage point."""
 FindingKind = Literal["alone", "ahead", "ahead of some", "best untold", "open", "none", "untested"]
 """``alone``: one run. ``ahead``: the best is told from all others. ``best untold``: some runs are told apart, the best
 from none. ``open``: tests tell runs apart, and attempts that are still open could turn that round. ``none``: no two
@@ -104,19 +97,6 @@ def _same_side(pair: RunPair) -> bool:
     return (tests.second_only - tests.first_only) * tests.difference > 0
 
 
-class RankReversal(Struct, frozen=True, kw_only=True):
-    """A run that the careful reading puts before the one with the best figure."""
-
-    scorer: str
-    """The careful one."""
-    best: RunFigures
-    """Under it the run that has the best figure by the headline."""
-    other: RunFigures
-    """Under it the run that then has the best figure."""
-    unread: tuple[tuple[str, int, int], ...]
-    """Of these two the runs whose answers the headline's scorer cannot read: id, how many, of how many attempts."""
-
-
 class ScorerFinding(Struct, frozen=True, kw_only=True):
     """What can be concluded under one scorer."""
 
@@ -150,17 +130,10 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     mde: float | None = None
     """Where the best is not told from all others: the smallest difference to the nearest of them that these questions
     would show with 80 % power."""
-    turned: RankReversal | None = None
-    """Where answers cannot be read and the careful reading puts another run first."""
 
 
-def finding(table: ScorerTable, tables: Sequence[ScorerTable] = ()) -> ScorerFinding | None:
-    """What a table lets one conclude; ``None``: no run has a figure in it.
-
-    Args:
-        table: of a comparison.
-        tables: all of that comparison, to set the careful reading beside it.
-    """
+def finding(table: ScorerTable) -> ScorerFinding | None:
+    """What a table lets one conclude; ``None``: no run has a figure in it."""
     known = [line for line in table.lines if line.overall.value is not None]
     if not known:
         return None
@@ -191,7 +164,6 @@ def finding(table: ScorerTable, tables: Sequence[ScorerTable] = ()) -> ScorerFin
         tests=len(table.pairs),
         judges=score_judges(known),
         mde=_mde(table, best.run, untold, lines),
-        turned=rank_reversal(table, best, tables),
     )
 
 
@@ -245,68 +217,3 @@ def _mde(table: ScorerTable, best: str, untold: Sequence[str], lines: Mapping[st
     )
     tests = pairs.get(frozenset((best, nearest[0]))) if nearest else None
     return tests.mde if tests is not None else None
-
-
-def rank_reversal(table: ScorerTable, best: RunFigures, tables: Sequence[ScorerTable]) -> RankReversal | None:
-    """What the careful reading says of the run with the best figure; ``None``: the same, or nothing to the point.
-
-    Args:
-        table: under the headline's scorer.
-        best: its line with the best figure.
-        tables: all of the comparison.
-    """
-    scorer = described(table.scorer)
-    careful = next((one for one in tables if one.scorer == CAREFUL), None)
-    if careful is None or table.scorer == CAREFUL or not scorer.accuracy or "choice" not in scorer.kinds:
-        return None
-    lines = {line.run: line for line in careful.lines if line.overall.value is not None}
-    if scorer.needs_judge or best.run not in lines:
-        return None
-    mine = lines.pop(best.run)
-    behind = {line.run for line in table.lines if gap(best.overall.value, line.overall.value) >= LEAST}
-    own = mine.overall.value
-    before = [line for line in lines.values() if line.run in behind and gap(line.overall.value, own) >= LEAST]
-    if not before:
-        return None
-    other = max(before, key=lambda line: line.overall.value or 0.0)
-    unread = tuple(
-        (line.run, count, whole)
-        for line in table.lines
-        if line.run in (best.run, other.run)
-        and (count := line.outcomes.get("unreadable", 0)) > MOST_DIFFERENT * (whole := sum(line.outcomes.values()))
-    )
-    return RankReversal(scorer=CAREFUL, best=mine, other=other, unread=unread) if unread else None
-
-
-class Reversal(Struct, frozen=True):
-    """Two runs whose order the average turns round."""
-
-    ahead: RunFigures
-    """By the average over datasets."""
-    behind: RunFigures
-    """By the average; ahead by all questions pooled."""
-
-
-def is_average(table: ScorerTable) -> bool:
-    """Whether the figures of a table are averages over several datasets."""
-    several = bool(table.lines) and len(table.lines[0].datasets) > 1
-    return several and described(table.scorer).aggregation.datasets != "pooled"
-
-
-def reversals(table: ScorerTable) -> tuple[Reversal, ...]:
-    """The pairs of runs whose average and pooled figure say opposite things, those that are farthest apart first."""
-    if not is_average(table):
-        return ()
-    sign = -1 if table.direction == "lower" else 1
-    found: list[tuple[float, Reversal]] = []
-    for one, other in itertools.combinations(table.lines, 2):
-        average, pooled = gap(one.overall.value, other.overall.value), gap(one.overall.pooled, other.overall.pooled)
-        if average * pooled < 0 and min(abs(average), abs(pooled)) >= LEAST:
-            ahead = sign * average > 0
-            found.append((min(abs(average), abs(pooled)), Reversal(one if ahead else other, other if ahead else one)))
-    return tuple(one for _, one in sorted(found, key=lambda each: -each[0]))
-
-
-def gap(one: float | None, other: float | None) -> float:
-    """The difference of two figures; 0 where one of them is not there."""
-    return 0.0 if one is None or other is None else one - other

@@ -19,7 +19,6 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.cards import TextLicence, text_licence
 from ragrounds.evals.compare.abstract import Abstract, abstract, selection_words
 from ragrounds.evals.compare.comparison import Comparison, ScorerTable, compare
-from ragrounds.evals.compare.figures import EVERY_PAIR, MOST_PAIRS, PairChoice
 from ragrounds.evals.compare.findings import ScorerFinding, conclusions, untested
 from ragrounds.evals.compare.sequential_stop import early_stops
 from ragrounds.evals.scorers import described, headline_of
@@ -27,9 +26,6 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run
 from ragrounds.text import file_name
-
-_TESTED = 25
-"""Runs of a ranking that are set against each other at most: the best ones."""
 
 
 class Place(Struct, frozen=True):
@@ -141,9 +137,7 @@ def rank(
 
 def _compared(store: Store, runs: Sequence[Run], seed: int, names: Mapping[str, str] | None) -> Comparison:
     """The comparison of some runs, the best one first."""
-    many = len(runs) * (len(runs) - 1) // 2 > MOST_PAIRS
-    choice = PairChoice(top=_TESTED) if many else EVERY_PAIR
-    made = compare(store, runs, seed=seed, pairs=choice, names=names, shared_scorers=True)
+    made = compare(store, runs, seed=seed, names=names, shared_scorers=True)
     order = {run: place for place, run in enumerate(_ordered(made))}
     tables = tuple(
         replace(table, lines=tuple(sorted(table.lines, key=lambda line: order[line.run]))) for table in made.tables
@@ -199,14 +193,11 @@ def _ranking(
 
 
 def places(table: ScorerTable, found: ScorerFinding) -> dict[str, Place]:
-    """The places that the corrected tests of a table leave open to each run that was tested against all others, or to
-    the best ones, where these alone were tested; none where no test says anything. What attempts that are still open
-    could turn round counts for nothing."""
+    """The places that the corrected tests of a table leave open to each run; none where no test says anything. What
+    attempts that are still open could turn round counts for nothing."""
     if not table.pairs or untested(table):
         return {}
-    tested = list(dict.fromkeys(run for pair in table.pairs for run in (pair.first, pair.second)))
-    if len(table.pairs) != len(tested) * (len(tested) - 1) // 2:
-        return {}
+    tested = [line.run for line in table.lines]
     held = [one for one in conclusions(table) if one not in found.open]
     ahead = {run: sum(one.worse == run for one in held) for run in tested}
     behind = {run: sum(one.better == run for one in held) for run in tested}

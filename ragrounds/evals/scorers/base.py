@@ -5,7 +5,7 @@ of `ragrounds run` and `ragrounds compare`, the report and ``--json`` then show 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -103,11 +103,6 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
         if score.value is None:
             raise ValueError(f"the score of {score.question_id} under {score.scorer} has no value")
         return score.value, 1.0
-
-    def by_class(self, score: Score) -> Mapping[str, tuple[int, int, int]]:
-        """True positives, false positives and false negatives of each class (a type of relation), of a scorer that
-        counts them. Here nothing."""
-        return {}
 
     def command(self, runs: Sequence[str]) -> str:
         """The command that makes its scores of these runs."""

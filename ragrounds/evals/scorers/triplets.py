@@ -5,14 +5,14 @@ Letters' case and spacing are no difference; where relations have no direction, 
 
 The figure of a run is the micro-F1 of the corpus, 2 TP / (2 TP + FP + FN) with the counts of all answers added up; it
 is not the mean of the answers' own F1, which favours texts with little or nothing to find. A score's value is its
-answer's own F1, for traces; its prediction holds the counts that the figure is made of, in all and by relation.
+answer's own F1, for traces; its prediction holds the counts that the figure is made of.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -28,9 +28,6 @@ _MOST_TRIES = 200
 many triplets begins with is far from its end."""
 MOST_TRIPLETS = 5_000
 """Triplets (or lines) that are read of one answer; an answer of more says so in its score."""
-_MOST_RELATIONS = 200
-_LONGEST_NAME = 80
-OTHER_RELATION = "(other)"
 _KEYS = (
     ("head", "subject", "entity1", "first", "first_entity", "h", "主体", "头实体"),
     ("relation", "predicate", "type", "relation_type", "r", "关系"),
@@ -101,15 +98,13 @@ class TripletScorer(ScorerRecord, frozen=True, kw_only=True):
     reads: str = "the triplets in the final answer"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
-        """The value is this answer's F1; the prediction is ``TP/FP/FN``, in all and by relation, which :func:`counts`
-        and :func:`counts_by_relation` read."""
+        """The value is this answer's F1; the prediction is ``TP/FP/FN``, which :func:`counts` reads."""
         read, found = read_triplets(attempt)
         symmetric = is_symmetric(question)
-        by_relation = compare_by_relation(found or [], parse(gold.answer) or [], symmetric=symmetric)
-        made = sum(by_relation.values(), TripletCounts())
+        made = compare(found or [], parse(gold.answer) or [], symmetric=symmetric)
         # An answer that cannot be read finds nothing; it does not get the full mark where nothing was to be found.
         value = made.f1 if found is not None else 0.0
-        prediction = _written(made, by_relation)
+        prediction = f"{made.true_positive}/{made.false_positive}/{made.false_negative}"
         return self.scored(attempt, None if attempt.status == "not_run" else value, read, prediction)
 
     def parts(self, score: Score) -> tuple[float, float]:
@@ -121,11 +116,6 @@ class TripletScorer(ScorerRecord, frozen=True, kw_only=True):
         made = counts(score)
         above = 2.0 * made.true_positive
         return above, above + made.false_positive + made.false_negative
-
-    def by_class(self, score: Score) -> Mapping[str, tuple[int, int, int]]:
-        """The counts of each relation."""
-        found = counts_by_relation(score)
-        return {name: (one.true_positive, one.false_positive, one.false_negative) for name, one in found.items()}
 
 
 def read_triplets(attempt: Attempt) -> tuple[AnswerRead, list[Triplet] | None]:
@@ -221,22 +211,9 @@ def _in_line(line: str) -> list[Triplet]:
 
 def compare(found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False) -> TripletCounts:
     """Count predicted triplets against the gold ones, as sets."""
-    return sum(compare_by_relation(found, wanted, symmetric=symmetric).values(), TripletCounts())
-
-
-def compare_by_relation(
-    found: Iterable[Triplet], wanted: Iterable[Triplet], *, symmetric: bool = False
-) -> dict[str, TripletCounts]:
-    """:func:`compare` by relation, as it is compared: a triplet with a wrong relation is one too many of that one, and
-    one too few of the right one."""
     given = {folded(triplet, symmetric) for triplet in found}
     right = {folded(triplet, symmetric) for triplet in wanted}
-    kinds = {(1, 0, 0): given & right, (0, 1, 0): given - right, (0, 0, 1): right - given}
-    made: dict[str, TripletCounts] = {}
-    for counted, triplets in kinds.items():
-        for _, relation, _ in sorted(triplets):
-            made[relation] = made.get(relation, TripletCounts()) + TripletCounts(*counted)
-    return made
+    return TripletCounts(len(given & right), len(given - right), len(right - given))
 
 
 def counts(score: Score) -> TripletCounts:
@@ -245,29 +222,10 @@ def counts(score: Score) -> TripletCounts:
     Raises:
         ValueError: it has none.
     """
-    numbers = score.prediction.partition(" ")[0].split("/")
+    numbers = score.prediction.split("/")
     if len(numbers) != 3:
         raise ValueError(f"the score of {score.question_id} under {score.scorer} has no counts: {score.prediction!r}")
     return TripletCounts(*(int(number) for number in numbers))
-
-
-def counts_by_relation(score: Score) -> dict[str, TripletCounts]:
-    """The same by relation; nothing where the score was made before they were kept."""
-    listed = score.prediction.partition(" ")[2]
-    return {name: TripletCounts(*found) for name, found in json.loads(listed).items()} if listed else {}
-
-
-def _written(made: TripletCounts, by_relation: Mapping[str, TripletCounts]) -> str:
-    """The counts as a score keeps them. Relations are a model's words: long ones are cut, and of very many the last,
-    which only the answer has, are one."""
-    kept: dict[str, TripletCounts] = {}
-    # What is wanted comes first, in a fixed order.
-    for name, found in sorted(by_relation.items(), key=lambda pair: (not pair[1].wanted, pair[0])):
-        label = name[:_LONGEST_NAME] if len(kept) < _MOST_RELATIONS else OTHER_RELATION
-        kept[label] = kept.get(label, TripletCounts()) + found
-    listed = {name: [one.true_positive, one.false_positive, one.false_negative] for name, one in kept.items()}
-    total = f"{made.true_positive}/{made.false_positive}/{made.false_negative}"
-    return f"{total} {json.dumps(listed, ensure_ascii=False)}" if listed else total
 
 
 def _list(value: object) -> list[Triplet] | None:

@@ -15,7 +15,7 @@ from ragrounds.evals.store.traces import Trace
 from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.comparison_tables import agent_names, interval
-from ragrounds.ui.comparison_warnings import average_heading, warning_lines
+from ragrounds.ui.comparison_warnings import average_heading, no_model_sentences
 from ragrounds.ui.comparison_words import conclusion_sentence, lack_lines
 from ragrounds.ui.leaderboard.board import (
     DATA,
@@ -114,7 +114,9 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     warned = f'<p class="warning"><strong class="bad">Incomplete:</strong> {text(" ".join(lacks))}</p>'
     missing = warned if lacks else ""
     told = " ".join(conclusion_sentence(found, names) for found in ranking.abstract.findings)
-    warnings = "".join(f'<p class="apart">{prose(line)}</p>' for line in warning_lines(ranking.comparison, (), names))
+    warnings = "".join(
+        f'<p class="apart">{prose(line)}</p>' for line in no_model_sentences(ranking.comparison.rows, names)
+    )
     said = [f"Not in one ranking with the others of {ranking.benchmark}: {why}." for why in ranking.apart]
     said += [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     said += [words] if (words := withheld_words(ranking.licences, one.free, board.mode)) else []

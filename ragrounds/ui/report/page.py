@@ -18,7 +18,7 @@ from ragrounds.records import Run
 from ragrounds.redaction import Redactor
 from ragrounds.ui.chart_svg import picture_style
 from ragrounds.ui.comparison_tables import agent_names
-from ragrounds.ui.comparison_warnings import limitation_sentences, warning_lines
+from ragrounds.ui.comparison_warnings import limitation_sentences, no_model_sentences
 from ragrounds.ui.comparison_words import days
 from ragrounds.ui.report import sections
 from ragrounds.ui.report.citation import citations
@@ -79,7 +79,7 @@ def report_page(
     behaviour = figure(hop_profile(store, runs, labels, seed))
     behaviour += sections.analyses_section(store, runs, analyses, next(iter(shown), ""), seed, labels)
     parts = {
-        "Abstract": abstract_section(found, labels, notes, warning_lines(comparison, scorers, labels)),
+        "Abstract": abstract_section(found, labels, notes, no_model_sentences(comparison.rows, labels)),
         "Results": _results(store, runs, comparison, scorers, labels, attempts),
         "Behaviour": behaviour,
         "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),

@@ -24,7 +24,6 @@ from ragrounds.ui.comparison_pictures import (
 )
 from ragrounds.ui.comparison_tables import (
     agent_names,
-    class_table,
     group_table,
     numbered,
     outcome_table,
@@ -83,8 +82,6 @@ def _under(comparison: Comparison, table: ScorerTable, beside: Sequence[ScorerTa
         parts += [f"<{level}>Cost and {text(word)}</{level}>", *_cost(comparison, table, table.frontier)]
     if panels := figure(dataset_picture(comparison, table.scorer)):
         parts += [f"<{level}>Each dataset</{level}>", panels]
-    if table.classes:
-        parts += [f"<{level}>Each type</{level}>", html_table(class_table(table, labels))]
     for grouped in table.groups:
         parts += [f"<{level}>By {text(grouped.by)}</{level}>", html_table(group_table(table, grouped, labels))]
     return "".join(parts)
