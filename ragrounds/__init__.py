@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ragrounds.api.publish import publish as publish
     from ragrounds.api.results import Result as Result
     from ragrounds.api.retrieve import retrieve as retrieve
-    from ragrounds.api.retry import RetryResult as RetryResult
-    from ragrounds.api.retry import retry as retry
     from ragrounds.api.run import RunResult as RunResult
     from ragrounds.api.run import arun as arun
     from ragrounds.api.run import run as run
@@ -55,7 +53,6 @@ _PLACES = {
     "compare": "api.compare", "analyse": "api.compare", "ledger": "api.compare", "report": "api.compare",
     "publish": "api.publish",
     "score": "api.score", "judge": "api.score",
-    "retry": "api.retry", "RetryResult": "api.retry",
     "doctor": "api.doctor",
     "grid": "api.grid", "QuestionGrid": "api.grid",
     "retrieve": "api.retrieve",

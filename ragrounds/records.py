@@ -325,8 +325,6 @@ class Attempt(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     calls: int = 0
     events: tuple[Event, ...] = ()
-    retry: int = 0
-    """Which time it was made again (`ragrounds runs retry`), from 1; 0: its first attempt."""
     choice: str = ""
     """The letter of an option, where the system gives it apart from its text (structured output, a key of its state);
     empty: it is to be read from the text."""
@@ -455,14 +453,10 @@ def legend(names: Iterable[str]) -> str:
     return "; ".join(f"{name.replace('_', ' ')}: {OUTCOMES[name]}" for name in names if name in OUTCOMES)
 
 
-NO_CHOICES = "no_choices"
-"""The kind of fault of an attempt whose provider gave a response without choices: no reply, so it failed."""
 OPEN: frozenset[str] = frozenset({"failed", "capped", "paused", "not_run"})
 """Statuses of attempts whose result is open: tables show what they could still make of a figure."""
 WITHOUT_ANSWER: frozenset[str] = frozenset({"blocked", "failed", "paused", "not_run"})
 """Statuses of attempts that ended without an answer of the system's own: exports mark these as errors. A capped attempt
 counts by what it had."""
 FINAL: frozenset[str] = frozenset({"completed", "blocked", "capped"})
-"""Attempts with another status are tried again when their run is resumed. What a provider answered, also a response
-without choices or with an empty text, is in the journal, so that alone asks nobody again: `ragrounds runs retry` does,
-and keeps what was answered before."""
+"""Attempts with another status are tried again when their run is resumed."""

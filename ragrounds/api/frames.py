@@ -109,7 +109,6 @@ RUNS = Frame(
         _time("created", "When it was begun."),
         _text("origin", "`replayed` or `imported`."),
         _text("fingerprint", "Hash of all that determines its results."),
-        _whole("retried", "Attempts that were made again; `cost_paid` is of the earlier ones too."),
         _NAME,
         *(_whole(name, f"{about}.") for name, about in COUNTED.items()),
     ),
@@ -137,7 +136,6 @@ ATTEMPTS = Frame(
         _CALLS,
         _whole("searches", "Of these, searches."),
         _time("at", "When it began."),
-        _whole("retry", "Which time it was made again, from 1; 0: its first attempt; null: not run."),
         _METADATA,
         _maybe("choice", "The letter of an option that the system gave apart from its text; null: it gave none."),
         *(_whole(name, f"{about}; null: not run.") for name, about in COUNTED.items()),
@@ -362,7 +360,6 @@ LEDGER = Frame(
         _whole("failed", "Of these, without a reply."),
         *_TOKENS,
         *_COSTS,
-        _whole("replaced", "Of the calls, those of attempts made again: in all figures but the uncached cost."),
     ),
 )
 GRID = Frame(

@@ -18,7 +18,6 @@ from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say
 from ragrounds.errors import UserError
-from ragrounds.records import NO_CHOICES
 from ragrounds.ui.claim_text import stop_text
 from ragrounds.ui.comparison_warnings import no_model_sentences
 from ragrounds.ui.tables import results_console
@@ -85,7 +84,6 @@ def _tell(result: RunResult, as_json: bool) -> None:
         say(f"{count:,} failed: {one_line(reason, 200)}")
     for reason, count in result.capped:
         say(f"{count:,} capped: {one_line(reason, 200)}")
-    _say_retry(result)
 
 
 class RunDisplay(TerminalListener):
@@ -103,13 +101,6 @@ class RunDisplay(TerminalListener):
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
         return typer.confirm(f"The rest is projected to take {expected}. Go on?", abort=True, err=True)
-
-
-def _say_retry(result: RunResult) -> None:
-    """What asks again where resuming would read the same from the journal."""
-    if any(reason.startswith(NO_CHOICES) for reason, _ in result.failures):
-        runs = [row.run for row in result.comparison.rows if row.statuses.get("failed")]
-        say(f"The journal holds these: `ragrounds runs retry {runs[0]} --fault {NO_CHOICES}` asks again.")
 
 
 def _say_claim(result: RunResult) -> None:

@@ -9,17 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from msgspec.structs import asdict, replace
 
 from ragrounds.api.resume import kept_options
-from ragrounds.api.retry import RetryArguments, retry
 from ragrounds.api.run_list import list_runs
 from ragrounds.api.runs import collect_garbage, load, remove_run
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say
-from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
 from ragrounds.ui.run_tables import garbage_lines
 from ragrounds.ui.tables import results_console
@@ -28,7 +24,7 @@ from ragrounds.ui.text import one_line
 _SHOWN = 40
 """Runs that are listed where nobody says how many."""
 app = typer.Typer()
-runs = typer.Typer(name="runs", cls=ListGroup, help="What the store holds: list, show, resume, retry, remove.")
+runs = typer.Typer(name="runs", cls=ListGroup, help="What the store holds: list, show, resume, remove.")
 app.add_typer(runs)
 
 
@@ -98,34 +94,6 @@ def resume_command(context: typer.Context, run: options.RunName) -> None:
     words = _merged(asked.options, context.args)
     say(f"ragrounds run {' '.join(shlex.quote(one_line(word, 200)) for word in words)}")
     context.find_root().command.main(["run", *words, "--only-run", found.id], prog_name="ragrounds")
-
-
-@runs.command("retry")
-@grouped
-def retry_command(
-    run: options.RunName,
-    given: RetryArguments,
-    display: options.Display = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Make attempts of a run again, as the run was asked for, and keep those of before.
-
-    Calls that gave a good reply are not paid again. Figures are of the newest attempts; `ragrounds show` has the
-    earlier ones, and the ledger what they cost. Choosing by --answer-status conditions on what came of an attempt:
-    tables say so.
-
-    Example: ragrounds runs retry direct_cot --status failed --fault no_choices
-    """
-    result = retry(**asdict(replace(given, listener=RunDisplay(display))))
-    if result.ended:
-        say(f"Ended early: {result.ended}. The same command, or resuming the run, makes the rest again.")
-    if as_json:
-        plan = {**asdict(result.plan), "attempts": len(result.plan.attempts)}
-        print_json(plan | {name: getattr(result, name) for name in ("became", "made", "reused", "cost_paid")})
-    elif result.became:
-        result.draw(results_console())
-    if result.ended or result.became.get("failed"):
-        raise typer.Exit(3)
 
 
 def _merged(kept: tuple[str, ...], given: list[str]) -> list[str]:

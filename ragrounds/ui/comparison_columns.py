@@ -9,7 +9,6 @@ from ragrounds.ui.columns import Column
 from ragrounds.ui.text import dollars, duration, tokens
 
 TOTALS = (
-    Column("retried", where="retried"),
     Column("calls", csv="calls", type="whole", words="Calls of models, searches and tools."),
     Column("unrecorded", where="unrecorded", heading="not recorded"),
     Column(

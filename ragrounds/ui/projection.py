@@ -1,13 +1,11 @@
-"""What is about to be made, and what it may cost; what is asked again of a run, before and after."""
+"""What is about to be made, and what it may cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from ragrounds.evals.engine.ask_again import RetryPlan
 from ragrounds.evals.engine.progress import ProjectedSum, Projection
-from ragrounds.evals.store.asked_again import ANSWER_STATUS
-from ragrounds.ui.text import dollars, duration, number_of, one_line, tokens
+from ragrounds.ui.text import dollars, duration, one_line, tokens
 
 
 def projection_text(found: Projection) -> str:
@@ -49,37 +47,3 @@ def _span(found: ProjectedSum, written: Callable[[float], str]) -> str:
         return written(found.value)
     low, value, high = written(found.low), written(found.value), written(found.high)
     return value if low == high else f"{value} ({low} to {high})"
-
-
-def plan_text(plan: RetryPlan) -> str:
-    """What is about to be asked again."""
-    if not plan.attempts:
-        there = _counted(plan.there) or "none was made yet"
-        return f"{plan.run}: no attempt is of that kind, so nothing is asked again. There are: {there}."
-    lines = [
-        f"{plan.run}: {number_of(len(plan.attempts), 'attempt')} to be made again ({_chosen(plan.by)}); calls "
-        "that gave a good reply are not paid again. The earlier attempts are kept."
-    ]
-    if any(name.startswith(ANSWER_STATUS) for name in plan.by):
-        lines.append(
-            "They are chosen by what came of them, and those that came out well are not asked again: the run's figures "
-            "become those of a system that tries again, and tables say so."
-        )
-    return "\n".join(lines)
-
-
-def result_text(became: Mapping[str, int], made: int, reused: int, cost_paid: float | None) -> str:
-    """What became of it, and what it cost."""
-    return (
-        f"Made again: {_counted(became) or 'none'}. {number_of(made, 'call')} made, {reused:,} answered from the "
-        f"journal, {dollars(cost_paid)} paid."
-    )
-
-
-def _chosen(by: Mapping[str, int]) -> str:
-    """How many are chosen by what, as it was typed."""
-    return ", ".join(f"{count:,} by {name}" for name, count in by.items())
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())

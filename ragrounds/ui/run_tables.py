@@ -141,7 +141,6 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
     return [
         *([("name", row.name)] if row.name else []),
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
-        *([("made again", f"{number_of(row.retried, 'attempt')} (the notes below say why)")] if row.retried else []),
         (
             "calls",
             f"{row.calls:,}" + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
@@ -198,15 +197,14 @@ def ledger_table(ledger: Ledger) -> TextTable:
 
         return words(key, cell, whole=key == "run")
 
-    optional = {"replaced", "reused", "failed", "cached", "reasoning"}  # shown where anything stands in them
+    optional = {"reused", "failed", "cached", "reasoning"}  # shown where anything stands in them
     shown = [one for one in _LEDGER if one.name not in optional or any(one.of(line) for line in lines)]
-    replaced = "; replaced: calls of attempts that were made again, which are in no uncached cost"
     return table_of(
         "ledger",
         lines,
         (*map(name, ledger.by), *shown),
         title=f"costs by {', '.join(ledger.by)}" if ledger.by else "costs",
-        about=f"paid: really paid; uncached: with an empty journal{replaced if ledger.total.replaced else ''}",
+        about="paid: really paid; uncached: with an empty journal",
     )
 
 
@@ -217,7 +215,6 @@ def _uncached(line: LedgerLine) -> str:
 
 _LEDGER = (
     Column("calls"),
-    Column("replaced"),
     Column("reused"),
     Column("failed"),
     Column("in", "usage.input", tokens),

@@ -200,7 +200,7 @@ def study_notes(table: StudyTable) -> list[str]:
     if broken := [cell for cell in table.cells if cell.failed and len(cell.runs) == 1]:
         named = ", ".join(f"{cell.row} · {cell.column}: {cell.failed:,}" for cell in broken[:6])
         more = f", and {len(broken) - 6:,} more cells" if len(broken) > 6 else ""
-        again = "" if all(cell.imported for cell in broken) else "; `ragrounds runs retry` asks again"
+        again = "" if all(cell.imported for cell in broken) else "; the same command asks again"
         made = "Recorded replies that are missing or hold an error" if not again else "Attempts that an error ended"
         notes.append(f"{made} count as 0 ({named}{more}){again}.")
     missing = sum(cell.missing for cell in table.cells if not cell.why.startswith("needs "))

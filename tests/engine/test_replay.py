@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from typing import Literal
 
 import pytest
 import sqlalchemy as sa
@@ -120,17 +121,19 @@ async def test_a_failed_attempt_is_kept_scored_as_wrong_and_tried_again(store: S
 
 
 @pytest.mark.parametrize(
-    ("reply", "status"),
-    [(Reply(text="", finish="content_filter"), "blocked"), (Reply(text="", finish="none"), "failed")],
+    ("finish", "status", "asked_in_all"), [("content_filter", "blocked", 2), ("none", "failed", 4)]
 )
-async def test_final_replies_without_an_answer_are_paid_once(store: Store, reply: Reply, status: str) -> None:
+async def test_a_refusal_is_paid_once_and_no_reply_asked_for_again(
+    store: Store, finish: Literal["content_filter", "none"], status: str, asked_in_all: int
+) -> None:
     asked, golds = questions(2)
-    model = ScriptedModel(say=lambda request: reply)
+    model = ScriptedModel(say=lambda request: Reply(text="", finish=finish, usage=Usage(10, 0)))
     one = planned(store, "direct", asked, golds, model)
     for _ in range(2):
         await replayed(store, [one], asked, golds)
-    assert {attempt.status for attempt in attempts(store, one.run).values()} == {status}
-    assert len(model.asked) == 2
+    made = attempts(store, one.run).values()
+    assert {(attempt.status, attempt.usage) for attempt in made} == {(status, Usage(10, 0))}
+    assert len(model.asked) == asked_in_all
 
 
 async def test_a_cap_ends_the_attempt_with_what_it_had(store: Store) -> None:

@@ -57,8 +57,6 @@ COMPILED = (
     "noted",
     'noted:"Look AGAIN"',
     "author:ada",
-    "retried",
-    "retry=0",
     "epoch:0",
     "epoch:1",
     "unscored",

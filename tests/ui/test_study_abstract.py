@@ -80,9 +80,7 @@ def test_equal_figures_are_counted_and_computed_cells_are_not():
 
 def test_nobody_is_asked_again_for_an_imported_reply():
     (own,) = study_notes(table(cell("a", value=50.0, failed=2, runs=("r",))))
-    assert own == "Attempts that an error ended count as 0 (ours · a: 2); `ragrounds runs retry` asks again."
+    assert own == "Attempts that an error ended count as 0 (ours · a: 2); the same command asks again."
     (imported,) = study_notes(table(cell("a", value=50.0, failed=2, runs=("r",), imported=True)))
     assert imported == "Recorded replies that are missing or hold an error count as 0 (ours · a: 2)."
-    assert "<code>ragrounds runs retry</code> asks again" in study_page(
-        table(cell("a", value=50.0, failed=2, runs=("r",))), [], [], ""
-    )
+    assert "the same command asks again" in study_page(table(cell("a", value=50.0, failed=2, runs=("r",))), [], [], "")

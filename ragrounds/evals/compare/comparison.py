@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,7 +35,6 @@ from ragrounds.evals.judges.rescoring import stale_scores
 from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scorer
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
-from ragrounds.evals.store.asked_again import ANSWER_STATUS, EarlierAttempt, every_replaced
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorded_words, reply_models, said_of_models
 from ragrounds.evals.store.run_names import kept_names
@@ -74,8 +73,6 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     calls: int
     answered_by: dict[str, dict[str, int]] = {}
     """The model asked → the name that replies give → in how many calls."""
-    retried: int = 0
-    """Attempts that were made again (`ragrounds runs retry`): figures are of the newest, `cost_paid` is of all."""
     name: str = ""
     """What the run is called; empty: by its agent's text."""
     no_model: NoModel = ""
@@ -209,12 +206,9 @@ def compare(
     named = [scorer_name(name) for name in scorers]
     basis = comparison_basis(store, runs, named, common, answered=bool(early), shared_scorers=shared_scorers)
     answered = reply_models(store, runs)
-    replaced = {run.id: list(every_replaced(store, run)) for run in runs}
     called = kept_names(store.engine) if names is None else names
     judged = judging_of(store, runs)
-    rows = tuple(
-        _named(_totals(run, basis, answered[run.id], replaced[run.id]), called, judged.get(run.id)) for run in runs
-    )
+    rows = tuple(_named(_totals(run, basis, answered[run.id]), called, judged.get(run.id)) for run in runs)
     stopped = StoppedRuns(store, runs, basis, early)
     notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
     notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
@@ -225,7 +219,6 @@ def compare(
     ]
     notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
     notes += [words for run in runs if (words := not_recorded_words(store, run))]
-    notes += [note for run in runs for note in _retry_notes(run, replaced[run.id])]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
     notes += [words for run in runs if (words := live_words(store, run))]
@@ -242,10 +235,8 @@ def compare(
     )
 
 
-def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, replaced: Sequence[EarlierAttempt]) -> RunTotals:
+def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels) -> RunTotals:
     summaries = basis.summaries[run.id]
-    shown = {(attempt.question_id, attempt.epoch) for attempt in summaries}
-    earlier = [one.attempt for one in replaced if (one.attempt.question_id, one.attempt.epoch) in shown]
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
     missing = len(basis.questions) * basis.epochs - len(summaries)
     if missing:
@@ -263,12 +254,11 @@ def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, replaced: S
         epochs=basis.epochs,
         statuses=dict(statuses),
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
-        cost_paid=_sum([attempt.cost_paid for attempt in (*made, *earlier)]),
+        cost_paid=_sum([attempt.cost_paid for attempt in made]),
         cost_uncached=_sum([attempt.cost_uncached for attempt in made]),
         seconds=sum(attempt.seconds for attempt in made) / len(made) if made and run.origin == "replayed" else None,
         calls=sum(attempt.calls for attempt in made),
         answered_by={asked: dict(names) for asked, names in answered.items()},
-        retried=sum(attempt.retry > 0 for attempt in summaries),
         unrecorded=sum(attempt.unrecorded for attempt in made),
         no_model=no_model(run),
     )
@@ -278,25 +268,6 @@ def _named(row: RunTotals, names: Mapping[str, str], judging: LedgerLine | None)
     """A run's totals with its name, and what judging its answers took."""
     row = replace(row, name=names.get(row.run, ""))
     return row if judging is None else replace(row, judging_calls=judging.calls, cost_judging=judging.cost_paid)
-
-
-def _retry_notes(run: Run, replaced: Sequence[EarlierAttempt]) -> Iterator[str]:
-    """What a reader must know of a run whose attempts were made again."""
-    if not replaced:
-        return
-    count = len({(one.attempt.question_id, one.attempt.epoch) for one in replaced})
-    by = Counter(one.chosen for one in replaced)
-    chosen = ", ".join(f"{number:,} by {name}" for name, number in sorted(by.items()))
-    yield (
-        f"{run.id} has {count:,} attempts that were made again ({chosen}). Figures are of the newest; paid is what all "
-        "of them cost; `ragrounds show` has the earlier ones."
-    )
-    if any(name.startswith(ANSWER_STATUS) for name in by):
-        yield (
-            f"{run.id}: attempts were chosen by what came of them (their answer status), and those that came out well "
-            "were not asked again: its figures are those of a system that tries again, not of one attempt a question, "
-            "and are not to be set beside a run without it."
-        )
 
 
 def no_model(run: Run) -> NoModel:

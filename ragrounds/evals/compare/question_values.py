@@ -15,7 +15,7 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.store.asked_again import AttemptKey
+from ragrounds.evals.store.store import AttemptKey
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 CAREFUL = "robust"

@@ -30,7 +30,6 @@ from ragrounds.evals.compare.question_values import Values, is_ratio
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
-from ragrounds.evals.store.asked_again import settled
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Question, Run, Score, outcome
 
@@ -182,7 +181,7 @@ class ClaimStop:
             scores: dict[tuple[str, int], Score] = {
                 (score.question_id, score.epoch): score for score in store.scores(run, self.scorer)
             }
-            for key, status in settled(store, run).items():
+            for key, status in store.settled(run).items():
                 self._hold(run.id, *key, status, scores.get(key))
         self._count()
 

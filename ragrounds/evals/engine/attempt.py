@@ -11,7 +11,6 @@ from typing import Any
 
 from langgraph.errors import GraphRecursionError
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent
 from ragrounds.agents.systems import is_foreign, open_system
@@ -26,7 +25,6 @@ from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.thread_bridge import grow_threads
 from ragrounds.evals.scorers import score_by
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.store.asked_again import replaced_replies, retries
 from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.journal import StoreJournal, attempt_payer
 from ragrounds.evals.store.store import Store, now
@@ -64,8 +62,6 @@ class AttemptRunner:
         self._store = store
         self._journal = journal
         self._scorers = scorers
-        self._retries = {planned.run.id: retries(store, planned.run).numbers for planned in planned_runs}
-        self._replies = {planned.run.id: replaced_replies(store, planned.run) for planned in planned_runs}
         self._made = {planned.run.id: store.done(planned.run) for planned in planned_runs}
         self._scored = {planned.run.id: frozenset(store.score_codes(planned.run)) for planned in planned_runs}
         self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
@@ -87,7 +83,6 @@ class AttemptRunner:
             StopRun: the run cannot go on.
         """
         run, card = planned.run, planned.agent.card
-        retry = self._retries[run.id].get((item.question.id, item.epoch), 0)
         context = AttemptContext(
             item=item.question,
             epoch=item.epoch,
@@ -101,8 +96,7 @@ class AttemptRunner:
             limits=planned.agent.caps,
             recorded=card.record,
             question_only=card.question_only,
-            payer=attempt_payer(run, item.question.id, item.epoch, retry),
-            replaced=self._replies[run.id].retried if retry else self._replies[run.id].others,
+            payer=attempt_payer(run, item.question.id, item.epoch),
             gold=item.gold.documents if card.oracle else None,
             guard=LeakGuard(
                 frozenset(item.gold.withheld) if card.guard else frozenset(),
@@ -111,7 +105,7 @@ class AttemptRunner:
             ),
         )
         with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
-            attempt = replace(await _attempt(self._systems[run.id], context, run, self._journal), retry=retry)
+            attempt = await _attempt(self._systems[run.id], context, run, self._journal)
         finished = _scored(attempt, planned, item, self._scorers)
         on_end(finished)
         number = self._numbers[run.id]
@@ -142,8 +136,7 @@ class AttemptRunner:
 def stored_attempt(store: Store, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt | None:
     """Give an attempt that the store holds and that need not be made again; ``None``: it holds no such."""
     attempt = store.attempt(planned.run, item.question.id, item.epoch)
-    retry = retries(store, planned.run).numbers.get((item.question.id, item.epoch), 0)
-    if attempt is None or attempt.status not in FINAL or attempt.retry < retry:
+    if attempt is None or attempt.status not in FINAL:
         return None
     return _scored(attempt, planned, item, scorers)
 

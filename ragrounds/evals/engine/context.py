@@ -50,7 +50,6 @@ from ragrounds.models.prices import Price, used_price
 from ragrounds.models.reply_parts import believed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import (
-    NO_CHOICES,
     Fault,
     Message,
     Passage,
@@ -101,8 +100,6 @@ class AttemptContext(AttemptLog):
     """Once the options have been read, nothing is searched and no query is written any more."""
     payer: bytes = b""
     """Marks the calls that this attempt pays for."""
-    replaced: Mapping[str, str] = field(default_factory=dict)
-    """Keys of recorded replies that are not taken again → the keys to ask under in their place."""
     gold: tuple[str, ...] | None = None
     """Ids of the gold documents, for an oracle alone."""
     recorded: Sequence[str] = ()
@@ -186,13 +183,18 @@ class AttemptContext(AttemptLog):
         if occurrence:
             request = replace(request, occurrence=occurrence)
         key = (_digest(first, occurrence) if occurrence else first).hex()
-        # `runs retry` does not take some replies again. The journal only adds, so they are asked under another key.
-        if key in self.replaced:
-            key = self.replaced[key]
-            self.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")
         entry = Entry(key=key, kind="model", actor=model.spec, request=request, payer=self.payer)
         faults: list[Fault] = []
-        answered, ended = await self._once(entry, lambda: model.complete(request, faults), kind, role, role, faults)
+
+        async def asked() -> R:
+            """Ask. A response without choices is no reply: it is not recorded, and is asked for again on resuming."""
+            given = await model.complete(request, faults)
+            if given.finish == "none":
+                self.add_cost(given.usage, _price_of(model, believed(given), prices), cached=False)
+                raise CallFailed("no_choices", "the provider gave a response without choices")
+            return given
+
+        answered, ended = await self._once(entry, asked, kind, role, role, faults)
         reply = believed(answered)
         price = _price_of(model, reply, prices)
         ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults))
@@ -200,8 +202,6 @@ class AttemptContext(AttemptLog):
             self.note("reply", note)
         if reply.finish == "content_filter":
             raise AttemptEnded("blocked", "the provider's content filter refused the request")
-        if reply.finish == "none":
-            raise AttemptEnded("failed", f"{NO_CHOICES}: the provider gave a response without choices")
         self.last_reply = reply.text
         return reply
 

@@ -21,7 +21,6 @@ from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.asked_again import fault_of, paid_before_retries, settled
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import FINAL, Attempt, Gold, Question, Reply, Run, Score, Usage, outcome
@@ -72,6 +71,13 @@ class FaultCounts:
         self.last = (time.monotonic(), said)
 
 
+def _fault_of(attempt: Attempt) -> str:
+    """The kind of fault that an attempt failed by: that of its call (``rate_limit``), the name of an error of its graph
+    (``ValueError``), or ``other``."""
+    kind = attempt.reason.partition(":")[0]
+    return kind if kind.isidentifier() else "other"
+
+
 def _plus(sum_: float | None, cost: float | None) -> float | None:
     return None if sum_ is None or cost is None else sum_ + cost
 
@@ -116,9 +122,8 @@ class ReplayProgress:
                 questions[run.questions] = store.questions(run)
             counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(*questions[run.questions], scorer))
             counts.epochs = run.epochs
-            done = settled(store, run)
+            done = store.settled(run)
             kept = [one for one in store.summaries(run) if (one.question_id, one.epoch) in done]
-            counts.cost_paid = paid_before_retries(store, run)
             scores: dict[tuple[str, int], list[Score]] = {}
             for score in store.scores(run, counts.score.scorer) if kept and counts.score.scorer else ():
                 scores.setdefault((score.question_id, score.epoch), []).append(score)
@@ -134,7 +139,7 @@ class ReplayProgress:
         counts.count(finished.attempt, finished.scores)
         self._ends.append(time.monotonic())
         if finished.attempt.status == "failed":
-            self.failed.add(fault_of(finished.attempt), finished.attempt.reason)
+            self.failed.add(_fault_of(finished.attempt), finished.attempt.reason)
         for call in calls(finished.attempt.events):
             # The last try of a call without a reply is what the attempt failed by.
             for fault in call.faults[: len(call.faults) - bool(call.error)]:
@@ -284,7 +289,7 @@ def pilot_questions(
         questions: all that are asked.
         seed: draws them; ``None``: the first ones, of an order that was drawn already.
     """
-    done = [settled(store, planned.run) for planned in planned_runs]
+    done = [store.settled(planned.run) for planned in planned_runs]
     answered = {question.id for question in questions if all((question.id, 0) in kept for kept in done)}
     if len(questions) - len(answered) <= 2 * PILOT:
         return None
@@ -294,7 +299,7 @@ def pilot_questions(
 
 def attempts_left(store: Store, run: Run, questions: Sequence[Question]) -> int:
     """Count the attempts of a run that are still to be made at these questions."""
-    done = settled(store, run)
+    done = store.settled(run)
     return sum((question.id, epoch) not in done for question in questions for epoch in range(run.epochs))
 
 

@@ -23,7 +23,6 @@ from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.in_flight import live_feed
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun
-from ragrounds.evals.store.asked_again import settled
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import ResizableSemaphore
@@ -145,7 +144,7 @@ def _work_left(
     golds: Mapping[str, Gold],
     epochs_together: bool,
 ) -> Iterator[WorkItem]:
-    done = {planned.run.id: settled(store, planned.run) for planned in planned_runs}
+    done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
     epochs = range(max((planned.run.epochs for planned in planned_runs), default=0))
     by_question = ((epoch, question) for question in questions for epoch in epochs)
     for epoch, question in by_question if epochs_together else itertools.product(epochs, questions):

@@ -131,7 +131,6 @@ class InspectWriter:
                 "dataset": question.benchmark,
                 "subject": question.group,
                 "status": attempt.status,
-                "retry": attempt.retry,
                 "labels": list(question.options),
                 "documents": list(trace.gold.documents),
                 "cost_paid": attempt.cost_paid,
@@ -145,7 +144,7 @@ class InspectWriter:
             completed_at=_time(start + attempt.seconds).isoformat(),
             total_time=attempt.seconds,
             working_time=attempt.seconds,
-            uuid=f"{trace.run.id}/{question.id}/{attempt.epoch}" + (f"/{attempt.retry}" if attempt.retry else ""),
+            uuid=f"{trace.run.id}/{question.id}/{attempt.epoch}",
             error=self._log.EvalError(message=reason, traceback="", traceback_ansi="") if failed else None,
         )
 

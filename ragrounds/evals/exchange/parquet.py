@@ -89,7 +89,6 @@ def _batches(
                 "seconds": attempt.seconds if run.origin == "replayed" else None,
                 "calls": attempt.calls,
                 "nodes": node_path(attempt.events),
-                "retry": attempt.retry,
             }
             known = scores[run.id].get((question.id, attempt.epoch), {})
             for scorer in scorers:

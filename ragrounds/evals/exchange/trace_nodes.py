@@ -64,7 +64,7 @@ class TraceNode(Struct, frozen=True, kw_only=True):
 def trace_digest(trace: Trace, space: str = "") -> bytes:
     """What an attempt is known by elsewhere, in a space of its own (a project): 32 bytes."""
     attempt = trace.attempt
-    key = (trace.run.id, trace.question.id, str(attempt.epoch), *([str(attempt.retry)] if attempt.retry else []))
+    key: tuple[str, ...] = (trace.run.id, trace.question.id, str(attempt.epoch))
     if attempt.status not in FINAL:
         key = (*key, attempt.status, repr(attempt.at))
     if space:
@@ -256,7 +256,6 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
         "status": attempt.status,
         "reason": attempt.reason,
         "choice": attempt.choice,
-        "retry": attempt.retry,
         "calls": attempt.calls,
         **{name: getattr(attempt, name) for name in COUNTED},
         "tokens": None if attempt.usage is None else msgspec.to_builtins(attempt.usage),

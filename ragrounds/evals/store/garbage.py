@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.asked_again import retries_of, unpacked
 from ragrounds.evals.store.codec import (
     AttemptBody,
     DamagedRecord,
@@ -117,8 +116,6 @@ class Marks:
             raise ValueError(f"the score of {row.question_id!r} by {row.scorer} is not what was written")
         if table in (schema.gradings, schema.regradings):
             self.mark(self.calls, [bytes(row.key)])
-        if table is schema.earlier_attempts:
-            unpacked(row.asked_again)
         if table is schema.blobs:
             text = decompress_untrusted(row.data)
             if hash_of(text) != bytes(row.hash):
@@ -138,7 +135,7 @@ class Marks:
         self.mark(self.blobs, hashes)
         if table is schema.judgements:
             made = [(call["key"], call.get("error", "")) for call in dict(plain)["calls"]]
-        elif table in (schema.attempts, schema.earlier_attempts):
+        elif table is schema.attempts:
             body = msgspec.convert(plain, AttemptBody, strict=False)
             made = [(event.call.key, event.call.error) for event in body.events if isinstance(event, Called)]
         else:
@@ -155,7 +152,7 @@ class Marks:
             self.of(table, row)
 
     def unfinished(self, number: int, run: Run, final: Collection[str]) -> None:
-        """Mark as payers the attempts of a run that are still to be made, or made again, and its judging.
+        """Mark as payers the attempts of a run that are still to be made, and its judging.
 
         What was interrupted may have paid for calls that no row names yet.
         """
@@ -163,17 +160,14 @@ class Marks:
         self.attempts_to_come(number, run, final)
 
     def attempts_to_come(self, number: int, run: Run, final: Collection[str]) -> None:
-        """Mark as payers the attempts of a run that are missing, have none of the statuses `final`, or are to be made
-        again."""
+        """Mark as payers the attempts of a run that are missing or have none of the statuses `final`."""
         made, asked = schema.attempts.c, schema.questions.c
         statuses = sa.select(made.question_id, made.epoch, made.status).where(made.run == number)
         done = {(row.question_id, row.epoch) for row in self.connection.execute(statuses) if row.status in final}
-        retries = retries_of(self.connection, number)
-        done -= retries.open
         for question_id in stream(self.connection, sa.select(asked.question_id).where(asked.set == run.questions)):
             for key in ((question_id[0], epoch) for epoch in range(run.epochs)):
                 if key not in done:
-                    self.mark(self.payers, [attempt_payer(run, *key, retries.numbers.get(key, 0))])
+                    self.mark(self.payers, [attempt_payer(run, *key)])
 
     def of_payers(self) -> None:
         """Mark the calls that the payers marked so far have paid."""
@@ -186,7 +180,7 @@ class Marks:
 
 _WORDS: dict[str, tuple[str, ...]] = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
 """Columns that hold one of some words."""
-_READ_TABLES = "runs, questions, attempts, earlier_attempts, gradings, arenas, judgements, calls, blobs"
+_READ_TABLES = "runs, questions, attempts, gradings, arenas, judgements, calls, blobs"
 UNREADABLE = (
     DamagedRecord,
     ValueError,
@@ -299,7 +293,7 @@ def _mark_runs(marks: Marks, final: frozenset[str], runs: Sequence[str] | None, 
     if runs is not None and {run.id for run in numbered.values()} != set(runs):
         raise UserError("A run has begun, or was removed, in this moment. Give the same command again.")
     for number, run in numbered.items():
-        for table in (schema.attempts, schema.earlier_attempts, schema.gradings):
+        for table in (schema.attempts, schema.gradings):
             marks.of_rows(table, f"{run.id}: {table.name}", report, table.c.run == number)
         marks.unfinished(number, run, final)
     marks.of_rows(schema.judgements, "arenas", report)

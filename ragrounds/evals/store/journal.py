@@ -38,10 +38,10 @@ from ragrounds.processes import Process, process
 from ragrounds.records import Run
 
 
-def attempt_payer(run: Run, question_id: str, epoch: int, retry: int = 0) -> bytes:
+def attempt_payer(run: Run, question_id: str, epoch: int) -> bytes:
     """Eight bytes that name an attempt. A run that was removed and made again has others, so that it pays for its own
-    calls; so has an attempt that is made again, which gets for nothing what the one before it paid for."""
-    return _payer(run.id, run.created, question_id, epoch, *([retry] if retry else []))
+    calls."""
+    return _payer(run.id, run.created, question_id, epoch)
 
 
 def judging_payer(run: Run) -> bytes:

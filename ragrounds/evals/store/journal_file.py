@@ -115,7 +115,7 @@ def recorded_text(store: Store, runs: Sequence[Run], every: bool = False) -> Jou
     with snapshot(store.engine) as reading:
         marks = Marks(reading)
         for number in [store.number(run) for run in runs]:
-            for table in (schema.attempts, schema.earlier_attempts, schema.gradings):
+            for table in (schema.attempts, schema.gradings):
                 marks.of_rows(table, "", lambda step, rows: None, table.c.run == number)
         marks.flush()
         wanted = sa.select(schema.calls)

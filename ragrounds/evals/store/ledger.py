@@ -20,7 +20,6 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
-from ragrounds.evals.store.asked_again import replaced_attempts, retries
 from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import snapshot, stream
 from ragrounds.evals.store.garbage import Marks
@@ -55,8 +54,6 @@ class LedgerLine(Struct, frozen=True, kw_only=True):
     """Calls whose price is not known: where there are any, `cost_uncached` is not known."""
     known: float = 0.0
     """Uncached cost of the calls whose price is known."""
-    replaced: int = 0
-    """Of the calls, those of attempts that were made again: in all figures but the uncached cost."""
 
 
 class Ledger(Struct, frozen=True, kw_only=True):
@@ -101,7 +98,7 @@ class Unfinished(Struct, frozen=True, kw_only=True):
 
 def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
     """The calls that attempts of these runs have paid for, and of which nothing else is written."""
-    open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs or retries(store, run).open]
+    open_ = [run for run in runs if len(store.done(run)) < run.count * run.epochs]
     count, usage = 0, [Usage()]
     if not open_:
         return Unfinished(calls=0, usage=Usage())
@@ -137,8 +134,6 @@ class _Call(Struct):
     kind: str = "model"
     times: int = 1
     """How many calls this is the sum of."""
-    replaced: bool = False
-    """Whether its attempt was made again."""
     paid: tuple[float | None] | None = None
     """What was paid, where `cached` does not tell."""
 
@@ -169,13 +164,12 @@ _gradings = msgspec.msgpack.Decoder(_Call, ext_hook=_long_text)
 def _calls(store: Store, run: Run) -> Iterator[tuple[str, _Call]]:
     """All calls of a run's attempts, and of the judges of their answers."""
     number = store.number(run)
-    standing = sa.select(schema.attempts).where(schema.attempts.c.run == number)
+    bodies = sa.select(schema.attempts.c.body).where(schema.attempts.c.run == number)
     with snapshot(store.engine) as connection:
-        for wanted, replaced in ((standing, False), (replaced_attempts(number), True)):
-            for row in stream(connection, wanted, 500):
-                for event in _attempts.decode(decompress(row.body)).events:
-                    if event.call is not None:
-                        yield run.id, _replaced(event.call) if replaced else event.call
+        for row in stream(connection, bodies, 500):
+            for event in _attempts.decode(decompress(row.body)).events:
+                if event.call is not None:
+                    yield run.id, event.call
         for call in _judging(connection, number):
             yield run.id, call
 
@@ -201,14 +195,6 @@ def judging_of(store: Store, runs: Sequence[Run]) -> dict[str, LedgerLine]:
     return found
 
 
-def _replaced(call: _Call) -> _Call:
-    """A call of an attempt that was made again: it was paid; what the newest attempts cost uncached is without it."""
-    call.paid = (0.0 if call.cached else call.cost_uncached,)
-    call.cost_uncached = 0.0
-    call.replaced = True
-    return call
-
-
 def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
     """The calls of all arenas' judges; of an imported judgement, without its calls, what they come to together."""
     kept = ArenaStore(store)
@@ -229,7 +215,7 @@ _TOKENS = Usage.__struct_fields__
 def _figures(call: _Call) -> dict[str, float]:
     """What a call adds to the sums; `unpaid` and `uncounted` say of how many calls cost and tokens are not known. One
     without a reply is only counted."""
-    found: dict[str, float] = {"calls": call.times, "replaced": call.times * call.replaced}
+    found: dict[str, float] = {"calls": call.times}
     if call.error:
         return found | {"failed": call.times}
     if call.cached:
@@ -258,5 +244,4 @@ def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", 
         cost_uncached=None if figures["unpriced"] else float(figures["known"]),
         unpriced=figures["unpriced"],
         known=float(figures["known"]),
-        replaced=figures["replaced"],
     )

@@ -1,7 +1,7 @@
 """What calls cost by prices that were given after they were made (`ragrounds ledger --reprice`).
 
 A call keeps its tokens, and the journal the seconds that its server was busy with it, so a price that comes later can
-be applied to it. It is written into everything that holds the call: attempts (also those that were made again), the
+be applied to it. It is written into everything that holds the call: attempts, the
 calls of judges, the judgements of arenas. Tokens that are not known stay so, and with them what they cost; no call is
 made.
 """
@@ -116,7 +116,7 @@ def reprice(
     """
     work = _Repricing(store, prices, every)
     kept = ArenaStore(store)
-    of_runs = (schema.attempts, schema.earlier_attempts, schema.gradings, schema.regradings)
+    of_runs = (schema.attempts, schema.gradings, schema.regradings)
     rows = [(table, table.c.run == store.number(run)) for run in runs for table in of_runs]
     judged = schema.judgements
     rows += [(judged, judged.c.arena == kept.add(arena)) for arena in (kept.arenas() if arenas else ())]

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.asked_again import every_replaced
 from ragrounds.evals.store.database import autocommit, chunks
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
@@ -36,8 +35,6 @@ class AttemptTotals(Struct, frozen=True, kw_only=True):
     seconds: float
     """Of all attempts, one after the other."""
     calls: int
-    retried: int
-    """Attempts that were made again; what the earlier ones cost is in `cost_paid`."""
     counted: dict[str, int]
     """The sums of :data:`ragrounds.records.COUNTED`."""
 
@@ -50,7 +47,6 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
         sa.select(
             table.c.status,
             sa.func.count().label("attempts"),
-            sa.func.sum(sa.case((table.c.retry > 0, 1), else_=0)).label("retried"),
             *(sa.func.sum(table.c[name]).label(name) for name in COUNTED),
             *(sa.func.count(column).label(f"{column.name}_known") for column in summed),
             *(sa.func.sum(column).label(column.name) for column in (*summed, table.c.seconds, table.c.calls)),
@@ -60,7 +56,6 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
     )
     with autocommit(store.engine) as connection:
         rows = connection.execute(statement).all()
-    earlier = [one.attempt.cost_paid for one in every_replaced(store, run)]
     made = [row for row in rows if row.status != "not_run"]
 
     def _sum(name: str) -> float | None:
@@ -68,17 +63,15 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
             return None
         return float(sum(getattr(row, name) for row in made))
 
-    paid = _sum("cost_paid")
     tokens = [_sum(name) for name in ("input", "output")]
     return AttemptTotals(
         statuses={row.status: int(row.attempts) for row in rows},
         input=None if tokens[0] is None else int(tokens[0]),
         output=None if tokens[1] is None else int(tokens[1]),
-        cost_paid=None if paid is None or None in earlier else paid + sum(cost or 0.0 for cost in earlier),
+        cost_paid=_sum("cost_paid"),
         cost_uncached=_sum("cost_uncached"),
         seconds=float(sum(row.seconds for row in made)),
         calls=int(sum(row.calls for row in made)),
-        retried=sum(int(row.retried) for row in rows),
         counted={name: sum(int(getattr(row, name)) for row in rows) for name in COUNTED},
     )
 

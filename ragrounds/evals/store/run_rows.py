@@ -52,7 +52,6 @@ _NUMBERS: dict[str, Column] = {
     "newest": _A.c.at,
     # Imported ones were never measured.
     "time": sa.case((sa.or_(_A.c.seconds != 0, _A.c.at != 0), _A.c.seconds), else_=sa.null()),
-    "retry": _A.c.retry,
     **{name: _A.c[name] for name in COUNTED},
     **{column.name: column for column in _F.c if not column.primary_key and column.name not in ("at", "gold", "notes")},
     "hops": _F.c.searches,
@@ -325,8 +324,6 @@ class RunRows:
         """Whether a flag is set; never unknown."""
         if name == "made":
             return self.of_attempt("status").is_not(None)
-        if name == "retried":
-            return sa.func.coalesce(self.of_attempt("retry"), 0) > 0
         if name == "troubled":
             return self.outcome().in_(TROUBLED)
         if name == "marked":

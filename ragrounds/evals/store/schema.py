@@ -117,39 +117,22 @@ runs = _table(
 )
 
 
-def _attempt_columns() -> list[sa.Column[Any]]:
-    """What is kept of an attempt beside its key, in both tables of attempts."""
-    return [
-        _text("status"),
-        _text("reason"),
-        *(_whole(name, null=True) for name in Usage.__struct_fields__),
-        _real("cost_paid", null=True),
-        _real("cost_uncached", null=True),
-        _real("seconds"),
-        _real("at"),
-        _whole("calls"),
-        _bytes("body", "final text, events and choice"),
-        _text("models", "JSON, [asked, named in the reply, calls] …; null: none", null=True),
-        *(_whole(name, about) for name, about in COUNTED.items()),
-    ]
-
-
 attempts = _table(
     "attempts",
     *_place(),
-    *_attempt_columns(),
-    _whole("retry", "which time it was made again; 0: its first attempt"),
+    _text("status"),
+    _text("reason"),
+    *(_whole(name, null=True) for name in Usage.__struct_fields__),
+    _real("cost_paid", null=True),
+    _real("cost_uncached", null=True),
+    _real("seconds"),
+    _real("at"),
+    _whole("calls"),
+    _bytes("body", "final text, events and choice"),
+    _text("models", "JSON, [asked, named in the reply, calls] …; null: none", null=True),
+    *(_whole(name, about) for name, about in COUNTED.items()),
 )
 
-earlier_attempts = _table(
-    "earlier_attempts",
-    *_place(),
-    _whole("retry", "0: the first attempt", key=True),
-    *_attempt_columns(),
-    _text("chosen", "what it was chosen by to be made again"),
-    _bytes("asked_again", "keys of calls whose replies are not taken again"),
-    comment="Attempts as they were before they were made again; the one that stands in `attempts` too is to be.",
-)
 
 facts = _table(
     "facts",

@@ -47,9 +47,11 @@ from ragrounds.evals.store.dialect import Say
 from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_runs, kept_names, made_attempts
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.writer import Writer, group
-from ragrounds.records import Attempt, Call, Gold, Question, Run, Score
+from ragrounds.records import FINAL, Attempt, Call, Gold, Question, Run, Score
 
 T = TypeVar("T")
+AttemptKey = tuple[str, int]
+"""Question id and epoch."""
 _CHUNK = 500
 _PASSAGE = 4000
 """Characters up to which a text is kept in memory."""
@@ -220,11 +222,15 @@ class Store:
         rows += score_rows(scores, number)
         self._write(rows)
 
-    def done(self, run: Run) -> dict[tuple[str, int], str]:
+    def done(self, run: Run) -> dict[AttemptKey, str]:
         """(question id, epoch) → status of the attempts of a run, read without their bodies."""
         table = schema.attempts
         statement = sa.select(table.c.question_id, table.c.epoch, table.c.status).where(table.c.run == self.number(run))
         return {(row.question_id, row.epoch): row.status for row in self._read(statement)}
+
+    def settled(self, run: Run) -> dict[AttemptKey, str]:
+        """Question id and epoch → status of the attempts that are not made again when the run is resumed."""
+        return {key: status for key, status in self.done(run).items() if status in FINAL}
 
     def summaries(self, run: Run) -> list[Attempt]:
         """All attempts of a run without text and events, which is enough for tables."""

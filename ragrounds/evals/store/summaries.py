@@ -41,7 +41,7 @@ Key = float | str | None
 SortBy = str
 _FIGURES = (
     "cost", "calls", "time", "tokens", "score", "newest", "paid", "input", "output", "steps", "hops", "repeated",
-    "faults", "gold_found", "gold_seen", "gold_rank", "gold_hop", "retry", "subject", "question", "status", "agent",
+    "faults", "gold_found", "gold_seen", "gold_rank", "gold_hop", "subject", "question", "status", "agent",
 )  # fmt: skip
 _OWN = {"asked": "as the questions were asked", "newest": "when it was made"}
 SORT_WORDS = {name: _OWN.get(name) or BY_NAME[name].about for name in ("asked", *_FIGURES)}

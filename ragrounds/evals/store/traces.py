@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request, SearchRequest, SearchResult
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.store.asked_again import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.codec import Packed, unpack, unpack_many
 from ragrounds.evals.store.store import Store
@@ -118,8 +117,6 @@ class Trace(Struct, frozen=True):
     attempt: Attempt
     scores: tuple[Score, ...]
     steps: tuple[TracedStep, ...]
-    earlier: tuple[EarlierAttempt, ...] = ()
-    """The attempts that this one has replaced (`ragrounds runs retry`), the first one first."""
     notes: tuple[AttemptNote, ...] = ()
     """Readers' marks and notes."""
     judged: tuple[JudgeReply, ...] = ()
@@ -148,17 +145,14 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
     if attempt is None:
         raise UserError(f"The run {run.id} has no attempt at {question.id!r} in epoch {epoch} yet.")
     scores = tuple(score for score in store.scores(run) if score.question_id == question.id and score.epoch == epoch)
-    earlier = earlier_attempts(store, run, question.id, epoch) if attempt.retry else ()
     notes = notes_of(store, [run]).get((run.id, question.id, epoch), ())
-    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt), earlier, notes)
+    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt), notes)
 
 
 def every_trace(store: Store, run: Run) -> Iterator[Trace]:
     """The traces of a run by question id. Questions and scores are read at once, attempts some hundreds at a time."""
     for bare in bare_traces(store, run):
-        attempt = bare.attempt
-        earlier = earlier_attempts(store, run, attempt.question_id, attempt.epoch) if attempt.retry else ()
-        yield replace(bare, steps=_steps(store, attempt), earlier=earlier)
+        yield replace(bare, steps=_steps(store, bare.attempt))
 
 
 def bare_traces(store: Store, run: Run) -> Iterator[Trace]:

@@ -24,7 +24,7 @@ const NAMES = {
 };
 const GOLD = { found: "gold_found", seen: "gold_seen", cut: "gold_cut", known: "gold_known", rank: "gold_rank",
   hop: "gold_hop" };
-const ELSEWHERE = ["marked", "noted", "mark", "author", "reason", "note", "retry", "retried", "unrecorded", "query",
+const ELSEWHERE = ["marked", "noted", "mark", "author", "reason", "note", "unrecorded", "query",
   "passage", "reply", "answer", "tool", "prompt", "error", "text", "about"];
 const WIDE = { "：": ":", "＜": "<", "＞": ">", "＝": "=", "（": "(", "）": ")", "！": "!", "\u3000": " " };
 

@@ -15,7 +15,6 @@ from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import FATES, Hop
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.evals.store.traces import calls as calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.records import Call, Score, Step
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, percent, tokens
@@ -78,15 +77,6 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         + f" | {duration(measured(attempt.seconds, attempt.at))}",
         "dim",
     )
-    for earlier in loaded.earlier:
-        old = earlier.attempt
-        why = f"{old.status}: {old.reason}" if old.reason else old.status
-        which = f"retry {old.retry}" if old.retry else "first attempt"
-        yield TextBlock(f"{which}, replaced (chosen by {earlier.chosen}): {why}, paid {dollars(old.cost_paid)}", "note")
-        for call in calls_of(old.events):
-            came = f"error: {call.error}" if call.error else "answered" + (", recorded" if call.cached else "")
-            yield TextBlock(f"{call.kind} by {call.actor} in {call.node}: {came}", "dim", 2)
-        yield TextBlock(old.text or "(no text)", "dim", 2)
     yield from _what_happened(loaded)
     yield from answer_blocks(loaded)
     yield from _arena_verdicts(loaded)

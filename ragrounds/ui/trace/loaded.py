@@ -8,7 +8,6 @@ from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.judges.recorded import judge_replies
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
-from ragrounds.evals.store.asked_again import EarlierAttempt, earlier_attempts
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.summaries import PREFERRED, AttemptSummary, Pages
@@ -36,7 +35,6 @@ class LoadedAttempt:
         self.now = 0.0
         """When an attempt in flight was looked at, in seconds since the epoch."""
         self.scores: tuple[Score, ...] = ()
-        self.earlier: tuple[EarlierAttempt, ...] = ()
         self.sketch: tuple[TracedCall, ...] = ()
         """Its calls in order, as far as rows tell of them: without what models were sent and the texts of passages."""
         self.damage = ""
@@ -59,8 +57,6 @@ class LoadedAttempt:
             return
         self.scores = pages.scores(self.summary)
         self._events = self.attempt.events
-        if self.attempt.retry:
-            self.earlier = earlier_attempts(pages.store, run, id, epoch)
         self.sketch = traced_calls(pages.store, tuple(calls_of(self._events)), brief=True)
         self.root = attempt_tree(self.attempt, self._told())
 
@@ -76,8 +72,7 @@ class LoadedAttempt:
     def of_trace(cls, trace: Trace) -> LoadedAttempt:
         """An attempt of which all was read already; judges' verdicts in arenas are not part of that."""
         made = cls(None, _summary_of_trace(trace))
-        made.attempt, made.scores, made.earlier = trace.attempt, trace.scores, trace.earlier
-        made.judged = trace.judged
+        made.attempt, made.scores, made.judged = trace.attempt, trace.scores, trace.judged
         made._events = trace.attempt.events
         known = {id(one.call): one for step in trace.steps for one in step.calls}
         made.sketch = tuple(known.get(id(call), TracedCall(call)) for call in calls_of(made._events))

@@ -316,9 +316,6 @@ class AttemptRecorder:
         occurrence = self._occurrences[first] if again else 0
         self._occurrences[first] += 1
         key = (hashlib.sha256(first + occurrence.to_bytes(8, "big")).digest() if occurrence else first).hex()
-        if key in self._context.replaced:
-            key = self._context.replaced[key]
-            self._context.note("asked_again", "an earlier reply to this was not taken: `ragrounds runs retry`")
         # A call that failed keeps its begin and its place in the trace: its tries are one call with faults.
         tried = self._tried.get(first)
         begun = tried.begun if tried else self._context.begin_call(call.actor, call.form.role)
