@@ -21,27 +21,14 @@ from ragrounds.http import BadReply, read_json
 from ragrounds.models.openai_protocol import read_reply
 from ragrounds.models.reply_parts import words
 from ragrounds.models.wire_replies import (
-    embeddings_read,
     gemini_read,
+    list_read,
     listed_read,
     messages_read,
     ollama_read,
-    rerank_read,
     responses_read,
 )
-from ragrounds.models.wire_requests import (
-    Body,
-    chat_asked,
-    gemini_asked,
-    input_asked,
-    listed_asked,
-    messages_asked,
-    prompt_asked,
-    rerank_asked,
-    response_format,
-    responses_asked,
-    tool_choice,
-)
+from ragrounds.models.wire_requests import SHOWN, Body, asked, listed_asked, response_format, tool_choice
 from ragrounds.records import Reply
 from ragrounds.specs import Spec, Value
 
@@ -115,14 +102,13 @@ class ModelCall(Struct, frozen=True):
 
     def request(self) -> RecordedRequest:
         """The request, for the journal."""
-        asked = self.form.asked(self.body)
-        apart = {"model", *self.form.apart}
-        settings = {key: value for key, value in self.body.items() if key not in apart}
+        shown = listed_asked(self.body) if self.form is LISTED else asked(self.body)
+        settings = {} if self.form is LISTED else {key: self.body[key] for key in self.body if key not in SHOWN}
         return RecordedRequest(
-            messages=asked.messages,
-            stop=asked.stop,
-            max_tokens=asked.max_tokens,
-            tools=asked.tools,
+            messages=shown.messages,
+            stop=shown.stop,
+            max_tokens=shown.max_tokens,
+            tools=shown.tools,
             response_format=response_format(self.body),
             tool_choice=tool_choice(self.body),
             parallel_tool_calls=False if self.body.get("parallel_tool_calls") is False else None,
@@ -142,9 +128,6 @@ class WireForm(Struct, frozen=True):
     """Whose form it is: the provider's name where the server is nobody's who is known."""
     needs: str
     """The key without which a body is not of this form."""
-    apart: tuple[str, ...]
-    """Keys that are shown as messages or tools."""
-    asked: Callable[[Body], Request]
     read: Callable[[bytes, str], Reply]
     """From a body and its content type to the reply.
 
@@ -229,63 +212,20 @@ _GEMINI_CALL = "enerateContent"
 _SECRET = re.compile(r"(?i)key|token|secret|password|signature|^sig$|^auth")
 
 
-_CHAT_APART = ("messages", "tools", "stop", "max_tokens", "max_completion_tokens", "max_output_tokens")
-GEMINI = WireForm(
-    "generateContent", ":generateContent", "google", "contents", ("contents", "tools"), gemini_asked, gemini_read
-)
+GEMINI = WireForm("generateContent", ":generateContent", "google", "contents", gemini_read)
 FORMS: tuple[WireForm, ...] = (
-    WireForm("chat completions", "/chat/completions", "openai", "messages", _CHAT_APART, chat_asked, read_reply),
-    WireForm(
-        "completions", "/completions", "openai", "prompt", ("prompt", "stop", "max_tokens"), prompt_asked, read_reply
-    ),
-    WireForm(
-        "responses",
-        "/responses",
-        "openai",
-        "input",
-        ("instructions", "input", "tools"),
-        responses_asked,
-        responses_read,
-    ),
-    WireForm(
-        "messages",
-        "/messages",
-        "anthropic",
-        "messages",
-        ("system", "messages", "tools", "stop_sequences", "max_tokens"),
-        messages_asked,
-        messages_read,
-    ),
-    WireForm(
-        "embeddings", "/embeddings", "openai", "input", ("input",), input_asked, embeddings_read, role="embedding"
-    ),
-    WireForm("Ollama chat", "/api/chat", "ollama", "messages", ("messages", "tools"), chat_asked, ollama_read),
-    WireForm("Ollama generate", "/api/generate", "ollama", "prompt", ("prompt",), prompt_asked, ollama_read),
-    WireForm(
-        "Ollama embeddings",
-        "/api/embed",
-        "ollama",
-        "input",
-        ("input",),
-        input_asked,
-        embeddings_read,
-        role="embedding",
-    ),
-    WireForm(
-        "rerank",
-        "/rerank",
-        "cohere",
-        "documents",
-        ("query", "documents"),
-        rerank_asked,
-        rerank_read,
-        role="reranking",
-    ),
+    WireForm("chat completions", "/chat/completions", "openai", "messages", read_reply),
+    WireForm("completions", "/completions", "openai", "prompt", read_reply),
+    WireForm("responses", "/responses", "openai", "input", responses_read),
+    WireForm("messages", "/messages", "anthropic", "messages", messages_read),
+    WireForm("embeddings", "/embeddings", "openai", "input", list_read, role="embedding"),
+    WireForm("Ollama chat", "/api/chat", "ollama", "messages", ollama_read),
+    WireForm("Ollama generate", "/api/generate", "ollama", "prompt", ollama_read),
+    WireForm("Ollama embeddings", "/api/embed", "ollama", "input", list_read, role="embedding"),
+    WireForm("rerank", "/rerank", "cohere", "documents", list_read, role="reranking"),
     GEMINI,
 )
-
-
-LISTED = WireForm("HTTP", "", "http", "", ("method", "query", "body"), listed_asked, listed_read, role="tool")
+LISTED = WireForm("HTTP", "", "http", "", listed_read, role="tool")
 """Of an address that the user listed: nothing is known of its form."""
 
 

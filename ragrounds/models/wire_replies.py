@@ -179,20 +179,21 @@ def _extend(block: dict[str, object], delta: Mapping[str, object]) -> None:
             block[where] = f"{block.get(where) or ''}{piece}"
 
 
-def embeddings_read(body: bytes, content_type: str) -> Reply:
-    """The reply that an answer of this form holds.
+def list_read(body: bytes, content_type: str) -> Reply:
+    """The reply that an answer with vectors or a ranking holds: how many there are.
 
     Raises:
         ValueError: it holds none.
     """
     found = _object(body)
-    vectors = found.get("data") if "data" in found else found.get("embeddings")
-    if not isinstance(vectors, list):
-        raise ValueError("no embeddings: the answer has no `data`")
+    listed = found.get("data") or found.get("embeddings") or found.get("results")
+    if not isinstance(listed, list):
+        raise ValueError("the answer has no list of vectors, and no ranking")
     usage = object_in(found, "usage")
     tokens = first_number(usage.get("prompt_tokens"), usage.get("total_tokens"), found.get("prompt_eval_count"))
     counted = counted_usage(tokens, 0) if tokens is not None else (None, "")
-    return _reply(f"{len(vectors)} vectors", counted, found.get("model"), "stop")
+    ranked = any("relevance_score" in one for one in objects_in(listed[:1])) or "results" in found
+    return _reply(f"{len(listed)} {'documents ranked' if ranked else 'vectors'}", counted, found.get("model"), "stop")
 
 
 def ollama_read(body: bytes, content_type: str) -> Reply:
@@ -258,21 +259,6 @@ def gemini_read(body: bytes, content_type: str) -> Reply:
         output = None if written is None else written + thought
         counted = counted_usage(usage.get("promptTokenCount"), output, usage.get("cachedContentTokenCount"), thought)
     return _reply("".join(texts), counted, model, finish, reasoning="".join(thoughts), calls=calls)
-
-
-def rerank_read(body: bytes, content_type: str) -> Reply:
-    """The reply that an answer of this form holds.
-
-    Raises:
-        ValueError: it holds none.
-    """
-    found = _object(body)
-    ranked = found.get("results") or found.get("data")
-    if not isinstance(ranked, list):
-        raise ValueError("no ranking: the answer has no `results`")
-    tokens = first_number(object_in(found, "usage").get("total_tokens"))
-    counted = counted_usage(tokens, 0) if tokens is not None else (None, "")
-    return _reply(f"{len(ranked)} documents ranked", counted, found.get("model"), "stop")
 
 
 def listed_read(body: bytes, content_type: str) -> Reply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ragrounds.contracts import Request, Tool
 from ragrounds.models.reply_parts import as_json, read_arguments, read_calls, words
@@ -40,123 +40,84 @@ def _stop(value: object) -> tuple[str, ...]:
     return tuple(one for one in given if isinstance(one, str))
 
 
-def chat_asked(body: Body) -> Request:
-    """What a body of this form asks."""
-    messages = []
-    for given in objects_in(body.get("messages")):
-        calls, _ = read_calls(given.get("tool_calls"))
-        answers = words(given.get("tool_call_id"), 200)
-        messages.append(Message(_speaker(given.get("role")), shown_text(given.get("content")), calls, answers))
-    return Request(
-        messages=tuple(messages),
-        stop=_stop(body.get("stop")),
-        max_tokens=first_number(body.get("max_completion_tokens"), body.get("max_tokens")),
-        tools=_tools(body.get("tools")),
-    )
+SHOWN = frozenset(
+    "model messages contents input prompt documents query instructions system systemInstruction system_instruction "
+    "tools stop stop_sequences max_tokens max_completion_tokens max_output_tokens".split()
+)
+"""Keys of a body that :func:`asked` reads."""
+_OF_TOOLS = ("tool_use", "tool_result")
 
 
-def prompt_asked(body: Body) -> Request:
-    """What a body of this form asks."""
-    given = body.get("prompt")
-    prompts = given if isinstance(given, list) else [given]
-    return Request(
-        messages=tuple(Message("user", shown_text(one)) for one in prompts[:MOST_SHOWN]),
-        stop=_stop(body.get("stop")),
-        max_tokens=first_number(body.get("max_tokens")),
-    )
-
-
-def responses_asked(body: Body) -> Request:
-    """What a body of this form asks."""
-    messages = [Message("system", shown_text(body["instructions"]))] if body.get("instructions") else []
-    given = body.get("input")
-    if isinstance(given, str):
-        messages.append(Message("user", given))
-    for item in objects_in(given):
-        kind = item.get("type")
-        if kind == "function_call":
-            call = ToolCall(
-                words(item.get("call_id"), 200), words(item.get("name"), 200), read_arguments(item.get("arguments"))
+def asked(body: Body) -> Request:
+    """What a body of any form asks: its turns, its limits, its tools."""
+    system = body.get("instructions") or body.get("system")
+    system = system or object_in(body, "systemInstruction") or object_in(body, "system_instruction")
+    system = system["parts"] if isinstance(system, dict) and "parts" in system else system
+    turns = [Message("system", shown_text(system))] if system else []
+    if "documents" in body:
+        turns.append(Message("user", shown_text(body.get("query"))))
+    name = next((name for name in ("messages", "contents", "input", "prompt", "documents") if name in body), "")
+    given = body.get(name)
+    plain = 0
+    tokens = isinstance(given, list) and bool(given) and isinstance(given[0], int)
+    for item in given if isinstance(given, list) and not tokens else [given]:
+        if isinstance(item, dict) and name != "documents":
+            turns += _turns(item)
+        elif item is not None and (plain := plain + 1) <= MOST_SHOWN:
+            text = (
+                item if isinstance(item, str) else f"[{len(item)} tokens]" if isinstance(item, list) else as_json(item)
             )
-            messages.append(Message("assistant", "", (call,)))
-        elif kind == "function_call_output":
-            messages.append(Message("tool", shown_text(item.get("output")), answers=words(item.get("call_id"), 200)))
-        elif "role" in item:
-            messages.append(Message(_speaker(item["role"]), shown_text(item.get("content"))))
-        elif kind == "reasoning":
-            messages.append(Message("assistant", shown_text(item.get("summary"))))
+            turns.append(Message("user", wellformed(text)))
+    groups = [one["functionDeclarations"] for one in objects_in(body.get("tools")) if "functionDeclarations" in one]
+    limits = (body.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"))
     return Request(
-        messages=tuple(messages),
-        max_tokens=first_number(body.get("max_output_tokens")),
-        tools=_tools(body.get("tools")),
+        messages=tuple(turns),
+        stop=_stop(body.get("stop") or body.get("stop_sequences")),
+        max_tokens=first_number(*limits),
+        tools=tuple(tool for group in groups for tool in _tools(group)) or _tools(body.get("tools")),
     )
 
 
-def messages_asked(body: Body) -> Request:
-    """What a body of this form asks."""
-    messages = [Message("system", shown_text(body["system"]))] if body.get("system") else []
-    for given in objects_in(body.get("messages")):
-        content = given.get("content")
-        blocks = objects_in(content)
-        calls = tuple(
-            ToolCall(words(block.get("id"), 200), words(block.get("name"), 200), as_json(block.get("input") or {}))
-            for block in blocks
-            if block.get("type") == "tool_use"
-        )
-        results = [block for block in blocks if block.get("type") == "tool_result"]
-        said = [block for block in blocks if block.get("type") not in ("tool_use", "tool_result")]
-        messages += [
-            Message("tool", shown_text(block.get("content")), answers=words(block.get("tool_use_id"), 200))
-            for block in results
-        ]
-        text = shown_text(said if blocks else content)
-        if text or calls or not results:
-            messages.append(Message(_speaker(given.get("role")), text, calls))
-    return Request(
-        messages=tuple(messages),
-        stop=_stop(body.get("stop_sequences")),
-        max_tokens=first_number(body.get("max_tokens")),
-        tools=_tools(body.get("tools")),
-    )
-
-
-def input_asked(body: Body) -> Request:
-    """What a body of this form asks."""
-    given = body.get("input")
-    texts = given if isinstance(given, list) else [given]
-    shown = [one if isinstance(one, str) else f"[{len(one)} tokens]" for one in texts if isinstance(one, str | list)]
-    return Request(messages=tuple(Message("user", wellformed(one)) for one in shown[:MOST_SHOWN]))
-
-
-def gemini_asked(body: Body) -> Request:
-    """What a body of this form asks."""
-    system = body.get("systemInstruction") or body.get("system_instruction")
-    messages = [Message("system", shown_text(system.get("parts")))] if isinstance(system, dict) else []
-    for given in objects_in(body.get("contents")):
-        parts = objects_in(given.get("parts"))
-        calls = gemini_calls(parts)
-        told = [object_in(one, "functionResponse") for one in parts if "functionResponse" in one]
-        messages += [Message("tool", as_json(one.get("response")), answers=words(one.get("name"), 200)) for one in told]
-        text = shown_text([{"text": one["text"]} for one in parts if isinstance(one.get("text"), str)])
-        if text or calls or not told:
-            messages.append(Message(_speaker(given.get("role")), text, calls))
-    tools = [tool for group in objects_in(body.get("tools")) for tool in objects_in(group.get("functionDeclarations"))]
-    return Request(messages=tuple(messages), tools=_tools(tools))
-
-
-def rerank_asked(body: Body) -> Request:
-    """What a body of this form asks."""
-    documents = body.get("documents")
-    shown = [one if isinstance(one, str) else as_json(one) for one in documents] if isinstance(documents, list) else []
-    texts = [shown_text(body.get("query")), *shown]
-    return Request(messages=tuple(Message("user", wellformed(text)) for text in texts[:MOST_SHOWN]))
+def _turns(item: Mapping[str, object]) -> Iterator[Message]:
+    """The turns that one item of a conversation stands for: one, and one for each result of a tool in it."""
+    kind = item.get("type")
+    if kind == "function_call":
+        id, name = words(item.get("call_id"), 200), words(item.get("name"), 200)
+        yield Message("assistant", "", (ToolCall(id, name, read_arguments(item.get("arguments"))),))
+    elif kind == "function_call_output":
+        yield Message("tool", shown_text(item.get("output")), answers=words(item.get("call_id"), 200))
+    elif kind == "reasoning":
+        yield Message("assistant", shown_text(item.get("summary")))
+    else:
+        calls, _ = read_calls(item.get("tool_calls"))
+        said = item.get("content")
+        results = []
+        for part in objects_in(said):
+            if part.get("type") == "tool_use":
+                id, name = words(part.get("id"), 200), words(part.get("name"), 200)
+                calls += (ToolCall(id, name, as_json(part.get("input") or {})),)
+            elif part.get("type") == "tool_result":
+                answers = words(part.get("tool_use_id"), 200)
+                results.append(Message("tool", shown_text(part.get("content")), answers=answers))
+        if isinstance(said, list):
+            said = [part for part in said if not (isinstance(part, dict) and part.get("type") in _OF_TOOLS)]
+        if parts := objects_in(item.get("parts")):
+            calls += gemini_calls(parts)
+            told = [object_in(part, "functionResponse") for part in parts if "functionResponse" in part]
+            results += [
+                Message("tool", as_json(one.get("response")), answers=words(one.get("name"), 200)) for one in told
+            ]
+            said = [{"text": part["text"]} for part in parts if isinstance(part.get("text"), str)]
+        yield from results
+        if (text := shown_text(said)) or calls or not results:
+            yield Message(_speaker(item.get("role")), text, calls, words(item.get("tool_call_id"), 200))
 
 
 def listed_asked(body: Body) -> Request:
     """What a call of no known form asks, as one text."""
     query = body.get("query")
-    asked = " ".join(map(str, query)) if isinstance(query, list) else ""
-    return Request(messages=(Message("user", wellformed(f"{body.get('method')} {asked}\n{body.get('body')}".strip())),))
+    sent = " ".join(map(str, query)) if isinstance(query, list) else ""
+    return Request(messages=(Message("user", wellformed(f"{body.get('method')} {sent}\n{body.get('body')}".strip())),))
 
 
 def response_format(body: Body) -> dict[str, object] | None:

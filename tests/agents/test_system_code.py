@@ -104,7 +104,7 @@ def test_a_named_file_counts_by_its_content(read: Read, folder: Path, name: str)
 
 def test_files_that_it_does_not_name_or_writes_itself_do_not_count(read: Read, folder: Path, tmp_path: Path) -> None:
     before = read()
-    (folder / "notes.md").write_text("Nobody reads this.\n")
+    (folder / "notes.txt").write_text("Nobody reads this.\n")
     (tmp_path / "last.txt").write_text("What was this?\n")
     assert read() == before
 
@@ -124,12 +124,12 @@ def test_ways_to_name_a_file(read: Read, folder: Path, path: str) -> None:
     (folder / "prompts" / "sub").mkdir()
     (folder / "mine.py").write_text(f"import os\nfrom pathlib import Path\nHERE = Path(__file__).parent\nIT = {path}\n")
     (folder / "prompts" / "system.md").write_text("Be brief.")
-    (folder / "other.md").write_text("No prompt.")
+    (folder / "other.txt").write_text("No prompt.")
     before = read()
     (folder / "prompts" / "system.md").write_text("Be long.")
     after = read()
     assert before.files != after.files
-    assert "other.md" not in after.files
+    assert "other.txt" not in after.files
 
 
 def test_another_version_of_a_package_and_of_what_it_requires(read: Read, folder: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ _ROOMS = ("ragrounds.graphs",)
 """Parts of this package that count for a system that imports them, as they do for graphs of our own."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 TEXTS = (".txt", ".md", ".yaml", ".yml", ".toml", ".jinja", ".jinja2", ".j2", ".prompt")
-"""Files that a source may name by a pattern."""
+"""Files that a source may name by their ending."""
 _NAMED = (*TEXTS, ".json")
 """Files that a source may name. JSON files count by whole names alone: many systems write some of computed names."""
 _OF_PROMPTS = ("prompt", "template")
@@ -46,11 +46,11 @@ _SECRET = re.compile(
 )
 _OF_THE_MACHINE = frozenset(
     "HOME PATH PWD OLDPWD USER LOGNAME SHELL TERM LANG TMPDIR TEMP TMP HOSTNAME PYTHONPATH VIRTUAL_ENV DISPLAY SHLVL "
-    "COLUMNS LINES EDITOR PAGER TZ XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME CUDA_VISIBLE_DEVICES".split()
+    "COLUMNS LINES EDITOR PAGER TZ LANGUAGE XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME CUDA_VISIBLE_DEVICES".split()
 )
 """Variables that say where a process runs."""
 _LONGEST_VALUE = 200
-_ASSIGNED = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*")
+_VARIABLE = re.compile(r"[A-Za-z_]\w{2,}")
 
 
 class OwnSource(Struct, frozen=True, kw_only=True):
@@ -243,21 +243,30 @@ def _outside_of_installed(spec: ModuleSpec) -> bool:
 
 def _named_files(paths: Iterable[Path], facts: Iterable[SourceFacts], folders: Iterable[Path]) -> dict[str, str]:
     """The text files that own sources name, with digests of what they hold."""
-    texts = sorted({text for each in facts for text in each.texts})
-    own_places = _places([*(path.parent for path in paths), *folders])
-    places = own_places | {Path.cwd()}
-    names = [text for text in texts if _may_name(text)]
-    words = {text for text in texts if "*" not in text and not text.endswith(_NAMED)}
+    texts = {text for each in facts for text in each.texts}
+    names = {text for text in texts if text.endswith(_NAMED) and text not in _NAMED and not {"*", ":"} & {*text}}
+    endings = {text.rpartition("*")[2] for text in texts} & {*TEXTS}
+    code = {folder.resolve() for folder in (*(path.parent for path in paths), *folders)}
+    places = _places(code) | {Path.cwd()}
+    named: set[Path] = set()
     for _ in range(2):  # PLACE / "prompts" / "answer" / "system.md"
-        own_places, places = _with_named(own_places, words), _with_named(places, words)
+        for place in places | named:
+            named |= {place / each for each in _entries(place) & texts if (place / each).is_dir()}
     found: dict[str, set[Path]] = {}
-    for place in sorted(places):
+    for place in sorted(places | named):
+        there = _entries(place)
         for name in names:
-            for path in _matching(place, name):
-                found.setdefault(path.name if "*" in name or name in TEXTS else name, set()).add(path.resolve())
-        if place in own_places and place.name in words and any(part in place.name.lower() for part in _OF_PROMPTS):
-            for path in _matching(place, "**/*"):
-                found.setdefault(path.relative_to(place).as_posix(), set()).add(path.resolve())
+            path = place / Path(name).expanduser()
+            if (path.is_absolute() or name.split("/")[0] in (*there, "..", ".")) and _is_file(path):
+                found.setdefault(name, set()).add(path.resolve())
+        if place in named and any(part in place.name.lower() for part in _OF_PROMPTS):
+            for path in islice(place.rglob("*"), _MOST):
+                if path.suffix in TEXTS:
+                    found.setdefault(path.relative_to(place).as_posix(), set()).add(path.resolve())
+        elif place in code | named:
+            for name in there:
+                if Path(name).suffix in endings:
+                    found.setdefault(name, set()).add((place / name).resolve())
     kept = sorted(found)[:_MOST]
     return {redacted(name): text_digest(*sorted({_content(path) for path in found[name]})) for name in kept}
 
@@ -270,41 +279,6 @@ def _places(folders: Iterable[Path]) -> set[Path]:
         top = next((n for n, place in enumerate(above) if any((place / mark).exists() for mark in _PROJECT)), 0)
         places.update(above[: top + 1])
     return places
-
-
-def _with_named(places: set[Path], words: set[str]) -> set[Path]:
-    """Folders, and those in them that are named."""
-    return places | {place / each for place in places for each in _entries(place) & words if (place / each).is_dir()}
-
-
-def _may_name(text: str) -> bool:
-    if text in TEXTS:
-        return True
-    return text.endswith(TEXTS if "*" in text else _NAMED) and "://" not in text
-
-
-def _matching(place: Path, name: str) -> Iterator[Path]:
-    """The text files that a name or a pattern means in a folder."""
-    if name.startswith("~") or Path(name).is_absolute():
-        path = Path(name).expanduser()
-        if "*" not in name and _is_file(path):
-            yield path
-        return
-    if name in TEXTS:
-        name = f"*{name}"
-    if "*" not in name:
-        if name.split("/")[0] in (*_entries(place), "..", ".") and _is_file(place / name):
-            yield place / name
-        return
-    if not place.is_dir() or (place == Path.cwd() and name != "**/*" and "/" not in name):
-        return  # a pattern is for the folder of the code
-    try:
-        found = list(islice(place.glob(name), _MOST))
-    except (ValueError, NotImplementedError, OSError):  # a text that is no pattern
-        return
-    for path in sorted(found):
-        if path.suffix in TEXTS and not any(part.startswith(".") for part in path.relative_to(place).parts):
-            yield path
 
 
 def _is_file(path: Path) -> bool:
@@ -341,14 +315,17 @@ def _hashed(path: Path, mark: tuple[int, int]) -> str:
 
 
 def _environment(paths: Iterable[Path], facts: Iterable[SourceFacts], variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that own sources read, with their values now."""
+    """The variables that own sources name, with their values now."""
     known = list(facts)
-    names = {name for each in known for name in (*each.variables, *each.fields)} | {*variables}
-    given = dict(variables)
+    names = {name for each in known for name in (*each.texts, *each.fields) if _VARIABLE.fullmatch(name)} | {*variables}
+    given: dict[str, str | None] = dict(variables)
     if any(each.dotenv for each in known):
+        from dotenv import dotenv_values
+
         for place in sorted({Path.cwd(), *(path.parent for path in paths)}):
-            for file in (place / ".env", *(folder / ".env" for folder in place.parents[:2])):
-                given = {**_assigned(file), **given}
+            for folder in (place, *place.parents[:2]):
+                if _is_file(folder / ".env"):
+                    given = {**dotenv_values(folder / ".env", interpolate=False), **given}
         names |= {*given}
     values = {name: os.environ.get(name, given.get(name)) for name in sorted(names)}
     return {
@@ -356,16 +333,6 @@ def _environment(paths: Iterable[Path], facts: Iterable[SourceFacts], variables:
         for name, value in values.items()
         if value is not None and not is_secret_name(name) and name not in _OF_THE_MACHINE
     }
-
-
-def _assigned(file: Path) -> dict[str, str]:
-    """The variables that an ``.env`` file sets."""
-    try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    found = (_ASSIGNED.fullmatch(line) for line in lines)
-    return {match[1]: match[2].strip("\"'") for match in found if match}
 
 
 def _shown(value: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -11,7 +10,6 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution,
 from pathlib import Path
 
 _OURS = "ragrounds"
-_REQUIRED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def installed_versions(modules: Iterable[str], named: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
@@ -21,40 +19,24 @@ def installed_versions(modules: Iterable[str], named: Iterable[str] = ()) -> tup
         modules: Dotted names. Those of the standard library and of this package are passed over.
         named: Packages by their own names, with or without versions.
     """
-    found: dict[str, Distribution] = {}
-    for module in sorted(modules):
-        top = module.partition(".")[0]
-        if top not in sys.stdlib_module_names and top != _OURS:
-            for name in _holding(module):
-                _add(name, found)
-    for text in named:
-        if match := _REQUIRED.match(text.strip()):
-            _add(match[0], found)
-    packages = dict(found)
-    left = list(found.values())
+    tops = {module.partition(".")[0] for module in modules} - {*sys.stdlib_module_names, _OURS}
+    names = [
+        *(name for top in sorted(tops) for name in _holding(top)),
+        *(name for one in named if (name := _name(one))),
+    ]
+    packages = {name: held for name in names if (held := _distribution(name)) is not None}
+    below: dict[str, Distribution] = {}
+    left = list(packages.values())
     while left:
-        for name in _required(left.pop()):
-            if _key(name) not in found and (held := _add(name, found)) is not None:
+        for name in filter(None, map(_name, left.pop().requires or ())):
+            if name not in packages and name not in below and (held := _distribution(name)) is not None:
+                below[name] = held
                 left.append(held)
-    below = {name: held for name, held in found.items() if name not in packages}
     return _versions(packages), _versions(below)
 
 
 def _versions(found: dict[str, Distribution]) -> dict[str, str]:
-    return {name: _version(held) for name, held in sorted(found.items())}
-
-
-def _add(name: str, found: dict[str, Distribution]) -> Distribution | None:
-    if _key(name) == _OURS:
-        return None
-    held = _distribution(_key(name))
-    if held is not None:
-        found.setdefault(_key(name), held)
-    return held
-
-
-def _key(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return {name: _version(held) for name, held in sorted(found.items()) if name != _OURS}
 
 
 def _distribution(name: str) -> Distribution | None:
@@ -64,24 +46,13 @@ def _distribution(name: str) -> Distribution | None:
         return None
 
 
-def _holding(module: str) -> tuple[str, ...]:
+def _holding(top: str) -> Iterator[str]:
     """The packages that hold a module. A package of the module's own name is taken at its word, since looking through
     all that is installed takes a second."""
-    top, _, rest = module.partition(".")
-    own = _distribution(_key(top))
-    longer = _distribution(_key(module)) if rest else None
-    if own is not None or longer is not None:
-        return tuple(_key(held.name) for held in (own, longer) if held is not None)
-    names = dict.fromkeys(_installed_modules(_marks()).get(top, ()))
-    if len(names) < 2:
-        return tuple(names)
-    wanted = f"{module.replace('.', '/')}"
-    several = [name for name in names if any(_lies_in(str(file), wanted) for file in distribution(name).files or ())]
-    return tuple(several or names)
+    from packaging.utils import canonicalize_name
 
-
-def _lies_in(file: str, module: str) -> bool:
-    return file.startswith(f"{module}/") or file == f"{module}.py"
+    own = [top] if _distribution(top) is not None else _installed_modules(_marks()).get(top, ())
+    yield from map(canonicalize_name, own)
 
 
 def _marks() -> tuple[tuple[str, int], ...]:
@@ -94,29 +65,17 @@ def _installed_modules(marks: tuple[tuple[str, int], ...]) -> dict[str, list[str
     return dict(packages_distributions())
 
 
-def _required(held: Distribution) -> Iterator[str]:
-    """The names of what a package requires here, without its extras."""
-    for text in held.requires or ():
-        wanted, _, marker = text.partition(";")
-        if marker and not _holds(marker):
-            continue
-        if match := _REQUIRED.match(wanted.strip()):
-            yield match[0]
-
-
 @lru_cache(maxsize=4096)
-def _holds(marker: str) -> bool:
-    """Whether a requirement's condition holds here; one that asks for an extra does not."""
-    if re.search(r"\bextra\b", marker):
-        return False
+def _name(text: str) -> str:
+    """The name of what a requirement asks for here; empty: nothing, such as what only an extra needs."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
     try:
-        from packaging.markers import InvalidMarker, Marker
-    except ImportError:
-        return True
-    try:
-        return Marker(marker).evaluate()
-    except InvalidMarker:
-        return True
+        wanted = Requirement(text)
+    except InvalidRequirement:
+        return ""
+    return canonicalize_name(wanted.name) if wanted.marker is None or wanted.marker.evaluate({"extra": ""}) else ""
 
 
 def _version(held: Distribution) -> str:
