@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
@@ -44,10 +43,6 @@ from ragrounds.tools.push_transfer import PushedIndex, push_collection, target_s
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.vector_events import BUILT
 from ragrounds.tools.vector_files import import_vectors
-
-if TYPE_CHECKING:  # both, and what of ours brings them, take long to import
-    from aiohttp import web
-    from mcp.server.fastmcp import FastMCP
 
 
 class BuiltIndex(Struct, frozen=True, kw_only=True):
@@ -378,80 +373,6 @@ def prune(
                     remove_generation(root, one.number)
                 looked.append(PrunedGeneration(name, one, not one.kept))
     return looked
-
-
-def open_server(
-    corpus: str,
-    retriever: str = "bm25",
-    *,
-    host: str = "127.0.0.1",
-    token: str = "",
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-    progress: Progress | bool | None = None,
-) -> web.Application:
-    """Open an index behind Search-R1's ``/retrieve`` over HTTP, for :func:`serve`.
-
-    Args:
-        corpus: an index, or a source such as ``beir:PATH`` or ``sample``.
-        retriever: what is searched with.
-        host: the address that it will listen on.
-        token: what every request must carry as a Bearer token; needed but on loopback.
-        home, settings: the folder of the indexes, and all settings; ``None``: the user's.
-        progress: is told how far an index is that has to be built first; False: nothing is shown.
-
-    Raises:
-        UserError: an unknown corpus or retriever, or no token for an address that others can reach.
-    """
-    from ragrounds.tools.server import application, check_address
-
-    check_address(host, token)  # what is wrong with the address is said before anything is built
-    with counted(progress) as tell:
-        searcher = open_searcher(retriever, corpus, chosen_settings(settings, home).home, progress=tell)
-    return application(searcher, host=host, token=token)
-
-
-def serve(
-    application: web.Application,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    message: Callable[[str], None] = lambda text: None,
-) -> None:
-    """Serve what :func:`open_server` opened until it is interrupted. Port 0 is a free one; `message` is told the
-    address.
-
-    Raises:
-        UserError: the address cannot be listened on, as where another program does.
-    """
-    from aiohttp import web
-
-    try:
-        web.run_app(application, host=host, port=port, print=message)
-    except OSError as problem:
-        raise UserError(
-            f"Cannot listen on {host}, port {port}: {os.strerror(problem.errno or 0)}. Name another one with --port; "
-            "0 takes a free one."
-        ) from None
-
-
-def open_mcp_server(
-    corpus: str,
-    retriever: str = "bm25",
-    *,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-    progress: Progress | bool | None = None,
-) -> FastMCP:
-    """Open an index behind an MCP server; its ``run("stdio")`` serves standard input and output until they end.
-
-    Raises:
-        UserError: an unknown corpus or retriever, or the extra `mcp` is not installed.
-    """
-    from ragrounds.tools.server import mcp_server
-
-    with counted(progress) as tell:
-        return mcp_server(open_searcher(retriever, corpus, chosen_settings(settings, home).home, progress=tell))
 
 
 def _existing(name: str, home: Path) -> Path:

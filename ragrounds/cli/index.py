@@ -196,25 +196,3 @@ def push(
         say(f"it holds {done.held:,} passages; the index {done.passages:,}")
     say(f"pushed {done.corpus}: {done.passages:,} passages, searchable with")
     tell(done.spec)
-
-
-@index.command("serve")
-def serve(
-    corpus: Annotated[str, typer.Argument(help="An index, or a source such as beir:PATH or sample.")],
-    retriever: Annotated[str, typer.Option(help="What is searched with.")] = "bm25",
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: a free one.")] = 8000,
-    token: Annotated[
-        str, typer.Option(help="What every request must carry as a Bearer token; needed but on loopback.")
-    ] = "",
-    mcp: Annotated[bool, typer.Option("--mcp", help="Serve MCP over standard input and output instead.")] = False,
-) -> None:
-    """Serve an index: Search-R1's /retrieve over HTTP, or an MCP server."""
-    if mcp:
-        with counting() as progress:
-            server = indexes.open_mcp_server(corpus, retriever, progress=progress)
-        server.run("stdio")
-        return
-    with counting() as progress:
-        application = indexes.open_server(corpus, retriever, host=host, token=token, progress=progress)
-    indexes.serve(application, host=host, port=port, message=say)

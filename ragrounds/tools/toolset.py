@@ -1,4 +1,4 @@
-"""What agents' tools and our MCP server answer with: passages of a corpus, their neighbours, pages.
+"""What agents' tools answer with: a passage's neighbours in its document, pages.
 
 An answer is JSON: titles and texts of documents and pages stand inside strings, so that nothing in them — an end
 marker, a tag, a template — can be taken for a part of the answer's form."""
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
 PAGE = 20_000
 """Characters of a page or a document that a tool gives at once."""
-
-
-def search_answer(passages: Sequence[Passage]) -> ToolAnswer:
-    """The passages that a search found."""
-    return ToolAnswer(_json([_row(passage) for passage in passages]), tuple(passages))
 
 
 async def fetched_answer(fetcher: Fetcher, url: str, looking_for: str = "") -> ToolAnswer:

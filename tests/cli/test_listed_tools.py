@@ -10,6 +10,22 @@ import pytest
 
 from tests.servers.scripted_http import scripted
 
+SERVER = """
+import json
+from mcp.server.fastmcp import FastMCP
+from ragrounds.tools.retriever import open_searcher
+import os
+import pathlib
+
+server = FastMCP("sample", log_level="WARNING")
+searcher = open_searcher("bm25", "sample", pathlib.Path(os.environ["MARK"]))
+
+@server.tool(name="corpus_search")
+async def search(query: str, k: int = 5) -> str:
+    return json.dumps([{"id": hit.id, "text": hit.text} for hit in await searcher.search(query, k)])
+
+server.run("stdio")
+"""
 AGENT = "tool_agent[tools=[corpus,read,mcp:sample]]"
 
 
@@ -36,19 +52,18 @@ def _model(prompt: str, before: int) -> str | dict[str, Any]:
 
 @pytest.mark.slow
 def test_tools_of_a_real_mcp_server_run_and_replay(cli, tmp_path) -> None:
-    """The server is this package's own, over the sample; at the replay its program is gone."""
-    settings, program = tmp_path / "settings.toml", tmp_path / "serve"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} -m ragrounds index serve sample --mcp\n")
-    program.chmod(0o755)
-    variables = 'env = { RAGROUNDS_HOME = "${RAGROUNDS_HOME}" }'
-    settings.write_text(f"[mcp.sample]\ncommand = {json.dumps(str(program))}\n{variables}\n")
+    """At the replay the server's program is gone."""
+    settings, program = tmp_path / "settings.toml", tmp_path / "serve.py"
+    program.write_text(SERVER)
+    given = f"command = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(program))}]"
+    settings.write_text(f'[mcp.sample]\n{given}\nenv = {{ MARK = "${{RAGROUNDS_HOME}}" }}\n')
     with scripted(_model) as server:
         options = ("run", "--display", "none", "--limit", "1", "--agent", AGENT, "--model", "openai:m")
         where = ("--base-url", server.url, "--json")
         made = cli(*options, *where, RAGROUNDS_CONFIG=str(settings))
         assert made.returncode == 0, made.stderr
         offered = [one["function"]["name"] for one in server.bodies[0]["tools"]]
-        assert offered == ["search", "read", "corpus_read", "corpus_search"]
+        assert offered == ["search", "read", "corpus_search"]
         asked = server.calls
         program.unlink()
         again = cli(*options, "--new", *where, "--journal", "replay", RAGROUNDS_CONFIG=str(settings))
