@@ -16,29 +16,23 @@ from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.progress import counted
 from ragrounds.api.servers import met_retrievers
 from ragrounds.api.workspace import Progress, chosen_settings, open_store, texts
-from ragrounds.errors import StopRun, UserError, unknown
+from ragrounds.errors import UserError
 from ragrounds.settings import Settings
 from ragrounds.specs import parse
-from ragrounds.tools.build_report import BuildReport
 from ragrounds.tools.chunkers import complete
 from ragrounds.tools.collection import (
-    Manifest,
+    collection_damage,
     collection_names,
-    current_generation,
-    current_number,
-    damage,
+    find_named,
     folder_of,
-    generation_folder,
     indexes,
-    is_used,
     open_named,
     read_manifest,
+    versions,
 )
-from ragrounds.tools.collection_builder import Changes, exclusive_build, read_report
+from ragrounds.tools.collection_builder import build_version, exclusive_build, read_report
 from ragrounds.tools.corpora import BadLine, UnreadableLine, corpus_source, guess_family
-from ragrounds.tools.generations import Change, apply, generations, remove_generation
-from ragrounds.tools.index_changes import added_from, another, built_from, deleted, origin_of, own_chunker
-from ragrounds.tools.index_details import EngineSize, IndexDetails, IndexGeneration, PrunedGeneration
+from ragrounds.tools.index_details import EngineSize, IndexDetails, IndexVersion
 from ragrounds.tools.push_transfer import PushedIndex, push_collection, target_spec
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.vector_events import BUILT
@@ -46,26 +40,15 @@ from ragrounds.tools.vector_files import import_vectors
 
 
 class BuiltIndex(Struct, frozen=True, kw_only=True):
-    """What came of :func:`build`, :func:`add` and :func:`delete`."""
+    """What came of :func:`build`."""
 
     index: IndexDetails
-    manifest: Manifest
     retrievers: tuple[str, ...]
     """The retrievers that are built, as canonical texts."""
     passed_over: tuple[str, ...]
     """What could not be read, where that was passed over."""
-    changes: Changes
-    """How many documents were added, replaced, removed and left as they were, against the generation before."""
     new: bool
-    """Whether another generation is searched than before."""
-    not_followed: tuple[str, ...] = ()
-    """Retrievers that the generation before had and that could not be built for this one, each with the reason."""
-    report: BuildReport | None = None
-    """What became of every file and row that this change read; ``None``: it read none."""
-
-
-class OtherIndex(UserError):
-    """A build would make something else of an index than it was made of."""
+    """Whether another version is searched than before."""
 
 
 class VectorFiles(Struct, frozen=True):
@@ -109,19 +92,14 @@ class _Read(Struct, frozen=True):
     ]
 
 
-class AddArguments(_Read, frozen=True, kw_only=True):
-    """What is added to which index."""
+class IndexArguments(_Read, frozen=True, kw_only=True):
+    """What an index is made of, and how."""
 
     skip_bad: Annotated[bool, Arg("Pass over what cannot be read, and list it.")] = False
     server_changed: arguments.ServerChanged = "stop"
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
     progress: arguments.Progressed = None
-
-
-class IndexArguments(AddArguments, frozen=True, kw_only=True):
-    """What an index is made of, and how."""
-
     chunker: Annotated[
         str | None,
         Arg(
@@ -132,15 +110,11 @@ class IndexArguments(AddArguments, frozen=True, kw_only=True):
     retrievers: Annotated[
         str | Sequence[str],
         Arg(
-            "To build for now; others are built when first used. [default: those of the index, or bm25]",
+            "To build for now; others are built when first used. [default: bm25]",
             option="--retriever",
             many=True,
         ),
     ] = ()
-    confirmed: Annotated[
-        bool,
-        Arg("Make it anew from another source or with another chunker; do not ask.", option="--yes", short="-y"),
-    ] = False
     vectors: Annotated[
         Sequence[str | Path],
         Arg("Vectors made before, for the one retriever named: a .npy file, or a folder of them.", many=True),
@@ -151,135 +125,37 @@ class IndexArguments(AddArguments, frozen=True, kw_only=True):
     ] = ()
 
 
-class _Deleted(Struct, frozen=True):
-    """What may be given without its name."""
-
-    name: Annotated[str, Arg("An index, as `ragrounds index ls` lists it.", option="name")]
-    documents: Annotated[str | Sequence[str], Arg("Ids of documents, as passages name theirs.", option="-")]
-
-
-class DeleteArguments(_Deleted, frozen=True, kw_only=True):
-    """Which documents of which index go."""
-
-    server_changed: arguments.ServerChanged = "stop"
-    home: arguments.Home = None
-    settings: arguments.OwnSettings = None
-    progress: arguments.Progressed = None
-
-
 @takes(IndexArguments)
 def build(given: IndexArguments) -> BuiltIndex:
     """Read a corpus, cut it into passages, and make it searchable.
 
-    An index that is there gets another generation, with the retrievers that it has: documents that stayed as they were
-    are not read, cut or embedded again. It appears when all of it is built, and what is open goes on over the former
-    one. An interrupted build resumes where it stood when the same is asked again.
+    An index that is there gets another version, which is searched from then on; what is open goes on over its own. The
+    vectors of texts that stayed as they were are not made again. An interrupted build resumes where it stood when the
+    same is asked again.
 
     Raises:
-        OtherIndex: the index has another source or chunker, and nobody confirmed that.
         UserError: a name, source, chunker or retriever that cannot be used; a line that cannot be read.
         StopRun: the disk is full.
     """
     chosen = chosen_settings(given.settings, given.home)
-    root, text = folder_of(given.name, chosen.home), guess_family(str(given.source))
-    cut = own_chunker(root) if given.chunker is None else str(complete(given.chunker))
-    read, origin = corpus_source(text), origin_of(text)
-    if not given.confirmed and (otherwise := another(root, origin, read, cut)):
-        raise OtherIndex(
-            f"The index {given.name!r} holds something else: {otherwise}. Give --yes to make it anew, or another name; "
-            "the generation of now is kept until it is pruned."
-        )
+    root, source = folder_of(given.name, chosen.home), corpus_source(guess_family(str(given.source)))
+    held, asked = versions(root), texts(given.retrievers)
+    cut = read_manifest(held[-1]).chunker if held and given.chunker is None else str(complete(given.chunker or "none"))
+    files = VectorFiles(tuple(given.vectors), tuple(given.ids))
     bad: list[BadLine] | None = [] if given.skip_bad else None
-    with counted(given.progress) as tell:
-        change = built_from(read, origin, given.name, cut, bad=bad, progress=lambda count: tell("reading", count))
-        files = VectorFiles(tuple(given.vectors), tuple(given.ids))
-        return _changed(root, change, given, tell, bad, texts(given.retrievers), files)
-
-
-@takes(AddArguments)
-def add(given: AddArguments) -> BuiltIndex:
-    """Add the documents of a source to an index, cut as its own are. Those whose ids it has replace the former ones,
-    where they stand; the others come last.
-
-        index.add("cases", "reports/2026")
-
-    Raises:
-        UserError: no such index; a source that cannot be used; a line that cannot be read.
-        StopRun: the disk is full.
-    """
-    root = _living(given.name, chosen_settings(given.settings, given.home).home)
-    cut, text = read_manifest(current_generation(root)).chunker, guess_family(str(given.source))
-    bad: list[BadLine] | None = [] if given.skip_bad else None
-    with counted(given.progress) as tell:
-        change = added_from(
-            corpus_source(text), origin_of(text), chunker=cut, bad=bad, progress=lambda count: tell("reading", count)
-        )
-        return _changed(root, change, given, tell, bad)
-
-
-@takes(DeleteArguments)
-def delete(given: DeleteArguments) -> BuiltIndex:
-    """Delete documents from an index, by their ids. The files that they were read from stay, and a later build from
-    them reads them again.
-
-        index.delete("cases", ["report-1.md"])
-
-    Raises:
-        UserError: no such index; an id that it does not have; nothing would be left.
-        StopRun: the disk is full.
-    """
-    root, ids = _living(given.name, chosen_settings(given.settings, given.home).home), texts(given.documents)
-    if not ids:
-        raise UserError("No document was named: give the ids of those to delete.")
-    with counted(given.progress) as tell:
-        return _changed(root, deleted(ids, progress=lambda count: tell("copying", count)), given, tell)
-
-
-def _changed(
-    root: Path,
-    change: Change,
-    given: AddArguments | DeleteArguments,
-    tell: Progress,
-    bad: list[BadLine] | None = None,
-    asked: Sequence[str] = (),
-    files: VectorFiles | None = None,
-) -> BuiltIndex:
-    """Make the next generation of an index, with the retrievers that are asked for and those that it has."""
-    settings = chosen_settings(given.settings, given.home)
     opened: dict[str, None] = {}
-
-    def _open(specs: Sequence[str], corpus: str) -> None:
-        for spec in met_retrievers(specs, settings, given.server_changed):
-            opened[open_searcher(spec, corpus, settings.home, progress=tell).spec] = None
-
-    def _follow(corpus: str, held: list[str]) -> list[str]:
-        if files is not None and files.vectors:
-            files.imported(asked, corpus, settings.home, tell)
-        _open(asked or ([] if held else ["bm25"]), corpus)
-        failed = []
-        for spec in held:
-            try:
-                _open([spec], corpus)
-            except StopRun:
-                raise
-            except UserError as problem:
-                failed.append(f"{spec}: {problem}")
-        return failed
-
-    try:
-        made = apply(root, change, _follow)
-    except UnreadableLine as error:
-        raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
-    return BuiltIndex(
-        index=_described(root),
-        manifest=made.manifest,
-        retrievers=tuple(opened),
-        passed_over=tuple(str(wrong) for wrong in bad or ()),
-        changes=made.changes,
-        new=made.new,
-        not_followed=made.failed,
-        report=made.report,
-    )
+    with counted(given.progress) as tell:
+        try:
+            folder, new = build_version(root, source, cut, bad=bad, progress=lambda count: tell("reading", count))
+        except UnreadableLine as error:
+            raise UserError(f"{error} Or pass over what cannot be read with --skip-bad.") from None
+        corpus = f"{root.name}@{folder.name}"
+        if files.vectors:
+            files.imported(asked, corpus, chosen.home, tell)
+        for spec in met_retrievers(asked or ["bm25"], chosen, given.server_changed):
+            opened[open_searcher(spec, corpus, chosen.home, progress=tell).spec] = None
+    passed_over = tuple(str(wrong) for wrong in bad or ())
+    return BuiltIndex(index=_described(root), retrievers=tuple(opened), passed_over=passed_over, new=new)
 
 
 def push(
@@ -319,77 +195,25 @@ def list_indexes(*, home: str | Path | None = None, settings: Settings | None = 
 
 
 def describe(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> IndexDetails:
-    """What an index was made from, and how, with the stored runs that searched each of its generations.
+    """What an index was made from, and how, with the stored runs that searched each of its versions.
 
     Raises:
         UserError: there is none of that name; names the nearest.
     """
     chosen = chosen_settings(settings, home)
-    return _described(_existing(name, chosen.home), _searched_by(chosen))
+    return msgspec.structs.replace(_described(find_named(name, chosen.home), _searched_by(chosen)), name=name)
 
 
 def remove(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> None:
-    """Remove an index: its passages and its engines, whether they can be read or not. What it was made from stays.
+    """Remove an index, or with ``NAME@VERSION`` one version of it: passages and engines, whether they can be read or
+    not. What it was made from stays.
 
     Raises:
         UserError: there is none of that name; somebody is building it.
     """
-    folder = _existing(name, chosen_settings(settings, home).home)
+    folder = find_named(name, chosen_settings(settings, home).home)
     with exclusive_build(folder):
         shutil.rmtree(folder)
-
-
-def prune(
-    names: str | Sequence[str] = (),
-    *,
-    dry_run: bool = False,
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-) -> list[PrunedGeneration]:
-    """Remove the generations of indexes that are not searched, that no stored run needs, and that no process has open.
-
-    Args:
-        names: of indexes; none: all but those that are damaged, whose former generations may be needed.
-        dry_run: only say what would be removed.
-        home, settings: the folder of the indexes, and all settings; ``None``: the user's.
-
-    Returns:
-        All generations but the searched ones, by index and age.
-
-    Raises:
-        UserError: an unknown name, or that of a damaged index; another process is building one of the indexes.
-    """
-    chosen = chosen_settings(settings, home)
-    needed = _searched_by(chosen)
-    looked, asked = [], texts(names)
-    for name in asked or collection_names(chosen.home):
-        root = _existing(name, chosen.home)
-        found = _described(root, needed)
-        if found.damage and asked:
-            raise UserError(found.damage)
-        for one in found.generations:
-            if not one.searched:
-                if not one.kept and not dry_run:
-                    remove_generation(root, one.number)
-                looked.append(PrunedGeneration(name, one, not one.kept))
-    return looked
-
-
-def _existing(name: str, home: Path) -> Path:
-
-    if name not in collection_names(home):
-        raise unknown("index", name, collection_names(home), "ragrounds index ls")
-    return indexes(home) / name
-
-
-def _living(name: str, home: Path) -> Path:
-    """The folder of an index that was built by name."""
-    if "@" in name:
-        raise UserError(
-            f"{name!r} is what was stored of a source that was searched, or one version of an index: documents are "
-            "changed in an index that `ragrounds index build NAME` made, by its name."
-        )
-    return _existing(name, home)
 
 
 def _searched_by(settings: Settings) -> dict[str, list[str]]:
@@ -405,40 +229,29 @@ def _searched_by(settings: Settings) -> dict[str, list[str]]:
 
 
 def _described(root: Path, needed: Mapping[str, Sequence[str]] | None = None) -> IndexDetails:
-
-    if wrong := damage(root):
+    if wrong := collection_damage(root):
         return IndexDetails(name=root.name, manifest=None, engines=(), bytes=_size(root), damage=wrong)
-    folder, number, engines = current_generation(root), current_number(root), []
-    for path in sorted(folder.glob("*/engine.json")):
-        held: dict[str, object] = {}
+    kept, engines, manifest = [], [], None
+    held = versions(root)
+    for folder in held:
+        manifest = read_manifest(folder)
+        facts = {key: getattr(manifest, key) for key in ("version", "documents", "passages", "built")}
+        runs = tuple((needed or {}).get(f"{manifest.name}@{manifest.version}", ()))
+        kept.append(IndexVersion(**facts, bytes=_size(folder), runs=runs))
+    for path in sorted(held[-1].glob("*/engine.json") if held else ()):
+        found: dict[str, object] = {}
         with suppress(msgspec.MsgspecError, RecursionError):
-            held = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
-        engines.append(EngineSize(str(held.get("index", f"{path.parent.name} (damaged)")), _size(path.parent)))
-    kept = []
-    for one in generations(root):
-        place = generation_folder(root, one.number)
-        kept.append(
-            IndexGeneration(
-                **{key: getattr(one, key) for key in ("number", "version", "documents", "passages", "built", "change")},
-                **msgspec.to_builtins(one.changes),
-                bytes=_size(place, without="generations" if place == root else ""),
-                searched=one.number == number,
-                open=is_used(place),
-                runs=tuple((needed or {}).get(f"{root.name}@{one.version}", ())),
-            )
-        )
-    manifest = read_manifest(folder) if (folder / "manifest.json").is_file() else None
+            found = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        engines.append(EngineSize(str(found.get("index", f"{path.parent.name} (damaged)")), _size(path.parent)))
     return IndexDetails(
         name=root.name,
         manifest=manifest,
         engines=tuple(engines),
         bytes=_size(root),
-        generation=number,
-        generations=tuple(kept),
-        report=read_report(folder),
+        versions=tuple(kept),
+        report=read_report(held[-1]) if held else None,
     )
 
 
-def _size(folder: Path, without: str = "") -> int:
-    files = (file for file in folder.rglob("*") if not without or file.relative_to(folder).parts[0] != without)
-    return sum(file.stat().st_size for file in files if file.is_file())
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

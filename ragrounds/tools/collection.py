@@ -1,8 +1,8 @@
 """A collection: the passages of one corpus, stored and versioned, with the search engines built over them.
 
-``home/indexes/NAME/`` holds generations (:mod:`ragrounds.tools.generations`): folders of which ``current.json`` names
-the one that is searched. Of a source that is searched without naming it the folder itself is the only one. A
-generation's folder holds
+``home/indexes/NAME/VERSION/`` is one version of an index that was built by name (``ragrounds index build NAME``): the
+one that was built last is searched under the name alone. What was stored of a source that is searched without naming it
+(``sample``, ``beir:PATH``) is ``home/indexes/NAME@VERSION/``. Each folder holds
 
 * ``passages.bin`` — the records one after another, MessagePack ``[id, document, title, text]``;
 * ``offsets.u64`` — where each record ends, native 64-bit;
@@ -10,9 +10,7 @@ generation's folder holds
 * ``documents.u64`` / ``documents.u32`` — the same of the documents' ids;
 * ``manifest.json`` once they are whole, and one folder for each engine.
 
-Passages are appended while a collection is built, and memory-mapped afterwards. A collection is named by the user
-(``ragrounds index build NAME``), or, for a source that is searched without naming it (``sample``, ``beir:PATH``), after
-the source and its version.
+Passages are appended while a collection is built, and memory-mapped afterwards.
 
 The corpus version is a hash of the stored passages in order: the same passages have the same version wherever they
 were read from, and another chunker gives another version."""
@@ -20,12 +18,10 @@ were read from, and another chunker gives another version."""
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import mmap
 import os
 import re
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -64,10 +60,7 @@ class PassageWriter:
 
     def add(self, passage: Passage) -> None:
         """Append a passage, its end and its part of the content hash; on the disk after :meth:`flush`."""
-        self.add_record(record_of(passage))
-
-    def add_record(self, record: bytes) -> None:
-        """:meth:`add` for a passage as another collection stores it."""
+        record = _encode((passage.id, passage.document, passage.title, passage.text))
         self._records.write(record)
         self.size += len(record)
         self._offsets.write(self.size.to_bytes(8, "little"))
@@ -85,11 +78,6 @@ class PassageWriter:
         """Close the files; what was not flushed may be lost."""
         self._records.close()
         self._offsets.close()
-
-
-def record_of(passage: Passage) -> bytes:
-    """A passage as it is stored."""
-    return _encode((passage.id, passage.document, passage.title, passage.text))
 
 
 def sync(file: BinaryIO) -> None:
@@ -114,6 +102,8 @@ class PassageStore:
         self.folder = folder
         self.count = count
         ends, path = folder / "offsets.u64", folder / "passages.bin"
+        if missing := [one.name for one in (ends, path) if not one.is_file()]:
+            raise UserError(f"The passages in {str(folder)!r} are not whole: {missing[0]} is missing. {_anew(folder)}")
         held, odd = divmod(ends.stat().st_size, 8)
         self._ends: npt.NDArray[np.uint64] = np.zeros(0, np.uint64) if odd else map_array(ends, np.uint64)
         size = int(self._ends[-1]) if len(self._ends) else 0
@@ -172,7 +162,7 @@ def map_array(path: Path, kind: type[G]) -> npt.NDArray[G]:
     return np.asarray(np.memmap(path, dtype=kind, mode="r"))  # a plain view: slicing a memmap object takes 5 µs
 
 
-FORMAT = 2
+FORMAT = 3
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -194,33 +184,28 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     built: float = 0.0
     """Seconds since the epoch."""
     code: str = ""
-    """Digest of the code that read and cut the documents; empty: documents of several codes."""
-    origins: tuple[str, ...] = ()
-    """What was read, as ``family:PATH``: that of the build, then those that were added; empty: it was not named."""
+    """Digest of the code that read and cut the documents."""
     stamp: str = ""
     """Digest of the source's files with their sizes and times: a source of the same stamp gives the same. Empty: a file
-    was changed too shortly before to tell, or the index was changed since it was built."""
+    was changed too shortly before to tell."""
 
 
 class Collection:
-    """A whole collection, open for reading. While it is open nobody removes it."""
+    """A whole collection, open for reading."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manifest = read_manifest(folder)
-        weakref.finalize(self, os.close, _in_use(folder))
         self.corpus = f"{self.manifest.name}@{self.manifest.version}"  # as passages and runs carry them
         self.store = PassageStore(folder, self.manifest.passages)
 
     def earlier(self) -> list[Collection]:
-        """The other generations of the same index, newest first: what was computed for their passages can be taken
-        over."""
-        found = []
-        for folder in reversed(generation_folders(index_of(self.folder))):
-            if folder != self.folder:
-                with suppress(UserError, FileNotFoundError):  # one that is damaged has nothing to give
-                    found.append(Collection(folder))
-        return found
+        """The other versions of the same index, newest first: what was made for their passages can be taken over."""
+        if self.folder.parent.parent.name != "indexes":
+            return []
+        with suppress(UserError):  # what is damaged has nothing to give
+            return [Collection(one) for one in reversed(versions(self.folder.parent)) if one != self.folder]
+        return []
 
     def passages(self, hits: Sequence[tuple[int, float]], retriever: str) -> list[Passage]:
         """The passages that a retriever found, given as positions and scores, best first; ranks from 1."""
@@ -309,180 +294,97 @@ def collection_names(home: Path) -> list[str]:
 
 def collection_sizes(home: Path) -> dict[str, int]:
     """``NAME@VERSION``, as passages and runs carry it → passages, of every whole collection."""
-    folders = [folder for name in collection_names(home) for folder in generation_folders(indexes(home) / name)]
-    manifests = [read_manifest(folder) for folder in folders if is_current(folder)]
-    return {f"{manifest.name}@{manifest.version}": manifest.passages for manifest in manifests}
+    found: dict[str, int] = {}
+    for name in collection_names(home):
+        with suppress(UserError):
+            for manifest in map(read_manifest, versions(indexes(home) / name)):
+                found[f"{manifest.name}@{manifest.version}"] = manifest.passages
+    return found
 
 
 def open_named(name: str, home: Path) -> Collection:
-    """Open the collection of that name: its current generation, or with ``NAME@VERSION`` the one of that version.
+    """Open the collection of that name: of an index the version that was built last, with ``NAME@VERSION`` that one.
 
     Raises:
-        UserError: there is none, or its building was interrupted.
+        UserError: there is none, its building was interrupted, or it is damaged.
     """
-    stem, at, version = name.rpartition("@")
-    known = collection_names(home)
-    if name in known:
-        return _opened(indexes(home) / name, "")
-    if at and stem in known:
-        return _opened(indexes(home) / stem, version)
-    raise unknown("index", name, [*known, "sample"], "ragrounds index ls")
-
-
-def _opened(root: Path, version: str) -> Collection:
-    """A generation of an index; a newer one may appear, and an old one go, while it is looked for."""
-    for _ in range(3):
-        folder = generation_of(root, version) if version else current_generation(root)
-        with suppress(FileNotFoundError):
-            return Collection(folder)
-    raise UserError(damage(root) or f"The index {root.name!r} is being removed by another process.")
-
-
-POINTER = "current.json"
-
-
-class CurrentGeneration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which generation of an index is searched: ``current.json``."""
-
-    generation: int
-
-
-def generation_folder(root: Path, number: int) -> Path:
-    """Where a generation of an index is kept; 0 is the index' own folder."""
-    return root / "generations" / f"{number:04}" if number else root
-
-
-def current_number(root: Path) -> int | None:
-    """The generation of an index that is searched; ``None``: none is whole.
-
-    Raises:
-        UserError: what names it cannot be read.
-    """
-    path = root / POINTER
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=CurrentGeneration).generation
-    except FileNotFoundError:
-        return 0 if (root / "manifest.json").is_file() else None
-    except (msgspec.MsgspecError, RecursionError) as problem:
-        raise UserError(
-            f'Cannot read {str(path)!r}: {problem}. Write {{"generation": NUMBER}} into it, a folder under '
-            f"{str(root / 'generations')!r}, or remove the index with `ragrounds index rm {root.name}` and build it "
-            "again."
-        ) from None
-
-
-def current_generation(root: Path) -> Path:
-    """The folder of an index that is searched; the index's own, where nothing is whole yet."""
-    number = current_number(root)
-    return generation_folder(root, number or 0)
-
-
-def generation_numbers(root: Path) -> list[int]:
-    """All generations of an index whose passages are whole, oldest first."""
-    found = [0] if (root / "manifest.json").is_file() else []
-    for entry in sorted((root / "generations").glob("[0-9]*")):
-        if entry.name.isdigit() and (entry / "manifest.json").is_file():
-            found.append(int(entry.name))
-    return sorted(found)
-
-
-def generation_folders(root: Path) -> list[Path]:
-    """The folders of :func:`generation_numbers`."""
-    return [generation_folder(root, number) for number in generation_numbers(root)]
-
-
-def generation_of(root: Path, version: str) -> Path:
-    """The generation of an index that has a version.
-
-    Raises:
-        UserError: none has; names those that there are.
-    """
-    versions = {read_manifest(folder).version: folder for folder in generation_folders(root) if is_current(folder)}
-    if version not in versions:
-        raise UserError(
-            f"The index {root.name!r} has no version {version!r}.{nearest(version, versions)} "
-            f"It has {', '.join(versions) or 'none'}: `ragrounds index show {root.name}`."
-        )
-    return versions[version]
-
-
-def index_of(folder: Path) -> Path:
-    """The folder of the index that a generation is of."""
-    return folder.parent.parent if folder.parent.name == "generations" else folder
-
-
-def _in_use(folder: Path) -> int:
-    """Hold a collection against its removal; the system lets go when the file descriptor or the process ends."""
-    held = os.open(folder / "manifest.json", os.O_RDONLY)
-    with suppress(OSError):  # a file system without locks
-        fcntl.flock(held, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    return held
-
-
-def is_used(folder: Path) -> bool:
-    """Whether some process has a collection open."""
-    with (folder / "manifest.json").open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-    return False
-
-
-def read_manifest(folder: Path) -> Manifest:
-    """Read what a collection says of itself.
-
-    Raises:
-        UserError: it is half-built, or was written by another version of this package.
-    """
-    path = folder / "manifest.json"
-    name = index_of(folder).name
-    if not path.is_file():
+    folder = find_named(name, home)
+    if not (found := versions(folder)):
         raise UserError(
             f"The index {name!r} is half-built: its building was interrupted. Give the same `ragrounds index "
             f"build {name} …` again to resume, or `ragrounds index rm {name}`."
         )
+    return Collection(found[-1])
+
+
+def find_named(name: str, home: Path) -> Path:
+    """The folder of an index, or with ``NAME@VERSION`` of a version of it.
+
+    Raises:
+        UserError: there is none; names the nearest.
+    """
+    stem, at, version = name.rpartition("@")
+    known = collection_names(home)
+    if at and stem in known:
+        held = sorted(path.parent.name for path in (indexes(home) / stem).glob("[!.]*/manifest.json"))
+        if version not in held:
+            raise UserError(
+                f"The index {stem!r} has no version {version!r}.{nearest(version, held)} "
+                f"It has {', '.join(held) or 'none'}: `ragrounds index show {stem}`."
+            )
+        return indexes(home) / stem / version
+    if name not in known:
+        raise unknown("index", name, [*known, "sample"], "ragrounds index ls")
+    return indexes(home) / name
+
+
+def versions(root: Path) -> list[Path]:
+    """The whole versions in the folder of an index, the one that was built last at the end. The folder itself may be
+    the only one.
+
+    Raises:
+        UserError: what one of them says of itself cannot be read.
+    """
+    if (root / "manifest.json").is_file():
+        return [root]
+    whole = (path.parent for path in root.glob("[!.]*/manifest.json"))
+    return sorted(whole, key=lambda folder: read_manifest(folder).built)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read what a whole collection says of itself.
+
+    Raises:
+        UserError: it cannot be read, or was written by another version of this package.
+    """
+    path = folder / "manifest.json"
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise UserError(f"Cannot read {str(path)!r}: {problem}. {_anew(folder)}") from None
     if manifest.format != FORMAT:
-        raise UserError(f"The index {name!r} has format {manifest.format}, expected {FORMAT}. {_anew(folder)}")
+        raise UserError(f"{str(folder)!r} has the format {manifest.format}, expected {FORMAT}. {_anew(folder)}")
     return manifest
 
 
 def _anew(folder: Path) -> str:
-    """What helps where a generation cannot be read."""
-    return f"Remove the index with `ragrounds index rm {index_of(folder).name}` and build it again."
+    """What helps where a collection cannot be read."""
+    version = folder.parent.parent.name == "indexes"
+    name = f"{folder.parent.name}@{folder.name}" if version else folder.name
+    return f"Remove it with `ragrounds index rm {name}` and build it again."
 
 
-def damage(root: Path) -> str:
-    """Why the generation of an index that is searched cannot be read, and what helps; empty: it can, or none is whole
-    yet. Its passages are not read, only their lengths are compared."""
+def collection_damage(root: Path) -> str:
+    """Why an index cannot be read, and what helps; empty: it can, or nothing is whole yet. Of its passages only the
+    lengths are compared."""
     try:
-        number = current_number(root)
-        if number is None:
-            return ""
-        folder = generation_folder(root, number)
-        if not (folder / "manifest.json").is_file():
-            return f"Generation {number}, which {POINTER} names, is not whole. {_anew(folder)}"
-        PassageStore(folder, read_manifest(folder).passages)
+        for folder in versions(root)[-1:]:
+            PassageStore(folder, read_manifest(folder).passages)
     except OSError as problem:
         return f"Cannot read {str(problem.filename)!r}: {problem.strerror}. {_anew(root)}"
     except UserError as problem:
         return str(problem)
     return ""
-
-
-def is_current(folder: Path) -> bool:
-    """Whether a folder holds a whole collection of this version of the package."""
-    try:
-        read_manifest(folder)
-    except UserError:
-        return False
-    return True
 
 
 def write_whole(path: Path, content: bytes) -> None:

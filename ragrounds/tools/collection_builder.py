@@ -2,8 +2,7 @@
 corpus's text.
 
 Every :data:`STRIDE` documents the position is written down. Of each document only a 64-bit hash of its id stays in
-memory, to find ids given twice (54 million: 430 MB). Where an earlier generation is there, documents that stayed as
-they were are taken over from it (:mod:`ragrounds.tools.document_ledger`).
+memory, to find ids given twice (54 million: 430 MB).
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import logging
+import os
 import shutil
 import time
 from array import array
@@ -19,10 +19,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from ragrounds.digests import code_digest, text_digest
 from ragrounds.errors import StopRun, UserError
@@ -30,21 +31,26 @@ from ragrounds.records import Passage
 from ragrounds.text import file_name, safe
 from ragrounds.tools.build_report import BuildReport, storable
 from ragrounds.tools.chunkers import Chunker
+from ragrounds.tools.chunkers import chunker as make_chunker
 from ragrounds.tools.collection import (
     START,
     Collection,
     Manifest,
     PassageStore,
     PassageWriter,
+    collection_damage,
     id_hash,
     indexes,
-    is_current,
+    map_array,
+    open_at,
     open_named,
-    record_of,
+    read_manifest,
+    sync,
+    sync_folder,
+    versions,
     write_whole,
 )
 from ragrounds.tools.corpora import BadLine, CorpusSource, UnreadableLine, corpus_source, is_source, passages
-from ragrounds.tools.document_ledger import DocumentLedger, LedgerWriter, document_hash
 from ragrounds.tools.engine_files import (
     MANIFEST,
     IndexManifest,
@@ -97,7 +103,7 @@ def open_collection(corpus: str, home: Path, *, progress: Progress | None = None
     stamp = hashlib.blake2b((origin.stamp() + reading).encode(), digest_size=8).hexdigest()
     known = indexes(home) / ".stamps" / stamp
     folder = indexes(home) / known.read_text() if known.is_file() else None
-    if folder is None or not is_current(folder):
+    if folder is None or not versions(folder):
         folder = _store(corpus, origin, stamp, home, progress)
         known.parent.mkdir(parents=True, exist_ok=True)
         write_whole(known, folder.name.encode())
@@ -127,19 +133,6 @@ def _store(corpus: str, origin: CorpusSource, stamp: str, home: Path, progress: 
     return folder
 
 
-class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What became of the documents of a collection, against the generation before."""
-
-    added: int = 0
-    replaced: int = 0
-    unchanged: int = 0
-    removed: int = 0
-
-    def having(self, **counts: int) -> Changes:
-        """With these added to what was counted."""
-        return msgspec.structs.replace(self, **{name: getattr(self, name) + more for name, more in counts.items()})
-
-
 class _Place(msgspec.Struct, frozen=True):
     """Where a build stood when it was last written down."""
 
@@ -151,7 +144,6 @@ class _Place(msgspec.Struct, frozen=True):
     size: int
     chain: bytes
     skipped: int
-    changes: Changes
     report: BuildReport
 
 
@@ -184,34 +176,58 @@ def build_collection(
     folder.mkdir(parents=True, exist_ok=True)
     with exclusive_build(folder):
         try:
-            return collect(folder, source, name, Cut(chunker, chunk), bad=bad, progress=progress)[0]
+            return _Collecting(folder, source, chunker, chunk, bad, progress).collected(name)
         except OSError as problem:
             raise disk_error(folder, problem) from None
 
 
-class Cut(NamedTuple):
-    """How documents are cut."""
+def build_version(
+    root: Path, source: CorpusSource, chunker: str, *, bad: list[BadLine] | None = None, progress: Count | None = None
+) -> tuple[Path, bool]:
+    """Build a version of the named index in `root`, beside those that are there. An interrupted build is resumed; a
+    source that is as it was is not read again.
 
-    chunker: str
-    """Canonical text."""
-    chunk: Chunker | None
-    """``None``: they stay whole."""
+    Args:
+        root: The folder of the index.
+        source: The corpus.
+        chunker: Canonical text of the chunker.
+        bad: As for :func:`ragrounds.tools.corpora.passages`.
+        progress: Called now and then with how many passages are stored.
 
+    Returns:
+        The version's folder, and whether another version is searched than before.
 
-def collect(
-    folder: Path,
-    source: CorpusSource,
-    name: str,
-    cut: Cut,
-    *,
-    base: DocumentLedger | None = None,
-    origins: tuple[str, ...] = (),
-    bad: list[BadLine] | None = None,
-    progress: Count | None = None,
-) -> tuple[Manifest, Changes]:
-    """:func:`build_collection` in a folder that the caller holds. Documents that `base` has in the same form are taken
-    over, and not cut again."""
-    return _Collecting(folder, source, cut, base, bad, progress).collected(name, origins)
+    Raises:
+        UserError: as for :func:`build_collection`; a version that is there is damaged.
+        StopRun: the disk is full. What is built is kept.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    with exclusive_build(root):
+        if wrong := collection_damage(root):
+            raise UserError(wrong)
+        held = versions(root)
+        if held:
+            last = read_manifest(held[-1])
+            same = (chunker, listed(source), building_code(chunker, source.reading), settled_stamp(source))
+            if last.stamp and same == (last.chunker, last.source, last.code, last.stamp):
+                return held[-1], False
+        building = root / ".building"
+        made = build_collection(
+            building, source, name=root.name, chunker=chunker, chunk=make_chunker(chunker), bad=bad, progress=progress
+        )
+        place = root / made.version
+        try:
+            if place.is_dir():  # the same passages were there before: what is built over them stays
+                PassageStore(place, made.passages)
+                for name in ("report.json", "manifest.json"):
+                    os.replace(building / name, place / name)  # noqa: PTH105 - at once, as in write_whole
+                shutil.rmtree(building)
+            else:
+                building.rename(place)
+            sync_folder(root)
+        except OSError as problem:
+            raise disk_error(root, problem) from None
+    return place, not held or held[-1] != place
 
 
 class _Collecting:
@@ -221,20 +237,15 @@ class _Collecting:
         self,
         folder: Path,
         source: CorpusSource,
-        cut: Cut,
-        base: DocumentLedger | None,
+        chunker: str,
+        chunk: Chunker | None,
         bad: list[BadLine] | None,
         progress: Count | None,
     ) -> None:
         (folder / "manifest.json").unlink(missing_ok=True)
-        self._folder, self._source, self._cut, self._base = folder, source, cut, base
-        self._code = building_code(cut.chunker, source.reading)
-        # Another chunker, or other code that reads or cuts, may make something else of the same document.
-        held = base.collection.manifest if base is not None else None
-        self._same_cut = held is not None and (held.chunker, held.code) == (cut.chunker, self._code)
-        stamp = source.stamp() + (held.version if held is not None else "")
-        self._place = place = _resume(folder, stamp, cut.chunker)
-        self._changes = place.changes
+        self._folder, self._source, self._chunker, self._chunk = folder, source, chunker, chunk
+        self._code = building_code(chunker, source.reading)
+        self._place = place = _resume(folder, source.stamp() + self._code, chunker)
         self._bad: list[BadLine] = [] if bad is None else bad
         self._strict, self._bad_before = bad is None, len(self._bad)
         self._progress = progress
@@ -242,13 +253,13 @@ class _Collecting:
         self._report = place.report
         self._stamp = settled_stamp(source)
         self._passages = PassageWriter(folder, count=place.count, size=place.size, chain=place.chain)
-        self._ledger = LedgerWriter(folder, place.documents)
+        self._ids = _GivenIds(folder / "given.u64", place.documents)
 
     @property
     def _skipped(self) -> int:
         return self._place.skipped + len(self._bad) - self._bad_before
 
-    def collected(self, name: str, origins: tuple[str, ...]) -> tuple[Manifest, Changes]:
+    def collected(self, name: str) -> Manifest:
         """Read what is left, and make the collection whole."""
         source = self._source
         if self._place.at == (0, 0):
@@ -260,19 +271,23 @@ class _Collecting:
             self._flush()
         finally:
             self._passages.close()
-            self._ledger.close()
+            self._ids.file.close()
         if self._passages.count == 0:
             raise UserError(f"The corpus {source.name!r} is empty: no passage was found in {listed(source)}.")
-        asked = Manifest(
-            name=name, version="", passages=0, documents=0, chunker=self._cut.chunker, source=listed(source),
-            skipped=self._skipped, code=self._code, origins=origins,
-            stamp=self._stamp if self._stamp == settled_stamp(source) else "",
+        made = Manifest(
+            name=name, version=self._passages.chain.hex()[:12], passages=self._passages.count,
+            documents=len(self._ids), chunker=self._chunker, source=listed(source), skipped=self._skipped,
+            code=self._code, stamp=self._stamp if self._stamp == settled_stamp(source) else "",
+            size=self._passages.size, built=time.time(),
         )  # fmt: skip
-        manifest = finish(self._folder, asked, self._passages, self._ledger, self._report)
+        write_whole(self._folder / "report.json", self._report.to_json())
+        _index_ids(self._folder)
+        write_whole(self._folder / "manifest.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
+        for name in ("progress.json", "given.u64"):
+            (self._folder / name).unlink(missing_ok=True)
         if self._progress:
             self._progress(self._passages.count)
-        known = self._changes.replaced + self._changes.unchanged
-        return manifest, self._changes.having(removed=len(self._base) - known if self._base is not None else 0)
+        return made
 
     def _file(self, number: int, path: Path) -> None:
         """Read a file, from the line on where an interrupted build stood."""
@@ -282,9 +297,9 @@ class _Collecting:
         refused = None if self._strict else self._bad
         for passage, (_, line) in passages(alone, bad=refused, report=self._report, start=(0, start)):
             self._document(passage, path, line)
-            if line and self._ledger.documents % STRIDE == 0:
+            if line and len(self._ids) % STRIDE == 0:
                 self._note(number, line)
-        if self._ledger.documents - self._noted >= STRIDE:
+        if len(self._ids) - self._noted >= STRIDE:
             self._note(number + 1, 0)
         elif self._progress:
             self._progress(self._passages.count)
@@ -296,7 +311,7 @@ class _Collecting:
 
     def _document(self, passage: Passage, path: Path, line: int) -> None:
         value = id_hash(passage.id)
-        if self._ledger.knows(value):
+        if value in self._ids:
             wrong = BadLine(str(path), line, f"the id {passage.id!r} was given before")
             if self._strict:
                 raise UnreadableLine(f"Cannot read {wrong}. Ids must differ.")
@@ -304,36 +319,24 @@ class _Collecting:
             (self._report.rows if line else self._report.files)["read"] -= 1
             self._report.add(self._name(path), "skipped", "its id was given before", detail=repr(passage.id), row=line)
             return
-        digest = document_hash(passage)
-        known = self._base.find(value) if self._base is not None else None
-        same = False
-        if self._base is not None and known is not None and self._same_cut and self._base.digest(known) == digest:
-            self._base.copy(known, self._passages, self._ledger)
-            same = True
-        else:
-            pieces = [record_of(piece) for piece in (self._cut.chunk(passage) if self._cut.chunk else (passage,))]
-            for record in pieces:
-                self._passages.add_record(record)
-            self._ledger.add(value, digest, len(pieces))
-            same = self._base is not None and known is not None and self._base.records(known) == pieces
-        kind = "added" if known is None else "unchanged" if same else "replaced"
-        self._changes = self._changes.having(**{kind: 1})
-        if self._progress and self._ledger.documents % _TOLD == 0:
+        for piece in self._chunk(passage) if self._chunk else (passage,):
+            self._passages.add(piece)
+        self._ids.add(value)
+        if self._progress and len(self._ids) % _TOLD == 0:
             self._progress(self._passages.count)
 
     def _note(self, number: int, line: int) -> None:
         """Write down where the build stands: the next file, and how many of its lines are done."""
-        self._noted = self._ledger.documents
+        self._noted = len(self._ids)
         self._flush()
         here = msgspec.structs.replace(
             self._place,
             at=(number, line),
             count=self._passages.count,
-            documents=self._ledger.documents,
+            documents=len(self._ids),
             size=self._passages.size,
             chain=self._passages.chain,
             skipped=self._skipped,
-            changes=self._changes,
             report=self._report,
         )
         write_whole(self._folder / "progress.json", msgspec.json.encode(here))
@@ -342,7 +345,33 @@ class _Collecting:
 
     def _flush(self) -> None:
         self._passages.flush()
-        self._ledger.flush()
+        sync(self._ids.file)
+
+
+class _GivenIds:
+    """Hashes of the ids that were given while a collection is built, 64 bits each: a sorted array, with the newest in a
+    set beside it until they are many. The file says which they were where a build is resumed."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self.file = open_at(path, count * 8)
+        self._old: npt.NDArray[np.uint64] = np.sort(map_array(path, np.uint64))
+        self._new: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._old) + len(self._new)
+
+    def __contains__(self, value: int) -> bool:
+        at = int(np.searchsorted(self._old, np.uint64(value)))
+        return value in self._new or (at < len(self._old) and int(self._old[at]) == value)
+
+    def add(self, value: int) -> None:
+        """Note an id by its hash."""
+        self.file.write(value.to_bytes(8, "little"))
+        self._new.add(value)
+        if len(self._new) > max(STRIDE, len(self._old) // 4):
+            fresh = np.fromiter(self._new, dtype=np.uint64, count=len(self._new))
+            self._old = np.sort(np.concatenate([self._old, fresh]))
+            self._new.clear()
 
 
 def settled_stamp(source: CorpusSource) -> str:
@@ -359,7 +388,7 @@ def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
         place = msgspec.json.decode(path.read_bytes(), type=_Place)
         if (place.stamp, place.chunker) == (stamp, chunker):
             return place
-    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0, Changes(), BuildReport())
+    return _Place(stamp, chunker, (0, 0), 0, 0, 0, START, 0, BuildReport())
 
 
 def read_report(folder: Path) -> BuildReport | None:
@@ -367,30 +396,6 @@ def read_report(folder: Path) -> BuildReport | None:
     with suppress(FileNotFoundError, msgspec.MsgspecError):
         return BuildReport.from_json((folder / "report.json").read_bytes())
     return None
-
-
-def finish(
-    folder: Path,
-    manifest: Manifest,
-    passages: PassageWriter,
-    ledger: LedgerWriter,
-    report: BuildReport,
-) -> Manifest:
-    """Make a collection whole, of which the passages are stored: it is found by id, and says what it is. The
-    manifest is written last, and says of the passages what `passages` and `ledger` counted."""
-    write_whole(folder / "report.json", report.to_json())
-    _index_ids(folder)
-    made = msgspec.structs.replace(
-        manifest,
-        version=passages.chain.hex()[:12],
-        passages=passages.count,
-        documents=ledger.documents,
-        size=passages.size,
-        built=time.time(),
-    )
-    write_whole(folder / "manifest.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
-    (folder / "progress.json").unlink(missing_ok=True)
-    return made
 
 
 def _index_ids(folder: Path) -> None:

@@ -28,8 +28,7 @@ from ragrounds.specs import Spec, Value, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, Progress, open_collection
-from ragrounds.tools.corpora import corpora_of, is_source
-from ragrounds.tools.generations import note_searcher
+from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.merged import MergedSearcher
 from ragrounds.tools.push import PushTarget
 
@@ -92,16 +91,9 @@ class SearchedCorpora:
 
     def each(self, open_one: Callable[[Collection], Searcher]) -> Searcher:
         """Open something over the passages of every corpus; the hits of several are put together by raw score."""
-        opened = [self._over(name, open_one) for name in corpora_of(self.names)]
+        found = [open_collection(name, self.home, progress=self.progress) for name in corpora_of(self.names)]
+        opened = [open_one(collection) for collection in found]
         return opened[0] if len(opened) == 1 else MergedSearcher(opened)
-
-    def _over(self, name: str, open_one: Callable[[Collection], Searcher]) -> Searcher:
-        collection = open_collection(name, self.home, progress=self.progress)
-        searcher = open_one(collection)
-        if self.opened and not is_source(name) and find_retriever(self.opened[-1].name).index:
-            given = str(self.opened[-1])  # a searcher's own text may leave out where its server is
-            note_searcher(collection.folder, given if "://" in given else searcher.spec)
-        return searcher
 
     def searcher(self, spec: Spec) -> Searcher:
         """Open another retriever over the same corpora."""

@@ -1,5 +1,5 @@
 """Vectors of passages that are there already: in files of others (``index build --vectors FILE.npy --ids FILE``), or in
-an earlier generation of the same index.
+another version of the same index.
 
 Files are as MedRAG publishes its own: NumPy arrays of shape (rows, dimensions), float16, float32 or float64, one or
 several. The id of a row is in a file of ids (a JSON list, JSON Lines, one id a line, or ``.npy``), one file for each
@@ -229,13 +229,13 @@ def _of_lines(path: Path) -> Iterator[str]:
 
 
 class EarlierVectors:
-    """Vectors that another generation of an index has of the same texts."""
+    """Vectors that another version of an index has of the same texts."""
 
     def __init__(self, collection: Collection, encoding: Encoding, folder: Path) -> None:
         """Args:
-        collection: the generation that needs vectors.
+        collection: the version that needs vectors.
         encoding: what makes them.
-        folder: where they are to be kept; the other generations have folders of the same name.
+        folder: where they are to be kept; the other versions have folders of the same name.
         """
         self._vectors: StoredVectors | None = None
         for other in collection.earlier():
@@ -249,7 +249,7 @@ class EarlierVectors:
                 return
 
     def of(self, rows: Sequence[tuple[str, str, str, str]]) -> tuple[npt.NDArray[np.bool_], Vectors] | None:
-        """Which of some passages have a vector, and these vectors; ``None``: there is no other generation with any."""
+        """Which of some passages have a vector, and these vectors; ``None``: there is no other version with any."""
         if self._vectors is None or not len(self._hashes):
             return None
         wanted = np.fromiter((_hash(row) for row in rows), dtype=np.uint64, count=len(rows))

@@ -45,7 +45,7 @@ async def test_an_index_is_built_inside_a_running_loop(tmp_path: Path) -> None:
     built = index.build(
         "mine", folder / "a.txt", home=tmp_path, retrievers="bm25", progress=lambda what, done: told.append(what)
     )
-    assert (built.manifest.documents, "reading" in told) == (1, True)
+    assert (built.index.manifest.documents, "reading" in told) == (1, True)
     assert [one.name for one in index.list_indexes(home=tmp_path)] == ["mine"]
     assert index.describe("mine", home=tmp_path).fields()["passages"] == 1
     index.remove("mine", home=tmp_path)

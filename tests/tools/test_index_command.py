@@ -56,28 +56,18 @@ def test_build_list_show_remove(run, corpus, tmp_path):
     assert (corpus / "a.md").exists()
 
 
-def test_an_index_is_changed(run, corpus, tmp_path):
-    run("build", "mine", "--from", corpus)
-    more = tmp_path / "more"
-    more.mkdir()
-    (more / "c.txt").write_text("Croup again")
-    added = run("add", "mine", "--from", more)
-    assert "1 file read" in added.stderr
-    assert "generation 2: 1 added, 2 unchanged" in added.stderr
-    assert "`ragrounds index prune`" in added.stderr
-    with pytest.raises(UserError, match=r"documents were added to it from .*more, which would go"):
-        run("build", "mine", "--from", corpus)
-    assert "generation 3: 1 removed, 2 unchanged" in run("delete", "mine", "a.md").stderr
-    assert "3 of 3" in run("ls").stdout
-    told = run("show", "mine").stdout
-    assert "delete: 1 removed, 2 unchanged; searched" in told
-    assert "add: 1 added, 2 unchanged; not needed any more" in told
-    looked = json.loads(run("prune", "--dry-run", "--json").stdout)["generations"]
-    assert [one["generation"]["number"] for one in looked] == [1, 2]
-    with pytest.raises(UserError, match="Nothing was removed: give `confirmed=True`"):
-        run("prune")
-    assert "removed 2" in run("prune", "--yes").stderr
-    assert "there is no generation to remove" in run("prune", "--yes").stderr
+def test_earlier_versions_are_told_and_removed(run, corpus):
+    run("build", "mine", "--from", corpus, "--chunker", "headings")
+    (corpus / "c.txt").write_text("Grown")
+    grown = run("build", "mine", "--from", corpus).stderr
+    assert "3 files read" in grown
+    former = grown.rpartition("`ragrounds index rm ")[2].partition("`")[0]
+    shown = run("show", "mine").stdout
+    assert "headings[most=1000,short=200]" in shown  # cut as before
+    assert shown.count("documents, version") == 2
+    assert run("rm", former, "--yes").exit_code == 0
+    assert run("show", "mine").stdout.count("documents, version") == 1
+    assert "nothing changed" in run("build", "mine", "--from", corpus).stderr
 
 
 def test_bad_lines_are_counted_and_listed(run, tmp_path):
@@ -109,13 +99,9 @@ def cut_short(name):
     return _cut
 
 
-def without_pointer(folder, home):
-    (folder.parent.parent / "current.json").write_text("junk{{{")
-
-
 @pytest.fixture(scope="module")
 def two_indexes(tmp_path_factory):
-    """A home with two indexes of two generations each, to be copied, and the documents."""
+    """A home with two indexes of two versions each, to be copied, and the documents."""
     home, corpus = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("documents")
     (corpus / "a.md").write_text("# Croup\n\nBarking cough.")
     (corpus / "b.txt").write_text("Gout")
@@ -126,41 +112,32 @@ def two_indexes(tmp_path_factory):
     return home, corpus
 
 
-DAMAGES = [damaged_json, without_passages, cut_short("passages.bin"), cut_short("offsets.u64"), without_pointer]
+DAMAGES = [damaged_json, without_passages, cut_short("passages.bin"), cut_short("offsets.u64")]
 
 
-@pytest.mark.parametrize("harm", DAMAGES, ids=["json", "missing", "passages", "offsets", "pointer"])
+@pytest.mark.parametrize("harm", DAMAGES, ids=["json", "missing", "passages", "offsets"])
 def test_a_damaged_index_hinders_no_other_and_is_removed(run, two_indexes, tmp_path, harm):
     home, corpus = two_indexes
     shutil.copytree(home, tmp_path / "home")
-    harm(tmp_path / "home" / "indexes" / "broken" / "generations" / "0002", tmp_path / "home")
+    version = index.describe("broken", home=home).versions[-1].version
+    harm(tmp_path / "home" / "indexes" / "broken" / version, tmp_path / "home")
     listed = run("ls")
     assert [line.split()[1] for line in listed.stdout.splitlines() if line.split()[0] in ("broken", "mine")] == [
         "damaged",
         "6",
     ]
     assert "broken is damaged. " in listed.stderr
-    assert "`ragrounds index rm broken`" in listed.stderr
+    assert f"`ragrounds index rm broken@{version}`" in listed.stderr
     found = json.loads(run("ls", "--json").stdout)["indexes"]
     assert [bool(one["damage"]) for one in found] == [True, False]
-    assert "`ragrounds index rm broken`" in " ".join(run("show", "broken").stdout.split())
-    for command in (["build", "broken", "--from", corpus, "--yes"], ["prune", "broken"]):
-        with pytest.raises(UserError, match="`ragrounds index rm broken`"):
-            run(*command)
-    pruned = run("prune", "--yes")
-    assert "removed 1" in pruned.stderr
-    assert "broken is damaged and was passed over" in pruned.stderr
+    assert f"`ragrounds index rm broken@{version}`" in " ".join(run("show", "broken").stdout.split())
+    with pytest.raises(UserError, match=f"`ragrounds index rm broken@{version}`"):
+        run("build", "broken", "--from", corpus)
+    assert run("rm", f"broken@{version}", "--yes").exit_code == 0
+    assert "damaged" not in run("ls").stdout
     assert run("rm", "broken", "--yes").exit_code == 0
     assert [one["name"] for one in json.loads(run("ls", "--json").stdout)["indexes"]] == ["mine"]
     assert run("build", "broken", "--from", corpus).exit_code == 0
-
-
-def test_a_build_again_keeps_the_chunker_of_the_index(run, corpus):
-    run("build", "mine", "--from", corpus, "--chunker", "headings")
-    (corpus / "c.txt").write_text("Grown")
-    assert "generation 2: 1 added, 2 unchanged" in run("build", "mine", "--from", corpus).stderr
-    with pytest.raises(UserError, match=r"it was cut with headings\[.*, now with none"):
-        run("build", "mine", "--from", corpus, "--chunker", "none")
 
 
 def test_what_could_not_be_read_is_counted_once(run, corpus):

@@ -1,4 +1,4 @@
-"""Vectors taken from files in place of embedding, and from other generations of an index."""
+"""Vectors taken from files in place of embedding, and from other versions of an index."""
 
 import json
 
@@ -87,7 +87,7 @@ def test_one_retriever_is_needed_and_ids_need_vectors(beir, tmp_path):
         index.build("mine", beir(_ROWS), ids=["x"], home=tmp_path, progress=False)
 
 
-def test_a_new_generation_embeds_what_is_new(tmp_path):
+def test_a_new_version_embeds_what_is_new(tmp_path):
     folder = tmp_path / "texts"
     folder.mkdir()
     for n in range(6):
@@ -97,10 +97,10 @@ def test_a_new_generation_embeds_what_is_new(tmp_path):
     (folder / "t6.txt").write_text("new words here")
     (folder / "t2.txt").write_text("changed gout")
     doubles.Hashing.calls.clear()
-    index.build("mine", folder, home=tmp_path, progress=False)
+    index.build("mine", folder, retrievers=_SPEC, home=tmp_path, progress=False)
     assert sum(doubles.Hashing.calls) == 2
     fresh = index.build("fresh", folder, retrievers=_SPEC, home=tmp_path, progress=False)
-    assert fresh.manifest.version == index.describe("mine", home=tmp_path).manifest.version
+    assert fresh.index.manifest.version == index.describe("mine", home=tmp_path).manifest.version
     for query in ("changed gout", "word4", "new words"):
         both = [open_searcher(_SPEC, name, tmp_path).find(query, 4) for name in ("mine", "fresh")]
         assert [(p.id, p.score) for p in both[0]] == [(p.id, p.score) for p in both[1]]

@@ -172,7 +172,7 @@ def _build(
 
 
 def _vectors(embedder: Embedder, collection: Collection, earlier: EarlierVectors, start: int, end: int) -> Vectors:
-    """Vectors of a range of passages; those of texts that another generation holds are taken from there."""
+    """Vectors of a range of passages; those of texts that another version holds are taken from there."""
     rows = [collection.store.raw(position) for position in range(start, end)]
     held = earlier.of(rows)
     texts = [(title, text) for _, _, title, text in rows]
