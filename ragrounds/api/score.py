@@ -54,9 +54,6 @@ from ragrounds.evals.judges.methods import (
 from ragrounds.evals.judges.recorded import JudgeFinder, recorded_verdicts
 from ragrounds.evals.judges.runs import JudgedRuns, judge_runs
 from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
-from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
-from ragrounds.evals.scorers.trajectory import Trajectory, queries_of, read_expected
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.prompts.loader import PromptFolder
@@ -73,14 +70,10 @@ class ScoredRuns(ComparisonResult, frozen=True, kw_only=True):
 
     counts: tuple[tuple[Run, int], ...]
     """Each run with its scores, now written."""
-    secondary: tuple[str, ...]
-    """The scorers that were asked for beside the usual ones: an embedder's, a trajectory's."""
 
     def draw(self, console: Console) -> None:
-        """Print the tables, then those of the secondary scorers."""
+        """Print the tables."""
         print_comparison(self.comparison, console=console)
-        if self.secondary:
-            print_comparison(self.comparison, self.secondary, console)
 
 
 class JudgeResult(RunsResult, frozen=True, kw_only=True):
@@ -149,14 +142,6 @@ class ScoreArguments(_Scored, frozen=True, kw_only=True):
         str | Sequence[str],
         Arg("A scorer (repeatable). [default: all that fit the questions]", option="--scorer", many=True),
     ] = ()
-    embedder: Annotated[
-        str | None,
-        Arg("'dense[model=…]' or a retriever's card: by its vectors the words of long answers are matched, too."),
-    ] = None
-    trajectory: Annotated[
-        str | Path | None,
-        Arg("Also compare each attempt's nodes, tools and queries with this file's: JSON Lines.", metavar="FILE"),
-    ] = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
 
@@ -168,14 +153,11 @@ def score(given: ScoreArguments) -> ScoredRuns:
         rr.score("direct", scorers="strict").to_pandas("scores")
 
     Raises:
-        UserError: an unknown run, scorer or embedder; a file that cannot be read.
+        UserError: an unknown run or scorer.
     """
     wanted = [find_scorer(name) for name in texts(given.scorers)]
     chosen = chosen_settings(given.settings, given.home)
-    matching = [GREEDY_MATCH.opened(named_embedder(given.embedder))] if given.embedder else []
-    expected = read_expected(Path(given.trajectory)) if given.trajectory else None
     with opened_runs(given.runs, chosen) as (store, found):
-        ways: list[ScorerRecord] = [] if expected is None else [Trajectory(expected=expected, query=queries_of(store))]
         counts = []
         for run in found:
             questions, golds = store.questions(run)
@@ -183,15 +165,13 @@ def score(given: ScoreArguments) -> ScoredRuns:
             scores: list[Score] = []
             for attempt in store.attempts(run):
                 question, gold = by_id[attempt.question_id], golds[attempt.question_id]
-                fitting = (*(wanted or scorers_for(question)), *matching, *ways)
+                fitting = wanted or scorers_for(question)
                 scores += [score_by(one, attempt, question, gold) for one in fitting if one.suits(question)]
             store.add_scores(run, scores)
             counts.append((run, len(scores)))
         comparison = compare(store, found, shared_scorers=True)
         keep_words(store, [table.scorer for table in comparison.tables])
-    present = {table.scorer for table in comparison.tables}
-    secondary = [one.name for one in (*matching, *ways) if one.name in present]
-    return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison, secondary=tuple(secondary))
+    return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison)
 
 
 class _Judged(Struct, frozen=True):

@@ -19,9 +19,6 @@ app = typer.Typer()
 def score_command(runs: options.Runs, given: ScoreArguments, as_json: options.AsJson = False) -> None:
     """Score stored runs again, by one scorer or all of them. No model is asked.
 
-    --embedder adds a secondary figure for long answers, greedy matching of their words with the reference's;
-    --trajectory whether attempts took the way that was expected.
-
     Example: ragrounds score direct_cot --scorer strict
     """
     found = score(**asdict(given))

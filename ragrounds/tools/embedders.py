@@ -114,14 +114,6 @@ class MeteredEmbedder(Protocol):
         """The vectors of `texts` as queries, and the provider's count of tokens; ``None``: it gave none."""
 
 
-@runtime_checkable
-class TokenEmbedder(Protocol):
-    """An embedder that also gives the vectors of a text's tokens, each in its context."""
-
-    def tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """For each text as a query a row a token, without those that mark its beginning and end."""
-
-
 def joined(title: str, text: str, how: str) -> str:
     """A document as one text."""
     if not title:
@@ -236,25 +228,6 @@ class LocalEmbedder:
         share = -(-len(texts) // len(self._devices))
         made = model.encode(texts, pool=self._pool, batch_size=self._batch, chunk_size=share, show_progress_bar=False)
         return finish_vectors(made, self._encoding)
-
-    def tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """For each text as a query the vectors of its tokens, without the model's special tokens."""
-        model, prefix = self._queries, self._encoding.query_prefix
-        found = model.encode(
-            [prefix + text for text in texts],
-            batch_size=self._batch,
-            show_progress_bar=False,
-            output_value="token_embeddings",
-            convert_to_numpy=False,
-        )
-        marks: list[list[int]] = model.tokenizer(
-            [prefix + text for text in texts],
-            truncation=True,
-            max_length=model.max_seq_length,
-            return_special_tokens_mask=True,
-        )["special_tokens_mask"]
-        rows: list[Vectors] = [each.cpu().float().numpy() for each in found]
-        return [row[: len(mark)][[not special for special in mark]] for row, mark in zip(rows, marks, strict=True)]
 
     def _vectors(self, model: SentenceTransformer, texts: Sequence[str | list[str]]) -> Vectors:
         vectors = model.encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True)

@@ -40,8 +40,7 @@ def drawn_words(counts: Mapping[str, int], limit: int) -> str:
 def average_heading(table: ScorerTable) -> str:
     """What the figures of a table are an average of; empty: of nothing."""
     count = len(table.lines[0].datasets) if table.lines else 0
-    pooled = described(table.scorer).aggregation.datasets == "pooled"
-    return f"average of {count} datasets" if count > 1 and not pooled else ""
+    return f"average of {count} datasets" if count > 1 else ""
 
 
 _WORDS: dict[NoModel, str] = {

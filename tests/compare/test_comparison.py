@@ -203,8 +203,6 @@ class TestRefusals:
             assert judged.format(scorer, kind) in told
             assert ("--judge MODEL --embedder EMBEDDER`" in told) == (scorer == "ragas_answer_relevancy")
         assert "`ragrounds score two-strict-run --scorer strict` makes them" in refused("strict")
-        assert "`ragrounds score two-greedy-match[x]-run --embedder EMBEDDER`" in refused("greedy-match[x]")
-        assert "`ragrounds score two-trajectory-run --trajectory FILE`" in refused("trajectory", "trajectory")
         nobody = refused("facts", "equivalent")
         assert "`ragrounds judge one-facts-run two-facts-run --kind equivalence --judge MODEL` makes them" in nobody
 

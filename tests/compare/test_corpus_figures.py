@@ -13,7 +13,7 @@ from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.figures import figure
 from ragrounds.evals.compare.question_values import answered_with
-from ragrounds.evals.scorers.base import CORPUS_RATIO, StoredScorer
+from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.triplets import TRIPLETS
 from ragrounds.evals.studies.figures import cohort_of, mean_of, run_figure
 from ragrounds.records import Attempt, Gold, Question, Run, Usage
@@ -158,7 +158,7 @@ def test_cells_of_a_study_have_intervals_of_averages_and_differences(store):
 
 
 def test_a_scorer_that_is_not_here_cannot_be_added_up():
-    gone = StoredScorer(name="gone", summary="s", method="m", kinds=("extraction",), aggregation=CORPUS_RATIO)
+    gone = StoredScorer(name="gone", summary="s", method="m", kinds=("extraction",), ratio=True)
     with pytest.raises(UserError, match="is not here"):
         answered_with(gone, TEXTS[0], Gold(question_id=TEXTS[0].id, answer="[]"), "")
     with pytest.raises(ValueError, match="parts of each question"):

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.scorers.base import StoredScorer
+from ragrounds.evals.scorers.catalogue import tell
 from ragrounds.records import Question, Score
 from ragrounds.ui.comparison_tables import comparison_tables
 from tests.compare.making import add_run, questions
@@ -70,9 +72,10 @@ def test_every_kind_of_question_has_a_table_and_an_answer_counts_once(store):
 def test_a_scorer_of_several_kinds_counts_no_answer_twice(store):
     asked = questions(2)
     run = add_run(store, "one", asked, [1, 0])
-    scored(store, run, "trajectory", {question.id: 1.0 for question in asked})
+    tell(StoredScorer(name="both", summary="s", method="m", kinds=("choice", "long"), beside=False))
+    scored(store, run, "both", {question.id: 1.0 for question in asked})
     found = compare(store, [run])
-    (line,) = [table.lines[0] for table in found.tables if table.scorer == "trajectory"]
+    (line,) = [table.lines[0] for table in found.tables if table.scorer == "both"]
     assert line.outcomes_by_part == {"choice x/one": {"answered": 2}}
     assert found.outcomes()[run.id] == {"answered": 2}
     # One that is for more questions than the headline counts those alone.

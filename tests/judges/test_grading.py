@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from ragrounds.evals.benchmarks.families.kqa import STATEMENTS
 from ragrounds.evals.judges.attempts import LabelJudge, judges_itself
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.scorers.statements import STATEMENT_METHOD, Statements
+from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.faults import CallFailed
@@ -107,13 +107,6 @@ async def test_statements(journal):
     assert (contradicted.value, contradicted.prediction.partition(":")[0]) == (pytest.approx(1 / 3), "1/3")
     assert [verdict.outcome for verdict in grade.verdicts] == ["entailment", "contradiction", "neutral"]
     assert len(grade.calls) == 3
-
-
-async def test_statements_together_are_fewer_calls(journal):
-    judge = Scripted(lambda prompt, occurrence: '{"s1": "entailment", "s2": "neutral", "s3": "neutral"}')
-    grade = await LabelJudge(Statements(at_once=3)).judge(attempt(PATIENT), PATIENT, FACTS, judge, journal, PROMPTS)
-    assert len(grade.calls) == 1
-    assert [score.value for score in grade.scores] == [0.5, 0.0, 0.0]
 
 
 async def test_a_missing_verdict_makes_its_figures_missing_and_no_other(journal):

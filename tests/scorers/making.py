@@ -19,8 +19,8 @@ def gold(answer="A", **more):
 
 
 SHIPPED = (
-    "mirage", "strict", "robust", "mirage-pmc-llama", "facts", "rouge-l", "triplets", "greedy-match",
-    "trajectory", "equivalent", "comprehensiveness", "contradiction", "hallucination-rate",
+    "mirage", "strict", "robust", "mirage-pmc-llama", "facts", "rouge-l", "triplets",
+    "equivalent", "comprehensiveness", "contradiction", "hallucination-rate",
 )  # fmt: skip
 """Scorers that tests of order name; one that somebody adds stands beside them and turns none of these tests red."""
 

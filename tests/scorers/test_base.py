@@ -5,7 +5,7 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers import described, find_scorer, headline_of, scorers_for
 from ragrounds.evals.scorers.answer_status import AnswerRead
-from ragrounds.evals.scorers.base import Aggregation, ScorerRecord
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.records import Score
 from tests.scorers.making import attempt, gold, question
@@ -14,8 +14,8 @@ BARE = ScorerRecord(name="bare", summary="s", method="m", kinds=("choice", "long
 
 
 def test_the_defaults_are_those_of_a_share_of_right_answers():
-    assert (BARE.reads, BARE.unit, BARE.direction, BARE.needs) == ("the final answer", "percent", "higher", "")
-    assert BARE.aggregation == Aggregation()
+    assert (BARE.unit, BARE.direction, BARE.needs) == ("percent", "higher", "")
+    assert BARE.ratio is False
     assert BARE.beside
     flags = (BARE.usual, BARE.needs_judge, BARE.on_request, BARE.by_card, BARE.letters)
     assert flags == (False,) * 5
@@ -40,8 +40,6 @@ def test_its_command_names_all_runs():
     assert described("ragas_answer_relevancy").command(["one"]) == (
         "ragrounds judge one --kind ragas_answer_relevancy --judge MODEL --embedder EMBEDDER"
     )
-    assert described("trajectory").command(["one", "two"]) == "ragrounds score one two --trajectory FILE"
-    assert described("greedy-match").command(["one", "two"]) == "ragrounds score one two --embedder EMBEDDER"
 
 
 def changed(**more):
@@ -84,7 +82,7 @@ def test_a_choice_without_a_letter_counts_as_the_letter_that_it_has_for_that():
     nothing = plain.score(attempt("E"), question(), gold(""))
     assert nothing.value == 0.0  # no prediction is never right, not even where there is no gold
     assert lenient.score(attempt("B", "not_run"), question(), gold("B")).value is None
-    assert (plain.kinds, plain.reads) == (("choice",), "the option that the final answer names")
+    assert plain.kinds == ("choice",)
 
 
 def test_a_scorer_that_is_not_here_is_known_by_its_name():

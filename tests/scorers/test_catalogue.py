@@ -17,7 +17,7 @@ def headlines(asked, present=None, card=None):
 
 def test_every_scorer_is_found_and_says_all_of_itself():
     found = all_scorers()
-    assert {"mirage", "strict", "robust", "facts", "rouge-l", "triplets", "greedy-match", "trajectory"} <= set(found)
+    assert {"mirage", "strict", "robust", "facts", "rouge-l", "triplets"} <= set(found)
     assert {"equivalent", "comprehensiveness", "contradiction", "ragas_faithfulness"} <= set(found)
     for name, made in found.items():
         assert isinstance(made, ScorerRecord)
@@ -72,7 +72,7 @@ def test_a_card_that_is_given_counts():
 
 def test_another_scorer_stands_beside_and_a_secondary_one_does_not():
     asked = [question({}, kind="long", benchmark="ogcarebench")]
-    present = {"equivalent", "ragas_faithfulness", "greedy-match[embedder=x]", "trajectory"}
+    present = {"equivalent", "ragas_faithfulness", "rouge-l[k=1]", "exact-match"}
     assert headlines(asked, present) == [("long", "equivalent", ("ragas_faithfulness",))]
 
 
@@ -85,20 +85,6 @@ def test_what_is_not_known_is_described_by_its_name():
         False,
     )
     assert not made.suits(question())
-    assert described("greedy-match[embedder=dense[model=x],tokens=words]").kinds == ("long",)
-
-
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [
-        ("equivalent", "ragrounds judge RUN --kind equivalence --judge MODEL"),
-        ("greedy-match", "ragrounds score RUN --embedder EMBEDDER"),
-        ("trajectory", "ragrounds score RUN --trajectory FILE"),
-    ],
-)
-def test_a_scorer_that_needs_more_says_the_command(name, command):
-    with pytest.raises(UserError, match=f"`{command}`"):
-        find_scorer(name)
 
 
 class Brief(ScorerRecord, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers import catalogue
 from ragrounds.evals.scorers.answer_status import AnswerRead
-from ragrounds.evals.scorers.base import Aggregation, ScorerRecord, StoredScorer
+from ragrounds.evals.scorers.base import ScorerRecord, StoredScorer
 from ragrounds.evals.scorers.catalogue import (
     NO_UNIT,
     described,
@@ -25,7 +25,6 @@ from ragrounds.evals.scorers.catalogue import (
     typed_scorer,
 )
 from ragrounds.evals.scorers.facts import FACTS
-from ragrounds.evals.scorers.greedy_match import GREEDY_MATCH
 from ragrounds.evals.scorers.strict import STRICT
 from ragrounds.evals.scorers.words import copy_words, keep_words, recall_words, unknown_words
 from ragrounds.evals.store import schema
@@ -132,11 +131,9 @@ def test_a_score_carries_the_code_that_made_it_and_only_those_from_outside_are_a
     made = score_by(STRICT, attempt("B"), question(), gold("B"))
     assert (made.scorer, made.value, made.code) == ("strict", 1.0, scorer_code(STRICT))
     assert scorer_code(STRICT) == scorer_code(STRICT) != scorer_code(FACTS)
-    with pytest.raises(ValueError, match="before it is opened"):
-        score_by(GREEDY_MATCH, attempt("x"), question({}, kind="long"), gold("x"))
-    opened = replace(GREEDY_MATCH, name="greedy-match[embedder=dense[model=x]]")
-    with pytest.raises(ValueError, match="before it is opened"):
-        score_by(opened, attempt("x"), question({}, kind="long"), gold("x"))
+    for name in ("equivalent", "equivalent[k=1]"):
+        with pytest.raises(NotImplementedError, match="computes no score"):
+            score_by(replace(described("equivalent"), name=name), attempt("x"), question({}, kind="long"), gold("x"))
     failed = score_by(Told(gives=OSError("gone")), attempt("B"), question(), gold("B"))
     assert failed.value is None
     assert failed.reason.startswith("the scorer failed: OSError: gone")
@@ -161,7 +158,7 @@ def test_words_are_kept_and_recalled_whole(tmp_path):
     path = f"{__name__}:TOLD"
     scorer_name(path)
     with Store(tmp_path) as store:
-        keep_words(store, ["told", "strict", "facts", "nobody's", "greedy-match[embedder=x]"])
+        keep_words(store, ["told", "strict", "facts", "nobody's", "facts[k=1]"])
         with store.engine.connect() as connection:
             rows = dict(connection.execute(sa.select(schema.meta.c.key, schema.meta.c.value)).all())
         (key,) = [key for key in rows if key.startswith("scorer:")]
@@ -173,8 +170,8 @@ def test_words_are_kept_and_recalled_whole(tmp_path):
     found = described("told")
     assert found == kept
     assert (found.name, found.summary, found.method, found.kinds) == ("told", "what it was told", "told", ("choice",))
-    assert (found.unit, found.direction, found.reads, found.beside) == ("points", "lower", "the final answer", True)
-    assert (found.aggregation, found.needs_judge, found.usual) == (Aggregation(), False, False)
+    assert (found.unit, found.direction, found.beside) == ("points", "lower", True)
+    assert (found.ratio, found.needs_judge, found.usual) == (False, False, False)
     assert (found.by_card, found.on_request) == (False, True)
     assert not found.suits(question())
     assert not found.default(question())
@@ -216,7 +213,7 @@ def test_words_that_cannot_be_read_are_as_good_as_none(tmp_path):
 
 
 def test_what_nobody_knows_is_remarked():
-    (remark,) = unknown_words(["strict", "nobody's", "greedy-match[embedder=x]"])
+    (remark,) = unknown_words(["strict", "nobody's", "facts[k=1]"])
     assert remark == (
         'The scorer "nobody\'s" is not here, and the store does not say what it measures: its values are shown as they '
         "are, as if more were better. Install its package, or name it: --scorer package.module:NAME."

@@ -1,7 +1,6 @@
 """What judges are asked, and what their verdicts become: K-QA's statements, OGCaReBench's equivalence."""
 
 import pytest
-from msgspec.structs import replace
 
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.equivalent_published import EQUIVALENCE_PUBLISHED
@@ -10,7 +9,6 @@ from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from tests.scorers.making import attempt, gold, question
 
-NICE = "nice_to_have"
 LONG = question({}, kind="long")
 PATIENT = question({}, kind="long", metadata={"facts": "statements"})
 
@@ -55,7 +53,7 @@ def test_statements_fit_questions_that_have_them_for_a_judge():
     assert not STATEMENT_METHOD.fits(PATIENT, stated())
 
 
-def test_statements_are_put_one_by_one_or_as_many_as_asked_the_must_have_ones_first():
+def test_statements_are_put_one_by_one_the_must_have_ones_first():
     wanted = stated("Rest.", "Drink >>> water.", nice=("Sleep.",))
     asked = STATEMENT_METHOD.questions(attempt(" Rest <<<a lot. "), PATIENT, wanted)
     assert [one.subjects for one in asked] == [("Rest.",), ("Drink >>> water.",), ("Sleep.",)]
@@ -69,10 +67,6 @@ def test_statements_are_put_one_by_one_or_as_many_as_asked_the_must_have_ones_fi
         form=VerdictForm(("s1",), ("entailment", "neutral", "contradiction")),
         subjects=("Drink >>> water.",),
     )
-    two = replace(STATEMENT_METHOD, at_once=2).questions(attempt("Rest."), PATIENT, wanted)
-    assert [one.subjects for one in two] == [("Rest.", "Drink >>> water."), ("Sleep.",)]
-    assert two[0].texts["statements"] == "s1:\n<<<\nRest.\n>>>\n\ns2:\n<<<\nDrink > > > water.\n>>>"
-    assert two[0].form.axes == ("s1", "s2")
 
 
 def test_both_shares_of_statements_by_hand():

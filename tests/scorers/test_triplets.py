@@ -7,8 +7,7 @@ from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from ragrounds.evals.scorers import find_scorer
-from ragrounds.evals.scorers.triplets import TripletCounts, compare, counts, parse
-from ragrounds.evals.scorers.triplets_partial import matched
+from ragrounds.evals.scorers.triplets import TripletCounts, counts, parse
 from tests.scorers.making import attempt, gold, question
 
 GOLD = [["aspirin", "effect", "warfarin"], ["digoxin", "mechanism", "quinidine"]]
@@ -19,11 +18,6 @@ def micro_f1(scores):
     parts = [find_scorer("triplets").parts(one) for one in scores]
     below = sum(part for _, part in parts)
     return sum(part for part, _ in parts) / below if below else None
-
-
-def partial(found, wanted):
-    credit, given, right = matched(found, wanted)
-    return 2 * credit / (given + right) if given + right else 1.0
 
 
 def score(text, wanted=GOLD, symmetric=False, **more):
@@ -90,16 +84,6 @@ def test_micro_f1_equals_scikit_learn(answers):
     wanted = binarizer.fit_transform([set(wanted) for _, wanted in answers])
     found = binarizer.transform([set(found) for found, _ in answers])
     assert made == pytest.approx(f1_score(wanted, found, average="micro", zero_division=0.0))
-
-
-@given(TRIPLETS, TRIPLETS)
-def test_partial_credit_is_never_below_the_strict_figure(found, wanted):
-    strict, loose = compare(found, wanted).f1, partial(found, wanted)
-    assert strict - 1e-9 <= loose <= 1.0
-
-
-def test_partial_credit():
-    assert partial([("a", "r", "b")], [("a", "r", "c")]) == pytest.approx(2 / 3)
 
 
 @given(st.text())

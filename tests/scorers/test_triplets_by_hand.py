@@ -1,4 +1,4 @@
-"""Triplets counted on paper: forms of an answer at their edges, counts, strict and partial credit."""
+"""Triplets counted on paper: forms of an answer at their edges, counts."""
 
 import json
 import time
@@ -13,7 +13,6 @@ from ragrounds.evals.scorers.triplets import (
     counts,
     parse,
 )
-from ragrounds.evals.scorers.triplets_partial import TRIPLETS_PARTIAL, matched
 from ragrounds.records import Score
 from tests.scorers.making import attempt, gold, question
 
@@ -26,13 +25,8 @@ def listed(*triplets):
 
 
 def test_counts_and_their_figures():
-    made = TripletCounts(2, 1, 3) + TripletCounts(1, 1, 1)
-    assert made == TripletCounts(3, 2, 4)
-    assert (made.f1, made.precision, made.recall) == (6 / 12, 3 / 5, 3 / 7)
-    empty = TripletCounts()
-    assert (empty.f1, empty.precision, empty.recall) == (1.0, None, None)
-    assert (TripletCounts(0, 1, 0).precision, TripletCounts(0, 1, 0).recall) == (0.0, None)
-    assert (TripletCounts(0, 0, 1).precision, TripletCounts(0, 0, 1).recall) == (None, 0.0)
+    assert TripletCounts(3, 2, 4).f1 == 6 / 12
+    assert TripletCounts().f1 == 1.0
 
 
 def test_a_score_gives_the_parts_of_the_micro_figure():
@@ -44,14 +38,6 @@ def test_a_score_gives_the_parts_of_the_micro_figure():
     assert [TRIPLETS.parts(one) for one in scores[:2]] == [(2.0, 2.0), (0.0, 12.0)]
     with pytest.raises(ValueError, match="has no counts"):
         counts(scores[2])
-
-
-def test_partial_credit_is_scored_over_the_corpus_too():
-    made = TRIPLETS_PARTIAL.score(attempt(listed(("a", "r", "x"), TWO)), ASKED, gold(listed(ONE)))
-    assert (made.value, made.prediction) == (pytest.approx(4 / 9), "0.666667/2/1")
-    assert TRIPLETS_PARTIAL.parts(made) == pytest.approx((4 / 3, 3.0))
-    unread = TRIPLETS_PARTIAL.score(attempt("none at all"), ASKED, gold(listed(ONE)))
-    assert (unread.value, TRIPLETS_PARTIAL.parts(unread)) == (0.0, (0.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -169,32 +155,6 @@ def test_5000_triplets_are_taken_and_the_score_says_where_there_are_more():
 )
 def test_strict_counts(found, wanted, symmetric, expected):
     assert compare(found, wanted, symmetric=symmetric) == TripletCounts(*expected)
-
-
-@pytest.mark.parametrize(
-    ("found", "wanted", "symmetric", "credit"),
-    [
-        ([], [], False, 1.0),
-        ([ONE], [], False, 0.0),
-        ([], [ONE], False, 0.0),
-        ([ONE], [ONE], False, 1.0),
-        ([("a", "x", "y")], [ONE], False, 1 / 3),
-        ([("a", "r", "y")], [ONE], False, 2 / 3),
-        ([("b", "r", "a")], [ONE], False, 1 / 3),
-        ([("b", "r", "a")], [ONE], True, 1.0),
-        ([ONE], [("b", "r", "a")], True, 1.0),
-        # One predicted triplet earns once: 2 · (2/3) / (1 + 2).
-        ([("a", "r", "x")], [ONE, ("a", "r", "c")], False, 4 / 9),
-        # The best match is made first: ONE with itself, and (a, r, c) with (a, x, y): 1 + 1/3 of 2.
-        ([ONE, ("a", "x", "y")], [("a", "r", "c"), ONE], False, 2 / 3),
-        ([ONE, TWO], [ONE, ("x", "y", "z")], False, 0.5),
-        # Repeats count once on both sides.
-        ([ONE, ONE], [ONE, ONE], False, 1.0),
-    ],
-)
-def test_partial_credit_by_hand(found, wanted, symmetric, credit):
-    made, given, right = matched(found, wanted, symmetric=symmetric)
-    assert (2 * made / (given + right) if given + right else 1.0) == pytest.approx(credit)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """The audit of a benchmark: what its questions give away, and what they count twice. Pure functions of a benchmark.
 
-* questions that stand in it more than once, exactly or nearly, and questions that two benchmarks share: training on one
-  then answers the other;
-* what can be guessed from the options alone: letters that are right too often, long right answers, repeats;
+* questions that stand in it more than once, exactly or nearly;
+* what can be guessed from the options alone: letters that are right too often, long right answers;
 * whether a corpus holds the questions themselves, or the documents that they were made from.
 """
 
@@ -11,15 +10,11 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
 from ragrounds.evals.benchmarks.cards import card_of
-from ragrounds.evals.stats import stratified_mean
 from ragrounds.records import Gold, Question
 from ragrounds.text import words
 
@@ -52,7 +47,7 @@ def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[ExactDu
     """Sets of questions with equal text and options, case and spacing apart.
 
     Args:
-        questions: of one benchmark or of several.
+        questions: of one benchmark.
         golds: the text of each question's right answer, by question id.
     """
     same: dict[tuple[str, ...], list[Question]] = defaultdict(list)
@@ -106,61 +101,6 @@ def place(question: Question) -> str:
 
 def _words(question: Question) -> list[str]:
     return words(" ".join((question.text, *question.options.values())))
-
-
-class SharedQuestions(Struct, frozen=True, kw_only=True):
-    """What two benchmarks have in common."""
-
-    first: str
-    second: str
-    same: tuple[tuple[str, str], ...]
-    """Ids of questions with equal text and options, of the first and of the second."""
-    near: tuple[NearDuplicate, ...]
-    """Pairs that are nearly the same, of the first and of the second."""
-    golds_differ: tuple[tuple[str, str], ...]
-    """Of `same`, those with different right answers."""
-
-
-def across(benchmarks: Sequence[Benchmark], threshold: float = SIMILAR) -> tuple[SharedQuestions, ...]:
-    """Compare every two benchmarks. Duplicates inside one of them are left to its own audit.
-
-    Raises:
-        UserError: fewer than two benchmarks, or one of them twice.
-    """
-    names = [benchmark.name for benchmark in benchmarks]
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise UserError(f"Name two or more different benchmarks to compare, got {', '.join(names) or 'none'}.")
-    return tuple(_shared(first, second, threshold) for first, second in combinations(benchmarks, 2))
-
-
-def _shared(first: Benchmark, second: Benchmark, threshold: float) -> SharedQuestions:
-    # Ids are unique inside a benchmark only, so each is marked with its side.
-    questions = [*_marked(first, "1"), *_marked(second, "2")]
-    golds = {
-        f"{side}:{question.id}": question.options.get(benchmark.golds[question.id].answer, "")
-        for side, benchmark in (("1", first), ("2", second))
-        for question in benchmark.questions
-    }
-    same, differ = [], []
-    for twins in exact(questions, golds):
-        ours, theirs = ([id for id in twins.questions if id.startswith(f"{side}:")] for side in "12")
-        for one in ours:
-            for other in theirs:
-                same.append((one[2:], other[2:]))
-                if golds[one].casefold().split() != golds[other].casefold().split():
-                    differ.append((one[2:], other[2:]))
-    pairs = [pair for pair in near(questions, threshold) if pair.first[0] != pair.second[0]]
-    return SharedQuestions(
-        first=first.name,
-        second=second.name,
-        same=tuple(same),
-        near=tuple(replace(pair, first=pair.first[2:], second=pair.second[2:]) for pair in pairs),
-        golds_differ=tuple(differ),
-    )
-
-
-def _marked(benchmark: Benchmark, side: str) -> list[Question]:
-    return [replace(question, id=f"{side}:{question.id}") for question in benchmark.questions]
 
 
 SHINGLE = 8
@@ -246,16 +186,6 @@ class OptionAudit(Struct, frozen=True, kw_only=True):
     """Accuracy of always answering the most frequent label."""
     longest: float
     """Share of questions whose right option is the single longest one."""
-    longest_low: float
-    longest_high: float
-    """95 % Wilson interval of `longest`."""
-    longest_expected: float
-    """The same share if the right option were drawn at random: the mean of 1/options over questions that have a single
-    longest option, over all questions."""
-    repeated: tuple[str, ...]
-    """Ids of questions with two equal options."""
-    repeated_gold: tuple[str, ...]
-    """Those where the right option is one of them: another letter is as right."""
 
 
 def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) -> OptionAudit | None:
@@ -265,31 +195,17 @@ def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) 
         return None
     letters = Counter(gold.answer for _, gold in chosen)
     labels = dict.fromkeys(label for question, _ in chosen for label in question.options)
-    longest, chance = 0, 0.0
-    repeated, repeated_gold = [], []
+    longest = 0
     for question, gold in chosen:
         lengths = {label: len(text) for label, text in question.options.items()}
         top = [label for label, length in lengths.items() if length == max(lengths.values())]
-        if len(top) == 1:
-            longest += top[0] == gold.answer
-            chance += 1 / len(question.options)
-        texts = Counter(fold(text) for text in question.options.values())
-        if max(texts.values()) > 1:
-            repeated.append(question.id)
-            if texts[fold(question.options[gold.answer])] > 1:
-                repeated_gold.append(question.id)
-    share = stratified_mean([1.0] * longest + [0.0] * (len(chosen) - longest))
+        longest += top == [gold.answer]
     return OptionAudit(
         dataset=dataset,
         questions=len(chosen),
         letters={label: letters[label] for label in labels},
         best_constant=max(letters.values()) / len(chosen),
         longest=longest / len(chosen),
-        longest_low=share.low or 0.0,
-        longest_high=1.0 if share.high is None else share.high,
-        longest_expected=chance / len(chosen),
-        repeated=tuple(repeated),
-        repeated_gold=tuple(repeated_gold),
     )
 
 

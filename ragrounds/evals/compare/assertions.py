@@ -249,7 +249,7 @@ class _Assertions:
                 level=condition.level or 0.95,
             )
         known = [[values[question.id] or 0.0 for question in kept] for values in columns]
-        strata, clusters = design(kept, described(self.scorer))
+        strata, clusters = design(kept)
         return combined_mean(
             known,
             [term.factor for term in condition.terms],

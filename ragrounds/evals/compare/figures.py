@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values, is_ratio
+from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.base import ScorerRecord
@@ -111,14 +111,14 @@ def figure(
         scorer: says how its scores aggregate, and which are best; by default shares, of which 1 is best.
         epochs: that each score is a mean over.
     """
-    if scorer is not None and is_ratio(scorer):
+    if scorer is not None and scorer.ratio:
         return _ratio_figure(questions, values, seed, scorer)
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
     missing = len(questions) - len(scored)
     if not scored:
         return Figure(n=0, missing=missing)
     numbers = [value for _, value in scored]
-    strata, clusters = design([question for question, _ in scored], scorer)
+    strata, clusters = design([question for question, _ in scored])
     places: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(strata):
         places[name].append(index)
@@ -208,7 +208,7 @@ def paired(
     epochs: int = 1,
 ) -> PairedFigure:
     """The figure of `second` minus `first`, on the questions where both have a score."""
-    if scorer is not None and is_ratio(scorer):
+    if scorer is not None and scorer.ratio:
         return _ratio_pair(questions, first, second, seed, scorer)
     both = [
         (question, one, other)
@@ -218,7 +218,7 @@ def paired(
     if not both:
         return PairedFigure(n=0)
     ones, others = [one for _, one, _ in both], [other for _, _, other in both]
-    strata_and_clusters = design([question for question, _, _ in both], scorer)
+    strata_and_clusters = design([question for question, _, _ in both])
     estimate = paired_difference(
         ones, others, *strata_and_clusters, attempts=outcomes_in(scorer, epochs), bounded=_bounded(scorer), seed=seed
     )
@@ -302,7 +302,7 @@ def ratio_estimate(
         resamples: 0: no interval.
     """
     return combined_ratio(
-        *ratio_columns(columns, factors), *design(questions, scorer),
+        *ratio_columns(columns, factors), *design(questions),
         constant=constant, level=level, resamples=resamples, seed=seed,
     )  # fmt: skip
 
@@ -334,13 +334,9 @@ def _with_parts(values: Values) -> QuestionValues:
     return values
 
 
-def design(questions: Sequence[Question], scorer: ScorerRecord | None) -> tuple[list[str], list[str]]:
-    """The stratum of each question (its dataset, or one for all where the scorer pools them) and its cluster."""
-    pooled = scorer is not None and scorer.aggregation.datasets == "pooled"
-    strata = ["" if pooled else question.benchmark for question in questions]
-    # A cluster is of one dataset; pooled datasets must not share one by name.
-    clusters = [f"{one.benchmark} {one.cluster}" if pooled and one.cluster else one.cluster for one in questions]
-    return strata, clusters
+def design(questions: Sequence[Question]) -> tuple[list[str], list[str]]:
+    """The stratum of each question, its dataset, and its cluster."""
+    return [question.benchmark for question in questions], [question.cluster for question in questions]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -18,7 +18,6 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import comparison_basis
 from ragrounds.evals.compare.figures import design, figure
-from ragrounds.evals.compare.question_values import is_ratio
 from ragrounds.evals.compare.sequential_stop import early_stops
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store import schema
@@ -117,7 +116,7 @@ class _Reader:
             return "", None
         name = headlines[0].scorer
         scorer = described(name)
-        if so_far or early or is_ratio(scorer):
+        if so_far or early or scorer.ratio:
             return name, self._whole(run, name, early or so_far)
         sums, scored = self._sums(number, name)
         usual = {one.id for one in questions if scores_by_default(scorer, one)} if not scorer.needs_judge else set()
@@ -130,7 +129,7 @@ class _Reader:
         if not valued:
             return name, None
         by_stratum: dict[str, list[float]] = defaultdict(list)
-        for question, stratum in zip(valued, design(valued, scorer)[0], strict=True):
+        for question, stratum in zip(valued, design(valued)[0], strict=True):
             by_stratum[stratum].append(sums.get(question.id, (0.0, True))[0] / run.epochs)
         return name, sum(sum(values) / len(values) for values in by_stratum.values()) / len(by_stratum)
 

@@ -76,7 +76,7 @@ def scorer_values(
         values[question.id] = None if len(numbers) < len(known) else sum(numbers) / epochs
     parts: dict[str, Parts] = {}
     best: dict[str, Parts] = {}
-    if scorer is not None and is_ratio(scorer):
+    if scorer is not None and scorer.ratio:
         for question in asked:
             if values[question.id] is None:
                 continue
@@ -88,11 +88,6 @@ def scorer_values(
                 for key, own in zip(((question.id, epoch) for epoch in range(epochs)), parts[question.id], strict=True)
             )
     return QuestionValues(values, parts, best)
-
-
-def is_ratio(scorer: ScorerRecord) -> bool:
-    """Whether the scorer's figure is a ratio of sums over questions, not a mean of scores."""
-    return scorer.aggregation.questions == "ratio"
 
 
 def whole_scores(

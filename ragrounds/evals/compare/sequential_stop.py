@@ -26,7 +26,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.compare.claims import Claim, ClaimVerdict, LiveClaim, check_measures, parse_claim, resolved
 from ragrounds.evals.compare.comparability import ComparisonBasis, common_questions
 from ragrounds.evals.compare.figures import PairedFigure
-from ragrounds.evals.compare.question_values import Values, is_ratio
+from ragrounds.evals.compare.question_values import Values
 from ragrounds.evals.engine.question_order import QuestionRound, draw_rounds, rounds_within
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.stats.sequential import ConfidenceSequence, SequentialInterval
@@ -256,7 +256,7 @@ def _check_mean(claim: Claim, scorer: str) -> None:
         UserError: the claim is about one.
     """
     named = {term.measure for condition in claim.conditions for term in condition.terms}
-    if is_ratio(described(scorer)) and named & {"accuracy", "score"}:
+    if described(scorer).ratio and named & {"accuracy", "score"}:
         raise UserError(
             f"A run cannot be stopped by {claim.text!r}: {scorer} is a figure of the whole corpus and no mean over "
             "questions, so no interval of it stays valid while it is watched. Run it to its end, and check the claim "
@@ -354,7 +354,7 @@ class StoppedRuns:
         if not self.concerns(first, second):
             return tests
         # A ratio over the corpus is no mean of draws: no interval of it is valid at any number of questions.
-        ratio = is_ratio(described(scorer))
+        ratio = described(scorer).ratio
         found = None if ratio else _differences(self.rounds(scorer, first, second), values[first], values[second])
         return replace(
             tests,

@@ -30,13 +30,12 @@ class LiveScore:
         self.scorer = scorer or (headlines[0].scorer if headlines else "")
         """Which scorer it is by; empty: none scores these questions."""
         self._known = described(self.scorer) if self.scorer else None
-        self._ratio = self._known is not None and self._known.aggregation.questions == "ratio"
-        pooled = self._known is not None and self._known.aggregation.datasets == "pooled"
+        self._ratio = self._known is not None and self._known.ratio
         usual = [one for one in questions if self._known and scores_by_default(self._known, one)]
         suited = [one for one in questions if self._known and self._known.suits(one)]
         self._asked = {one.id: one for one in (usual or suited)}
         self._golds = golds or {}
-        self._datasets = {id: "" if pooled else question.benchmark for id, question in self._asked.items()}
+        self._datasets = {id: question.benchmark for id, question in self._asked.items()}
         self._made: dict[str, dict[int, Parts | None]] = {}
         """Question id → epoch → the parts of its score; of a mean the score and 1. ``None``: missing."""
 

@@ -13,24 +13,7 @@ from msgspec import Struct
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
 
-
-class Aggregation(Struct, frozen=True):
-    """How the scores of one run become a figure. Over an attempt's epochs it is always the mean."""
-
-    questions: Literal["mean", "ratio"] = "mean"
-    """``mean``: of the questions' scores. ``ratio``: the sum of numerators over the sum of denominators, as a micro-F1
-    is (:meth:`ScorerRecord.parts`)."""
-    datasets: Literal["mean", "pooled"] = "mean"
-    """``mean``: the unweighted mean of the datasets' figures (MIRAGE, Section 3.1). ``pooled``: all questions
-    together."""
-
-
 Direction = Literal["higher", "lower"]
-
-
-MEAN = Aggregation()
-CORPUS_RATIO = Aggregation(questions="ratio")
-"""A figure of each dataset as a whole: numerators over denominators, both added up over its questions."""
 
 
 class ScorerRecord(Struct, frozen=True, kw_only=True):
@@ -38,27 +21,27 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
     messages ask this object; no other place keeps a list of names."""
 
     name: str
-    """What its scores are stored under, with parameters: ``robust``, ``greedy-match[embedder=…]``."""
+    """What its scores are stored under, with parameters: ``robust``."""
     summary: str
     """One line beside the name in tables."""
     method: str
     """A noun phrase for the methods paragraph of a report."""
     kinds: tuple[Kind, ...]
     """The kinds of question that it is for."""
-    reads: str = "the final answer"
-    """What of an attempt it goes by, in words."""
     unit: str = "percent"
     """``percent``: scores are shares from 0 to 1, shown times 100. Any other unit: scores are shown as they are."""
     direction: Direction = "higher"
     """Which scores are better."""
-    aggregation: Aggregation = MEAN
-    """How its scores become a figure."""
+    ratio: bool = False
+    """Whether the figure of a dataset is the sum of numerators over the sum of denominators (:meth:`parts`), as a
+    micro-F1 is, and not the mean of the questions' scores. Over datasets it is always their unweighted mean (MIRAGE,
+    Section 3.1), over an attempt's epochs theirs."""
     beside: bool = True
     """Whether it stands beside the headline where the benchmark's card says nothing of it."""
     usual: bool = False
     """Whether it is the headline of such questions where the benchmark has no card."""
     needs: str = ""
-    """What must be named before it can score: a judge, an embedder, expectations; empty: nothing."""
+    """What must be named before it can score, a judge; empty: nothing."""
     needs_judge: bool = False
     """Whether a judge gives its scores. Such a score without a value is a failure of the judge; a computed one has no
     value where the question has nothing to score by."""

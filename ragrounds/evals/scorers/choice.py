@@ -22,7 +22,6 @@ class ChoiceScorer(ScorerRecord, frozen=True, kw_only=True):
     """The letter that counts where a text was received, or a completed attempt gave none, and no letter could be
     read."""
     kinds: tuple[Kind, ...] = ("choice",)
-    reads: str = "the option that the final answer names"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """Score by the letter that the system gives apart from its text, else by its final text alone; its status

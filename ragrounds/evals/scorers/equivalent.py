@@ -24,32 +24,34 @@ EQUIVALENT = JudgedScorer(
 class Equivalence(LabelMethod, frozen=True, kw_only=True):
     """Scores an answer 1.0 (equivalent) or 0.0 (mismatch, or no answer); no value where the judge gave no verdict."""
 
+    labels: tuple[str, ...] = _FORM.values
+    needs: str = "a reference answer in words"
+    shows_question: bool = True
+    """Whether the judge sees the question too."""
+
     def fits(self, question: Question, gold: Gold) -> bool:
         """Long answers with a reference."""
         return question.kind == "long" and bool(gold.answer.strip())
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
         """No answer is a mismatch, and free; nothing is said without a reference."""
-        read = read_long(attempt)
+        (scorer,), read = self.scorers, read_long(attempt)
         if attempt.status == "not_run" or not gold.answer.strip():
             reason = read.reason or "the question has no reference answer"
-            return (EQUIVALENT.scored(attempt, None, read, reason=reason),)
-        return () if not blank(attempt.text) else (EQUIVALENT.scored(attempt, 0.0, read),)
+            return (scorer.scored(attempt, None, read, reason=reason),)
+        return () if not blank(attempt.text) else (scorer.scored(attempt, 0.0, read),)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
         """The answer beside the reference."""
-        texts = {
-            "question": fenced(question.text),
-            "reference": fenced(gold.answer),
-            "answer": fenced(attempt.text),
-        }
+        texts = {"question": fenced(question.text)} if self.shows_question else {}
+        texts |= {"reference": fenced(gold.answer), "answer": fenced(attempt.text)}
         return (JudgeQuestion(prompt=self.prompts[0], texts=texts, form=_FORM, subjects=(_AXIS,)),)
 
     def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
         """1.0 where the one verdict is ``equivalent``."""
-        ((label, why),) = said
+        (scorer,), ((label, why),) = self.scorers, said
         value = None if not label else float(label == "equivalent")
-        return (EQUIVALENT.scored(attempt, value, read_long(attempt), label, f"judge: {why}" if why else ""),)
+        return (scorer.scored(attempt, value, read_long(attempt), label, f"judge: {why}" if why else ""),)
 
     def items(self, gold: Gold) -> dict[str, str]:
         """The question, and its reference answer."""
@@ -60,10 +62,4 @@ class Equivalence(LabelMethod, frozen=True, kw_only=True):
         return {score.question_id: score.prediction or None}
 
 
-EQUIVALENCE = Equivalence(
-    name="equivalence",
-    scorers=(EQUIVALENT,),
-    labels=_FORM.values,
-    needs="a reference answer in words",
-    prompts=("judge/equivalent",),
-)
+EQUIVALENCE = Equivalence(name="equivalence", scorers=(EQUIVALENT,), prompts=("judge/equivalent",))

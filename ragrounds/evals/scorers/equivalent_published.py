@@ -9,16 +9,8 @@ examples are ours in both, and both are read from a JSON object, where the paper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from msgspec.structs import replace
-
 from ragrounds.evals.scorers.equivalent import Equivalence
-from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, Said, VerdictForm, fenced
-from ragrounds.records import Attempt, Gold, Question, Score
-
-_AXIS = "grade"
-_FORM = VerdictForm((_AXIS,), ("equivalent", "mismatch"))
+from ragrounds.evals.scorers.judged import JudgedScorer
 
 EQUIVALENT_PUBLISHED = JudgedScorer(
     name="equivalent-published",
@@ -29,32 +21,9 @@ EQUIVALENT_PUBLISHED = JudgedScorer(
     "without sight of the question",
 )
 
-
-class PublishedEquivalence(Equivalence, frozen=True, kw_only=True):
-    """As :class:`~ragrounds.evals.scorers.equivalent.Equivalence`, with the two texts alone."""
-
-    def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
-        """No answer is a mismatch, and free."""
-        return _own(super().unasked(attempt, question, gold))
-
-    def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
-        """The answer beside the reference."""
-        texts = {"reference": fenced(gold.answer), "answer": fenced(attempt.text)}
-        return (JudgeQuestion(prompt=self.prompts[0], texts=texts, form=_FORM, subjects=(_AXIS,)),)
-
-    def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
-        """1.0 where the one verdict is ``equivalent``."""
-        return _own(super().scores(attempt, gold, said))
-
-
-def _own(scores: tuple[Score, ...]) -> tuple[Score, ...]:
-    return tuple(replace(score, scorer=EQUIVALENT_PUBLISHED.name) for score in scores)
-
-
-EQUIVALENCE_PUBLISHED = PublishedEquivalence(
+EQUIVALENCE_PUBLISHED = Equivalence(
     name="equivalence-published",
     scorers=(EQUIVALENT_PUBLISHED,),
-    labels=_FORM.values,
-    needs="a reference answer in words",
     prompts=("judge/equivalent_published",),
+    shows_question=False,
 )

@@ -40,7 +40,6 @@ FAITHFULNESS = RagasScorer(
     judging="ragas_faithfulness",
     summary="ragas: share of the answer's statements that follow from the passages",
     method="ragas 0.4.3, faithfulness, by a judge (share of the answer's statements that follow from the passages)",
-    reads="the question, the final answer and the passages",
     takes=("user_input", "response", "retrieved_contexts"),
 )
 ANSWER_RELEVANCY = RagasScorer(
@@ -48,7 +47,6 @@ ANSWER_RELEVANCY = RagasScorer(
     judging="ragas_answer_relevancy",
     summary="ragas: cosine of the question with questions made from the answer",
     method="ragas 0.4.3, answer relevancy, by a judge (cosine of the question with questions made from the answer)",
-    reads="the question and the final answer",
     takes=("user_input", "response"),
     embedder=True,
     silent=0.0,
@@ -59,7 +57,6 @@ CONTEXT_PRECISION = RagasScorer(
     summary="ragas: average precision of the passages, as useful for the reference",
     method="ragas 0.4.3, context precision, by a judge "
     "(average precision of the passages, as useful for the reference)",
-    reads="the passages",
     takes=("user_input", "reference", "retrieved_contexts"),
 )
 CONTEXT_RECALL = RagasScorer(
@@ -67,7 +64,6 @@ CONTEXT_RECALL = RagasScorer(
     judging="ragas_context_recall",
     summary="ragas: share of the reference's statements that the passages hold",
     method="ragas 0.4.3, context recall, by a judge (share of the reference's statements that the passages hold)",
-    reads="the passages",
     takes=("user_input", "retrieved_contexts", "reference"),
 )
 FACTUAL_CORRECTNESS = RagasScorer(
@@ -75,7 +71,6 @@ FACTUAL_CORRECTNESS = RagasScorer(
     judging="ragas_factual_correctness",
     summary="ragas: F1 of the answer's and the reference's claims",
     method="ragas 0.4.3, factual correctness, by a judge (F1 of the answer's and the reference's claims)",
-    reads="the final answer",
     takes=("response", "reference"),
     silent=0.0,
 )

@@ -31,7 +31,6 @@ class ShortAnswer(ScorerRecord, frozen=True, kw_only=True):
     kinds: tuple[Kind, ...] = ("long",)
     beside: bool = False
     on_request: bool = True
-    reads: str = "the final answer, or what stands in its last answer tag"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The best over all references; an attempt without text is 0.0."""

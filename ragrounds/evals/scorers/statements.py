@@ -51,8 +51,6 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
     labels: tuple[str, ...] = (ENTAILED, NEUTRAL, CONTRADICTED)
     needs: str = "statements for a judge"
     prompts: tuple[str, ...] = ("judge/entails",)
-    at_once: int = 1
-    """Statements in one call. One, as in the paper; more are cheaper and less independent."""
 
     def fits(self, question: Question, gold: Gold) -> bool:
         """Questions whose facts are statements for a judge."""
@@ -67,23 +65,18 @@ class Statements(LabelMethod, frozen=True, kw_only=True):
         return () if not blank(attempt.text) else tuple(scorer.scored(attempt, 0.0, read) for scorer in self.scorers)
 
     def questions(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[JudgeQuestion, ...]:
-        """The statements, `at_once` in each, the must-have ones first."""
-        statements = _statements(gold)
+        """A statement in each, as in the paper, the must-have ones first."""
+        form, texts = VerdictForm(("s1",), self.labels), {"question": question.text, "answer": attempt.text}
+        fences = {name: fenced(text) for name, text in texts.items()}
         return tuple(
-            self._question(attempt, question, statements[start : start + self.at_once])
-            for start in range(0, len(statements), self.at_once)
+            JudgeQuestion(
+                prompt=self.prompts[0],
+                texts={**fences, "statements": f"s1:\n<<<\n{fenced(text)}\n>>>"},
+                form=form,
+                subjects=(text,),
+            )
+            for text in _statements(gold)
         )
-
-    def _question(self, attempt: Attempt, question: Question, statements: tuple[str, ...]) -> JudgeQuestion:
-        axes = tuple(f"s{number}" for number in range(1, len(statements) + 1))
-        listed = (f"{axis}:\n<<<\n{fenced(text)}\n>>>" for axis, text in zip(axes, statements, strict=True))
-        texts = {
-            "question": fenced(question.text),
-            "answer": fenced(attempt.text),
-            "statements": "\n\n".join(listed),
-        }
-        form = VerdictForm(axes, self.labels)
-        return JudgeQuestion(prompt=self.prompts[0], texts=texts, form=form, subjects=statements)
 
     def scores(self, attempt: Attempt, gold: Gold, said: Sequence[Said]) -> tuple[Score, ...]:
         """The shares and the number, each missing where a verdict of its own statements is."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ragrounds.evals.scorers.answer_status import AnswerRead, no_text, without_answer
-from ragrounds.evals.scorers.base import CORPUS_RATIO, Aggregation, ScorerRecord
+from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.records import Attempt, Gold, Kind, Question, Score
 from ragrounds.text import normalized
 
@@ -52,38 +52,11 @@ class TripletCounts(Struct, frozen=True):
     false_positive: int = 0
     false_negative: int = 0
 
-    def __add__(self, other: TripletCounts) -> TripletCounts:
-        return TripletCounts(
-            self.true_positive + other.true_positive,
-            self.false_positive + other.false_positive,
-            self.false_negative + other.false_negative,
-        )
-
     @property
     def f1(self) -> float:
         """2 TP / (2 TP + FP + FN); 1.0 where there is nothing to find and nothing was given."""
         all_ = 2 * self.true_positive + self.false_positive + self.false_negative
         return 2 * self.true_positive / all_ if all_ else 1.0
-
-    @property
-    def wanted(self) -> int:
-        """How many there are to find."""
-        return self.true_positive + self.false_negative
-
-    @property
-    def given(self) -> int:
-        """How many were given."""
-        return self.true_positive + self.false_positive
-
-    @property
-    def precision(self) -> float | None:
-        """TP / (TP + FP); ``None`` where nothing was given."""
-        return self.true_positive / self.given if self.given else None
-
-    @property
-    def recall(self) -> float | None:
-        """TP / (TP + FN); ``None`` where there is nothing to find."""
-        return self.true_positive / self.wanted if self.wanted else None
 
 
 class TripletScorer(ScorerRecord, frozen=True, kw_only=True):
@@ -94,8 +67,7 @@ class TripletScorer(ScorerRecord, frozen=True, kw_only=True):
     method: str = "the strict micro-F1 of the triplets of all answers together"
     kinds: tuple[Kind, ...] = ("extraction",)
     usual: bool = True
-    aggregation: Aggregation = CORPUS_RATIO
-    reads: str = "the triplets in the final answer"
+    ratio: bool = True
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """The value is this answer's F1; the prediction is ``TP/FP/FN``, which :func:`counts` reads."""

@@ -24,7 +24,7 @@ _KEY = "scorer:"
 """How the keys in the table ``meta`` begin."""
 
 
-_TEXTS = ("summary", "method", "reads", "unit")
+_TEXTS = ("summary", "method", "unit")
 
 
 def keep_words(store: Store, names: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.analyses.run_data import headline_scorer, scored_run
 from ragrounds.evals.compare.figures import design, figure, outcomes_in, property_named, ratio_columns
-from ragrounds.evals.compare.question_values import Parts, QuestionValues, is_ratio, scorer_values
+from ragrounds.evals.compare.question_values import Parts, QuestionValues, scorer_values
 from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.stats import Estimate, combined_mean, combined_ratio, macro_error
@@ -164,15 +164,15 @@ def _chosen(questions: Sequence[Question], where: Mapping[str, str]) -> list[Que
 
 def _sample(questions: Sequence[Question], values: QuestionValues, scorer: ScorerRecord, epochs: int) -> Sample:
     scored = [(question, value) for question in questions if (value := values.get(question.id)) is not None]
-    strata, clusters = design([question for question, _ in scored], scorer)
+    strata, clusters = design([question for question, _ in scored])
     return Sample(
         ids=tuple(question.id for question, _ in scored),
         values=tuple(value for _, value in scored),
         strata=tuple(strata),
         clusters=tuple(clusters),
-        attempts=epochs if is_ratio(scorer) else outcomes_in(scorer, epochs),
+        attempts=epochs if scorer.ratio else outcomes_in(scorer, epochs),
         bounded=scorer.unit == "percent",
-        parts=tuple(values.parts[question.id] for question, _ in scored) if is_ratio(scorer) else (),
+        parts=tuple(values.parts[question.id] for question, _ in scored) if scorer.ratio else (),
     )
 
 

@@ -117,7 +117,7 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
         "for differences), with duplicated questions and epochs as clusters; otherwise the percentile interval of "
         "10,000 bootstrap resamples of that design, and none where the questions are too few for it. "
     )
-    if any(described(table.scorer).aggregation.questions == "ratio" for table in tables):
+    if any(described(table.scorer).ratio for table in tables):
         text += "A micro-F1 is resampled by texts with all their counts, and by 2,000 resamples of each type. "
     if any(line.overall.error is not None for table in tables for line in table.lines):
         text += "The ± beside a figure is MIRAGE's sqrt(p(1-p)/n), which is not an interval. "
