@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import msgspec
 
@@ -28,11 +29,15 @@ _NO_KEY = "none"
 class OpenAICompatible(ProviderModel):
     """A chat model behind an OpenAI-compatible server (contract: :class:`ragrounds.contracts.Model`)."""
 
-    def __init__(self, options: ModelOptions, price: Price | None = None) -> None:
+    def __init__(
+        self, options: ModelOptions, price: Price | None = None, alive: Callable[[], None] = lambda: None
+    ) -> None:
+        """Open it; `alive` is called before each try of a call, and may raise what ends the run."""
         urls = options.serving.urls
         # A name on somebody's own server says nothing about a provider's price.
         super().__init__(options, price, listed=None if urls else "openai")
         self._own = bool(urls)
+        self._alive = alive
         self._key = key_of(options)
         self._servers = ServerPool(
             [
@@ -66,6 +71,7 @@ class OpenAICompatible(ProviderModel):
         await self._servers.close()
 
     async def _try(self, request: Request, charge: ServerTime) -> Reply:
+        self._alive()
         path, body = body_of(self._options, request)
         limits = REPLY if request.logprobs is None else PROBABILITIES
         with self._servers.least_busy() as server:

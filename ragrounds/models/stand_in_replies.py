@@ -23,7 +23,6 @@ _PAIR = re.compile(r"^###.*?\b([AB])\n<<<\n(.*?)\n>>>", re.DOTALL | re.MULTILINE
 _AXIS = re.compile(r'"([^"\n]+)": ((?:"[^"\n]+" or )+"[^"\n]+")')
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _SENTENCE = re.compile(r"[^.!?。！？\n]{12,}[.!?。！？]")
-_RELATION = re.compile(r"^[-*] *([^:：\n]+)", re.MULTILINE)
 _COUNT = re.compile(r"(\d+)\s*(?:个|new|further|follow|quer|question)")
 _SHORT = 40
 """Words of a passage or an answer, about."""
@@ -135,8 +134,6 @@ def _said(turns: Turns, model: str) -> str:
         return _search_r1(turns, begun)
     if '"queries"' in demands:
         return _queries(turns, demands)
-    if (found := _relations(turns[-1][1])) is not None:
-        return f"The stand-in went by capitals.\nAnswer:\n{found}" if "Answer:" in demands else found
     return _long(turns, model, demands)
 
 
@@ -320,33 +317,6 @@ def _better(axis: str, question: str, pair: Mapping[str, str]) -> str:
     worth = {label: _worth(text) for label, text in pair.items()}
     first, second = pair
     return "tie" if worth[first] == worth[second] else max(worth, key=lambda label: worth[label])
-
-
-def _relations(prompt: str) -> str | None:
-    """Triplets for a task that lists relations and gives a text; ``None``: it is no such task."""
-    for mark, head in (("Text:", "Relations:"), ("文本：", "关系：")):
-        before, found, text = prompt.rpartition(mark)
-        if found and head in before:
-            names = _RELATION.findall(before.rpartition(head)[2])
-            return json.dumps([_triplet(one, names) for one in _stated(text)], ensure_ascii=False)
-    return None
-
-
-def _stated(text: str) -> list[tuple[str, str, str]]:
-    """Sentences that name two things: the first, the second, and the sentence."""
-    found = []
-    for sentence in re.split(r"(?<=[.。])\s*|\n", text.split("\n### ")[0]):
-        names = re.findall(r"“([^”]+)”", sentence) or re.findall(r"\b[A-Z][\w-]{3,}", sentence)
-        if len(names) > 1:
-            found.append((names[0], names[1], sentence))
-    return found
-
-
-def _triplet(stated: tuple[str, str, str], relations: Sequence[str]) -> list[str]:
-    first, second, sentence = stated
-    named = [one for one in relations if one.casefold() in sentence.casefold()]
-    drawn = relations[_lot(sentence) % len(relations)] if relations else "related"
-    return [first, named[0] if named else drawn, second]
 
 
 def _long(turns: Turns, model: str, demands: str) -> str:

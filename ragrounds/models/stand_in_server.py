@@ -1,7 +1,7 @@
 """A model server that stands in for every model: OpenAI's chat completions on loopback, for as long as a block lasts.
 
-It is no model. What it says follows from the request alone (:mod:`ragrounds.models.stand_in_replies`), so that a study
-can be carried out from end to end without a key, a GPU or a network: `ragrounds study run --stand-in`.
+It is no model. What it says follows from the request alone (:mod:`ragrounds.models.stand_in_replies`), so that all
+can be tried from end to end without a key, a GPU or a network.
 
     with stand_in_server() as base_url:
         rr.run("sample", "vanilla_rag", model="openai:any-name", base_url=base_url, alias=ALIAS)
@@ -112,7 +112,6 @@ def _application() -> web.Application:
     made.add_routes(
         [
             web.post("/v1/chat/completions", _chat),
-            web.post("/v1/completions", _completion),
             web.post("/v1/embeddings", _embeddings),
             web.get("/v1/models", _models),
         ]
@@ -125,20 +124,11 @@ async def _models(request: web.Request) -> web.Response:
     return web.json_response({"object": "list", "data": [{"id": ALIAS, "object": "model", "owned_by": "ragrounds"}]})
 
 
-async def _chat(request: web.Request) -> web.StreamResponse:
-    return await _answered(request, chat=True)
-
-
-async def _completion(request: web.Request) -> web.StreamResponse:
-    return await _answered(request, chat=False)
-
-
 class _CompletionRequest(msgspec.Struct):
     """The fields of a request that are read; all others are passed over."""
 
     model: str
-    messages: list[dict[str, object]] = []
-    prompt: str = ""
+    messages: list[dict[str, object]]
     stop: str | list[str] | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -149,20 +139,19 @@ class _CompletionRequest(msgspec.Struct):
     n: int | None = None
 
 
-async def _answered(request: web.Request, *, chat: bool) -> web.StreamResponse:
+async def _chat(request: web.Request) -> web.StreamResponse:
     try:
         asked = msgspec.json.decode(await request.read(), type=_CompletionRequest)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
         return _refused(str(problem))
     if asked.n not in (None, 1):
         return _refused("the stand-in gives one choice: n must be 1")
-    messages = asked.messages if chat else [{"role": "user", "content": asked.prompt}]
-    if not messages:
+    if not asked.messages:
         return _refused("messages: at least one is needed")
     stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     most = asked.max_tokens if asked.max_tokens is not None else asked.max_completion_tokens
     reply = reply_to(
-        messages,
+        asked.messages,
         asked.model,
         tools=asked.tools or (),
         tool_choice=asked.tool_choice,
@@ -170,12 +159,12 @@ async def _answered(request: web.Request, *, chat: bool) -> web.StreamResponse:
         stops=stops,
         most=most,
     )
-    body = _body(asked.model, reply, chat)
+    body = _body(asked.model, reply)
     if not asked.stream:
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
-    for chunk in _chunks(asked.model, reply, chat):
+    for chunk in _chunks(asked.model, reply):
         await response.write(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
     await response.write(b"data: [DONE]\n\n")
     await response.write_eof()
@@ -230,33 +219,23 @@ def _called(reply: StandInReply) -> list[dict[str, object]]:
     return [{"index": 0, "id": "call_stand_in", "type": "function", "function": function}]
 
 
-def _body(model: str, reply: StandInReply, chat: bool) -> dict[str, object]:
-    choice: dict[str, object] = {"index": 0, "finish_reason": reply.finish, "stop_reason": reply.stopped_at or None}
-    if not chat:
-        choice["text"] = reply.text
-    elif reply.tool:
-        choice["message"] = {"role": "assistant", "content": None, "tool_calls": _called(reply)}
-    else:
-        choice["message"] = {"role": "assistant", "content": reply.text}
-    kind = "chat.completion" if chat else "text_completion"
-    return {"id": ALIAS, "object": kind, "model": model, "choices": [choice], "usage": _usage(reply)}
+def _body(model: str, reply: StandInReply) -> dict[str, object]:
+    said = {"content": None, "tool_calls": _called(reply)} if reply.tool else {"content": reply.text}
+    choice: dict[str, object] = {"index": 0, "message": {"role": "assistant", **said}, **_ended(reply)}
+    return {"id": ALIAS, "object": "chat.completion", "model": model, "choices": [choice], "usage": _usage(reply)}
 
 
-def _chunks(model: str, reply: StandInReply, chat: bool) -> Iterator[dict[str, object]]:
+def _ended(reply: StandInReply) -> dict[str, object]:
+    return {"finish_reason": reply.finish, "stop_reason": reply.stopped_at or None}
+
+
+def _chunks(model: str, reply: StandInReply) -> Iterator[dict[str, object]]:
     """The same reply in two pieces, then why it ended, then the usage."""
     half = len(reply.text) // 2
-
-    def _chunk(choices: list[dict[str, object]]) -> dict[str, object]:
-        kind = "chat.completion.chunk" if chat else "text_completion"
-        return {"id": ALIAS, "object": kind, "model": model, "choices": choices}
-
-    if reply.tool:
-        yield _chunk(
-            [{"index": 0, "delta": {"role": "assistant", "tool_calls": _called(reply)}, "finish_reason": None}]
-        )
-    for piece in filter(None, (reply.text[:half], reply.text[half:])):
-        said: dict[str, object] = {"delta": {"content": piece}} if chat else {"text": piece}
-        yield _chunk([{"index": 0, **said, "finish_reason": None}])
-    ended: dict[str, object] = {"delta": {}} if chat else {"text": ""}
-    yield _chunk([{"index": 0, **ended, "finish_reason": reply.finish, "stop_reason": reply.stopped_at or None}])
-    yield {**_chunk([]), "usage": _usage(reply)}
+    called = [{"role": "assistant", "tool_calls": _called(reply)}] if reply.tool else []
+    pieces = [{"content": piece} for piece in (reply.text[:half], reply.text[half:]) if piece]
+    choices = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in (*called, *pieces)]
+    choices.append([{"index": 0, "delta": {}, **_ended(reply)}])
+    whole = {"id": ALIAS, "object": "chat.completion.chunk", "model": model}
+    yield from ({**whole, "choices": each} for each in choices)
+    yield {**whole, "choices": [], "usage": _usage(reply)}

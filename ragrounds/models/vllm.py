@@ -11,7 +11,6 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -47,8 +46,6 @@ class VllmModel(ProviderModel):
         self._server: VllmServer | None = None
         self._joined: OpenAICompatible | None = None
         self._opening: asyncio.Lock | None = None
-        self._flying: set[asyncio.Task[Any]] = set()
-        self._lost: set[asyncio.Task[Any]] = set()
 
     @property
     def continues(self) -> Continuation:
@@ -62,22 +59,6 @@ class VllmModel(ProviderModel):
             StopRun: the server cannot be started, or has ended by itself.
         """
         joined = self._joined or await self._opened()
-        task = asyncio.current_task()
-        assert task is not None
-        self._flying.add(task)
-        try:
-            return await self._asked(joined, request, faults)
-        except asyncio.CancelledError:
-            # Cancelled because the server is gone, and by nobody else.
-            if task in self._lost and task.uncancel() == 0:
-                self._check()
-            raise
-        finally:
-            self._flying.discard(task)
-            self._lost.discard(task)
-
-    async def _asked(self, joined: OpenAICompatible, request: Request, faults: list[Fault]) -> Reply:
-        self._check()
         try:
             return await joined.complete(request, faults)
         except (StopRun, CallFailed) as error:
@@ -102,22 +83,17 @@ class VllmModel(ProviderModel):
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             if self._joined is None:
-                loop = asyncio.get_running_loop()
                 server = self._server = self._server or _servers.take(self._command, self._tell)
-                server.when_died(lambda: _threadsafe(loop, self._hear_death))
                 url = await asyncio.to_thread(server.start)
-                self._joined = OpenAICompatible(_at(self._options, url), self._prices)
+                at = msgspec.structs.replace(self._options.serving, base_url=url)
+                # Asked before every try: a call that its server's end cut is not tried until its time ends.
+                options = msgspec.structs.replace(self._options, serving=at)
+                self._joined = OpenAICompatible(options, self._prices, alive=self._check)
             return self._joined
 
     def _check(self) -> None:
         if self._server is not None and self._server.died:
             raise self._server.death()
-
-    def _hear_death(self) -> None:
-        """Cancel the calls in flight, which would be tried again until their time ends."""
-        for task in self._flying:
-            self._lost.add(task)
-            task.cancel()
 
 
 class _Servers:
@@ -218,12 +194,3 @@ def command_of(options: ModelOptions) -> ServeCommand:
     # Told how much of a prompt came from its prefix cache, the ledger can price it.
     arguments = (*arguments_of(pairs), "--enable-prompt-tokens-details", *extra)
     return ServeCommand(options.model, arguments, engine.start_timeout)
-
-
-def _at(options: ModelOptions, url: str) -> ModelOptions:
-    return msgspec.structs.replace(options, serving=msgspec.structs.replace(options.serving, base_url=url))
-
-
-def _threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended, and with it every call
-        loop.call_soon_threadsafe(call)

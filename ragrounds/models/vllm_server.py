@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
@@ -15,8 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,25 +61,18 @@ def free_port() -> int:
         return port
 
 
-class _Staying(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Nothing is asked anywhere else."""
-
-
-def answer_of(url: str) -> bytes | None:
-    """The body of a server's answer to a GET; ``None``: it did not answer with success."""
-    request = urllib.request.Request(url)  # noqa: S310
-    if key := os.environ.get("VLLM_API_KEY"):
-        request.add_header("Authorization", f"Bearer {key}")
+def answer_of(port: int, path: str) -> bytes | None:
+    """The body of an answer to a GET of a server on this machine; ``None``: it did not answer with success."""
+    key = os.environ.get("VLLM_API_KEY")
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
-        # No proxy: it is on this machine, whatever the environment says.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({}), _Staying).open(request, timeout=2) as answer:
-            body: bytes = answer.read(REPLY.size)
-            return body
-    except (OSError, urllib.error.URLError, ValueError):
+        connection.request("GET", path, headers={"Authorization": f"Bearer {key}"} if key else {})
+        answer = connection.getresponse()
+        return answer.read(REPLY.size) if answer.status == 200 else None
+    except (OSError, http.client.HTTPException):
         return None
+    finally:
+        connection.close()
 
 
 Tell = Callable[[str], None]
@@ -88,8 +80,6 @@ _EVERY = 10.0
 """Seconds between lines of progress while a server loads its model."""
 _TAIL = 6
 """Lines of the log that are shown when a server ends."""
-_PORTS = 3
-"""Ports that are tried: between its choice and its use, another process may take one."""
 
 
 class ServeCommand(Struct, frozen=True):
@@ -138,16 +128,12 @@ class VllmServer:
                 raise self.death()
             if self._ready:
                 return self.url
-            program = executable()
-            for left in reversed(range(_PORTS)):
-                self._spawn(program)
-                try:
-                    self._wait()
-                    break
-                except StopRun as error:
-                    self._end()
-                    if not left or "address already in use" not in str(error).lower():
-                        raise
+            self._spawn(executable())
+            try:
+                self._wait()
+            except StopRun:
+                self._end()
+                raise
             self._ready = True
             threading.Thread(target=self._watch, name="ragrounds-vllm", daemon=True).start()
             return self.url
@@ -213,9 +199,9 @@ class VllmServer:
 
     def _healthy(self) -> bool:
         """``/health`` answers, and ``/v1/models`` names the model."""
-        if answer_of(f"http://127.0.0.1:{self._port}/health") is None:
+        if answer_of(self._port, "/health") is None:
             return False
-        body = answer_of(f"{self.url}/models")
+        body = answer_of(self._port, "/v1/models")
         try:
             listed = json.loads(body or b"{}").get("data", [])
             return self.command.model in [entry.get("id") for entry in listed]
