@@ -220,7 +220,7 @@ def _called(reply: StandInReply) -> list[dict[str, object]]:
 
 
 def _body(model: str, reply: StandInReply) -> dict[str, object]:
-    said = {"content": None, "tool_calls": _called(reply)} if reply.tool else {"content": reply.text}
+    said: dict[str, object] = {"content": None, "tool_calls": _called(reply)} if reply.tool else {"content": reply.text}
     choice: dict[str, object] = {"index": 0, "message": {"role": "assistant", **said}, **_ended(reply)}
     return {"id": ALIAS, "object": "chat.completion", "model": model, "choices": [choice], "usage": _usage(reply)}
 
@@ -232,10 +232,10 @@ def _ended(reply: StandInReply) -> dict[str, object]:
 def _chunks(model: str, reply: StandInReply) -> Iterator[dict[str, object]]:
     """The same reply in two pieces, then why it ended, then the usage."""
     half = len(reply.text) // 2
-    called = [{"role": "assistant", "tool_calls": _called(reply)}] if reply.tool else []
-    pieces = [{"content": piece} for piece in (reply.text[:half], reply.text[half:]) if piece]
-    choices = [[{"index": 0, "delta": delta, "finish_reason": None}] for delta in (*called, *pieces)]
+    deltas: list[dict[str, object]] = [{"role": "assistant", "tool_calls": _called(reply)}] if reply.tool else []
+    deltas += [{"content": piece} for piece in (reply.text[:half], reply.text[half:]) if piece]
+    choices: list[list[dict[str, object]]] = [[{"index": 0, "delta": one, "finish_reason": None}] for one in deltas]
     choices.append([{"index": 0, "delta": {}, **_ended(reply)}])
-    whole = {"id": ALIAS, "object": "chat.completion.chunk", "model": model}
+    whole: dict[str, object] = {"id": ALIAS, "object": "chat.completion.chunk", "model": model}
     yield from ({**whole, "choices": each} for each in choices)
     yield {**whole, "choices": [], "usage": _usage(reply)}

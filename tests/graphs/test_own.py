@@ -1,13 +1,10 @@
 """A user's own graph in its three tiers, and the worked example of the documentation."""
 
-import textwrap
-
 import pytest
 
-from ragrounds.agents.agent import Card, open_agent, read_card
-from ragrounds.agents.systems import code_of, drawable, takes_context
+from ragrounds.agents.agent import read_card
+from ragrounds.agents.systems import takes_context
 from ragrounds.errors import UserError
-from ragrounds.graphs import diagram as drawing
 from ragrounds.records import Called, Reply, ToolCall, Usage
 from tests.graphs.playing import ANSWER, play
 from tests.servers.process import ROOT
@@ -93,9 +90,6 @@ def build():
 def failing():
     raise ValueError("no such thing")
 
-def nothing():
-    return 3
-
 def pair():
     class Pair(TypedDict, total=False):
         query: str
@@ -124,29 +118,6 @@ def slow():
     graph.add_edge("wait", END)
     return graph
 
-def asking():
-    from langgraph.types import interrupt
-    def ask(state):
-        return {"result": interrupt("Which patient is meant?")}
-    graph = StateGraph(State)
-    graph.add_node("ask", ask)
-    graph.add_edge(START, "ask")
-    graph.add_edge("ask", END)
-    return graph
-
-def asking_with_threads():
-    from langgraph.checkpoint.memory import MemorySaver
-    return asking().compile(checkpointer=MemorySaver())
-
-def shown():
-    from langgraph.checkpoint.memory import MemorySaver
-    graph = StateGraph(State)
-    graph.add_node("draft", lambda state: {"result": "B"})
-    graph.add_node("send", lambda state: {"result": "C"})
-    graph.add_edge(START, "draft")
-    graph.add_edge("draft", "send")
-    graph.add_edge("send", END)
-    return graph.compile(checkpointer=MemorySaver(), interrupt_before=["send"])
 """
 CARD = """
 graph = "mine.py:{function}"
@@ -192,20 +163,6 @@ async def test_the_third_tier_is_timed_and_its_cost_unknown():
     assert played.attempt.seconds > 0
 
 
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [
-        ("asking", "the system asked a person: Which patient is meant?"),
-        ("asking_with_threads", "the system asked a person: Which patient is meant?"),
-        ("shown", "the system asked a person: it stops there to be looked at"),
-    ],
-)
-async def test_a_graph_that_asks_a_person_is_paused(mine, function, reason):
-    played = await play(mine(function), [])
-    assert (played.attempt.status, played.attempt.reason) == ("paused", reason)
-    assert played.attempt.text == ""
-
-
 async def test_a_graph_that_never_ends_is_capped(mine):
     played = await play(mine("endless"), [])
     assert played.attempt.status == "capped"
@@ -222,24 +179,14 @@ async def test_the_cap_on_seconds_ends_a_waiting_graph(mine):
     ("agent", "message"),
     [
         ("./nowhere.py:build", "There is no file"),
-        (f"{EXAMPLE}:bild", "build"),
         ("{mine}:failing", "no such thing"),
-        ("{mine}:nothing", "expected a StateGraph"),
         ("{mine}:pair", "which key holds the answer"),
-        ("{mine}", r"which one\? Expected .*:NAME. It has: build, failing, nothing, pair"),
     ],
 )
 async def test_what_cannot_be_loaded_is_told(agent, message, mine, tmp_path):
     mine("build")
     with pytest.raises(UserError, match=message):
         await play(agent.format(mine=tmp_path / "mine.py"), [])
-
-
-async def test_a_wrong_key_is_told(tmp_path, mine):
-    file = mine("build")
-    (tmp_path / "build.toml").write_text((tmp_path / "build.toml").read_text().replace("query =", "qery ="))
-    with pytest.raises(UserError, match="query"):
-        await play(file, [])
 
 
 def test_the_tier_is_a_part_of_the_identity():
@@ -254,24 +201,3 @@ def test_a_graph_of_one_s_own_needs_no_model(command):
     )
     assert done.returncode == 0, done.stderr
     assert "unknown" in done.stdout, "its cost"
-
-
-def test_an_edited_file_is_another_graph(tmp_path):
-    file = tmp_path / "mine.py"
-    file.write_text(OBSERVED)
-    before = code_of(Card(graph=f"{file}:build", summary=""))
-    file.write_text("# A comment.\n" + OBSERVED + "\n")
-    assert code_of(Card(graph=f"{file}:build", summary="")) == before
-    file.write_text(OBSERVED + "\nMORE = 1\n")
-    assert code_of(Card(graph=f"{file}:build", summary="")) != before
-
-
-def test_own_graphs_are_drawn_and_named():
-    name = f"{EXAMPLE}:build"
-    assert drawing.tree(drawable(name)) == textwrap.dedent("""\
-        start
-        └── keywords
-            └── answer
-                └── end
-    """)
-    assert open_agent(f"{name}[top_k=2]").spec == f"{name}[top_k=2]"
