@@ -62,12 +62,10 @@ VIEWER = {
     "grid": ViewerScreen(("right",), "grid"),
     "compare": ViewerScreen(("down",), "compare", seek="wrong and hops>1"),
     "filter": ViewerScreen(("f", *"wrong and gold not seen")),
-    "full-text": ViewerScreen(("F", *"stiff neck", "enter")),
     "sort": ViewerScreen(("s",)),
     "mark": ViewerScreen(("asterisk",)),
     "note": ViewerScreen(("a", *"read the second query")),
     "keys": ViewerScreen(("question_mark",)),
-    "palette": ViewerScreen(("ctrl+p", *"sort")),
 }
 TABLES = {
     "table-compare": ("compare", "vanilla_rag", "i_medrag", "search_o1", "--common"),

@@ -29,12 +29,12 @@ from ragrounds.ui.trace.grid_text import column_names, grid_tables
 
 
 class QuestionGrid(Result, frozen=True, kw_only=True):
-    """Questions × agents, and every two agents against each other."""
+    """Questions × agents."""
 
     table: GridTable
 
     def draw(self, console: Console) -> None:
-        """Print the agents, every two of them, and the questions."""
+        """Print the agents and the questions."""
         for table in grid_tables(self.table):
             print_table(table, console)
 
@@ -69,16 +69,16 @@ def grid(
     home: str | Path | None = None,
     settings: Settings | None = None,
 ) -> QuestionGrid:
-    """Every question with what each agent made of it, and the 2 × 2 of every two agents.
+    """Every question with what each agent made of it.
 
     Args:
         runs: ids, beginnings of ids, or agents' texts; none: those on the newest questions.
         where: only questions at which some attempt is so: ``wrong and hops>3``.
         sort: ``disagreement``, ``cost``, ``score`` or ``question``.
         ascending: the smallest disagreement, cost or score first.
-        limit: only so many questions; means and pairs are of all.
-        scorers: by preference; none: the headline of the questions. Means and pairs are by the first, else by the one
-            that scored most.
+        limit: only so many questions; means are of all.
+        scorers: by preference; none: the headline of the questions. Means are by the first, else by the one that
+            scored most.
         query: more conditions on attempts; `runs`, `where` and `scorers` stand in for its own where they are given.
 
     Raises:

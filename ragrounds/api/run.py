@@ -37,7 +37,6 @@ from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.sequential_stop import ClaimStop, StopRecord
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
-from ragrounds.evals.engine.in_flight import live_attempts
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
@@ -317,11 +316,8 @@ class _Replay:
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
-        if (self._request.workers or 1) == 1:
+        if (self._request.workers or 1) == 1:  # several tell of their calls at the end
             counts.journal = lambda: (journal.made, journal.reused)
-        else:  # workers tell of their attempts in flight, and of their calls at the end
-            home = self._settings.home
-            counts.in_flight = lambda: live_attempts(home)
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the

@@ -34,7 +34,6 @@ from ragrounds.ui.trace import headless
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
 from ragrounds.ui.trace.loaded import LoadedAttempt
-from ragrounds.ui.trace.viewer_memory import ViewerMemory
 
 _AT_ONCE = 100
 """Attempts whose calls are read at a time."""
@@ -269,7 +268,7 @@ def view(
         query: the attempts that are listed at first.
         attempt: begin with this one, ``RUN/QUESTION``.
         epoch: of that attempt.
-        light: light colours; else those that were chosen last.
+        light: light colours, else dark ones.
         start: the view that opens, by its name: ``attempts``, ``hops``, ``grid``, ``compare`` …
         progress: is told what is made before the viewer opens.
 
@@ -277,7 +276,7 @@ def view(
         UserError: an unknown run, outcome, mark, subject, order, view or attempt; no run at all.
     """
     # Textual is loaded for the viewer alone.
-    from ragrounds.ui.trace.app import LIGHT, TraceApp, read_keymap
+    from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp
     from ragrounds.ui.trace.view import all_views
 
     one_of("--view", start, list(all_views()))
@@ -289,11 +288,8 @@ def view(
             run, question = _place(pages.store, attempt)
             found = read_trace(pages.store, run, question, epoch)
             row = pages.row_of(pages.runs.index(run), found.question.id, epoch) or 0
-        theme, keymap = LIGHT if light else "", read_keymap(chosen.home / "keys.toml")
-        memory, author = ViewerMemory(chosen.home / "viewer.json"), author_name(chosen)
-        TraceApp(
-            pages, where=where, sort=sort, row=row, theme=theme, keymap=keymap, view=start, memory=memory, author=author
-        ).run()
+        theme, author = LIGHT if light else DARK, author_name(chosen)
+        TraceApp(pages, where=where, sort=sort, row=row, theme=theme, view=start, author=author).run()
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import TextTable, markdown, print_table, results_console
-from ragrounds.ui.trace import differences, grid_text, headless, hop_lines, lists
+from ragrounds.ui.trace import differences, headless, hop_lines, lists
 from ragrounds.ui.trace.attempt_list import short_names
 from ragrounds.ui.trace.headless import FORMATS
 from ragrounds.ui.trace.lists import notes_cell
@@ -77,7 +77,8 @@ def trace_command(
     attempt: Annotated[str | None, typer.Option(help="One attempt, RUN/QUESTION: direct/sample/c01.")] = None,
     epoch: options.Epoch = 0,
     format: Annotated[
-        str | None, typer.Option(help="Print instead of opening the viewer: text, json or markdown; lists also csv.")
+        str | None,
+        typer.Option(help="Print instead of opening the viewer: text or json; attempts also markdown, lists csv."),
     ] = None,
     differing: Annotated[
         bool, typer.Option("--differing", help="Of two runs: the questions they differ on, with both answers.")
@@ -109,14 +110,15 @@ def trace_command(
 
       ragrounds trace direct 'vanilla_rag[top_k=8]' --differing
 
-      ragrounds trace --grid --sort cost --format csv
+      ragrounds trace --grid --sort cost --format json
 
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
 
       ragrounds trace --attempt direct/sample/c01 --set-mark star --note 'read the second query'
     """
     if format is not None:
-        one_of("--format", format, FORMATS if attempt is not None or differing else (*FORMATS, "csv"))
+        printed = ("text", "json") if which.hops or which.grid else (*FORMATS, "csv")
+        one_of("--format", format, FORMATS if attempt is not None or differing else printed)
     if note is not None or set_mark is not None:
         _annotate(attempt, epoch, note, set_mark)
     elif differing and (format or not _on_terminal()):
@@ -215,10 +217,6 @@ def _print_grid(query: AttemptQuery, format: str) -> None:
     found = grid(query=query, sort=sort, ascending=query.ascending, limit=query.limit)
     if format == "json":
         print_json(msgspec.to_builtins(found.table))
-    elif format == "csv":
-        tell(grid_text.grid_csv(found.table), nl=False)
-    elif format == "markdown":
-        tell(markdown(grid_text.grid_tables(found.table)), nl=False)
     else:
         found.draw(results_console())
 
@@ -228,10 +226,6 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
         found = list_hops(query, progress=progress)
         if format == "json":
             print_json([hop_lines.hop_json(one) for one in found], "attempts")
-        elif format == "csv":
-            tell(hop_lines.hop_csv(found), nl=False)
-        elif format == "markdown":
-            _print_table(hop_lines.hop_table(found), format)
         else:
             read = list(found)
             agents = short_names(list({one.summary.run.id: one.summary.run for one in read}.values()))

@@ -1,4 +1,4 @@
-"""The grid's figures are those of the tables, and its orders and 2 × 2 are what a pencil makes of the scores."""
+"""The grid's figures are those of the tables, and its orders are what a pencil makes of the scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
@@ -57,36 +56,6 @@ def test_each_cell_is_the_row_of_the_list(store: Store) -> None:
             assert grid.row_of(place) == (row, column)
 
 
-def test_the_two_by_two_is_that_of_the_table(store: Store) -> None:
-    grid = grid_of(store)
-    runs = {run.agent: run for run in grid.runs}
-    compared = compare(store, [runs["one"], runs["two"]], scorers=["strict"], frontiers=False)
-    pair = compared.tables[0].pairs[0].tests
-    found = grid.two_by_two(0, 1)
-    assert (found.both, found.first_only, found.second_only, found.neither) == (1, 4, 0, 1)
-    assert (found.first_only, found.second_only, found.n) == (pair.first_only, pair.second_only, pair.n)
-    assert found.p == pair.p_mcnemar == 0.25  # 3 against 0, because the twins count once
-    assert found.difference == pytest.approx(pair.difference)
-    assert found.left_out == 0
-
-
-def test_holm_is_over_all_pairs_of_the_grid(store: Store) -> None:
-    grid = grid_of(store)
-    runs = list(grid.runs)
-    compared = compare(store, runs, scorers=["strict"], common=True, frontiers=False)
-    corrected = {(one.first, one.second): one.p_holm for one in compared.tables[0].pairs}
-    whole = grid.two_by_two(0, 1)
-    assert whole.pairs == 3
-    assert whole.p_holm == min(1, 3 * 0.25)
-    assert len(corrected) == 3
-
-
-def test_a_question_without_a_score_is_left_out(store: Store) -> None:
-    found = grid_of(store).two_by_two(0, 2)
-    assert (found.n, found.left_out) == (5, 1)
-    assert (found.first_only, found.second_only) == (2, 1)
-
-
 def test_disagreement_and_orders(store: Store) -> None:
     grid = grid_of(store)
     # Shares right: 3/3, 1/3, 1/3, 1/2, 1/3, 2/3. Four times p(1 - p).
@@ -108,15 +77,6 @@ def test_agents_have_means_of_what_has_a_score(store: Store) -> None:
     assert grid_of(store).agent_means() == pytest.approx((5 / 6, 1 / 6, 3 / 5))
 
 
-def test_which_questions(store: Store) -> None:
-    grid = grid_of(store)
-    assert grid.which("first", 0, 2).tolist() == [1, 4]
-    assert grid.which("second", 0, 2).tolist() == [2]
-    assert grid.which("differ", 0, 2).tolist() == [1, 2, 4]
-    assert grid.which("both", 0, 2).tolist() == [0, 5]
-    assert grid.which("neither", 0, 1).tolist() == [2]
-
-
 def test_epochs_are_shares(tmp_path: Path) -> None:
     asked = questions(2)
     with Store(tmp_path) as store:
@@ -128,17 +88,14 @@ def test_epochs_are_shares(tmp_path: Path) -> None:
         assert cell.value == pytest.approx(2 / 3)
         assert grid.cell(1, 0).scored == 2
         assert grid.place(0, 0, 1) == grid.place(0, 0, None) == 1  # the first that is not right
-        assert grid.two_by_two(0, 1).p is None  # means of epochs are no two kinds
 
 
-def test_another_scorer_is_never_set_against_this_one(tmp_path: Path) -> None:
+def test_scores_of_two_scorers_are_in_no_mean_together(tmp_path: Path) -> None:
     asked = questions(3)
     with Store(tmp_path) as store:
         add_run(store, "one", asked, [1, 0, 1], scorer="strict")
         add_run(store, "two", asked, [0, 1, 1], scorer="mirage")
         grid = grid_of(store, scorers=("strict", "mirage"))
-        found = grid.two_by_two(0, 1)
-        assert (found.n, found.left_out) == (0, 3)
         assert grid.used_scorers() == {"strict": 3, "mirage": 3}
         assert grid.agent_means() == (2 / 3, None)
         assert grid.disagreement().tolist() == pytest.approx([float("nan")] * 3, nan_ok=True)
@@ -156,4 +113,3 @@ def test_runs_on_different_questions_are_joined_by_id(tmp_path: Path) -> None:
         assert grid.place(3, 1) == 5
         assert [grid.cell(row, 1).value for row in range(4)] == [None, 1, 1, 0]
         assert grid.firsts.tolist() == [0, 1, 2, 5]
-        assert (grid.two_by_two(0, 1).n, grid.two_by_two(0, 1).left_out) == (2, 2)

@@ -1,4 +1,4 @@
-"""Questions × agents: who is right where, how far they disagree, and the 2 × 2 of any two of them.
+"""Questions × agents: who is right where, and how far they disagree.
 
 A grid holds numbers alone, some thirty bytes a cell; texts are read where a row is shown. :func:`grid_table` gives it
 as plain records: what the command line prints, and frames and JSON hold.
@@ -17,8 +17,6 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ragrounds.evals.compare.figures import MOST_PAIRS
-from ragrounds.evals.stats.paired import holm, mcnemar_of_counts
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.run_rows import subject
@@ -29,10 +27,6 @@ Row = TypeVarTuple("Row")
 GridSort = Literal["disagreement", "cost", "score", "question"]
 GRID_SORTS: tuple[GridSort, ...] = ("disagreement", "cost", "score", "question")
 """By what the questions of a grid may be sorted."""
-WhichRows = Literal["all", "differ", "first", "second", "both", "neither"]
-"""All questions; of two agents those on which they differ, that one alone, both, or none of them has right."""
-Untested = Literal["", "many", "fractional"]
-"""Why two agents have no exact test: too many pairs, scores that are neither 0 nor 1."""
 
 SEVERITY = (
     "not_run",
@@ -76,34 +70,6 @@ class AgentGridCell(Struct, frozen=True, kw_only=True):
     """Dollars uncached of all epochs; ``None``: not known."""
 
 
-class TwoByTwo(Struct, frozen=True, kw_only=True):
-    """Two agents on the questions that both have a score for, by the same scorer."""
-
-    first: int
-    """The place of the first among the columns."""
-    second: int
-    both: int
-    first_only: int
-    second_only: int
-    neither: int
-    left_out: int
-    """Questions that one or both have a score for, but not both by the scorer of the grid."""
-    difference: float | None
-    """Mean score of the second minus that of the first, on these questions."""
-    p: float | None
-    """McNemar's exact test, two-sided, one question of each cluster; ``None``: not tested, as
-    :meth:`AgentGrid.untested` says."""
-    p_holm: float | None
-    """The same, corrected for all pairs of the grid; ``None``: not tested."""
-    pairs: int
-    """How many pairs the correction is for."""
-
-    @property
-    def n(self) -> int:
-        """Questions that are compared."""
-        return self.both + self.first_only + self.second_only + self.neither
-
-
 class GridAgent(Struct, frozen=True, kw_only=True):
     """A column."""
 
@@ -135,13 +101,11 @@ class GridTable(Struct, frozen=True, kw_only=True):
     questions: int
     """All questions, whichever are listed."""
     scorer: str
-    """By which means and pairs are; empty: nothing is scored."""
+    """By which means are; empty: nothing is scored."""
     others: dict[str, int]
-    """Other scorers, by which some cells are scored, and how many: they are in no mean and no pair."""
+    """Other scorers, by which some cells are scored, and how many: they are in no mean."""
     sort: str
     agents: tuple[GridAgent, ...]
-    pairs: tuple[TwoByTwo, ...]
-    """Every two agents, over all questions; none where these are too many."""
     rows: tuple[GridQuestion, ...]
 
 
@@ -169,15 +133,14 @@ class AgentGrid:
         self.ids: list[str] = []
         """The questions' ids, by row; empty: nothing is read yet."""
         self.scorer = ""
-        """By which means and the 2 × 2 are: scores of two scorers are never averaged or compared, so that other cells
-        are in neither. Empty: nothing is scored."""
+        """By which means are: scores of two scorers are never averaged, so that other cells are in none. Empty: nothing
+        is scored."""
         self.groups: list[str] = []
         """By row: what tables group the question by."""
         self._scorers = (*pages.scorers, *pages.other_scorers())
         self._starts = [0, *itertools.accumulate(run.count * run.epochs for run in self.runs)]
         self._positions: dict[str, Places] = {}
         """Question set → position of each row in it, -1: not asked there."""
-        self._tests: dict[tuple[int, int], tuple[float, float]] | None = None
 
     @property
     def rows(self) -> int:
@@ -229,13 +192,10 @@ class AgentGrid:
         self.scorer = next((name for name in (self.scorer, *self.pages.asked, *used) if name in used), "")
         code = self._scorers.index(self.scorer) if used else _NO_SCORER
         self._compared: Numbers = np.where(self._by == code, self.means, np.nan)
-        self._tests = None
 
     def _read_questions(self, connection: sa.Connection) -> None:
         decoder = msgspec.msgpack.Decoder(StoredQuestion)
         known: dict[str, int] = {}
-        alike: dict[str, int] = {}
-        clusters: list[int] = []
         asked: dict[str, list[int]] = {}
         for name in dict.fromkeys(run.questions for run in self.runs):
             asked[name] = []
@@ -245,11 +205,9 @@ class AgentGrid:
                 asked[name].append(row)
                 if row == len(self.groups):
                     self.groups.append(subject(question))
-                    clusters.append(alike.setdefault(question.cluster or f"\0{row}", len(alike)))
         for name, rows in asked.items():
             self._positions[name] = np.full(len(known), -1, dtype=np.int64)
             self._positions[name][rows] = np.arange(len(rows))
-        self._clusters = np.array(clusters)
         self.firsts = np.zeros(len(known), dtype=np.int64)
         for start, run in reversed(list(zip(self._starts, self.runs, strict=False))):
             positions = self._positions[run.questions]
@@ -352,71 +310,6 @@ class AgentGrid:
         missing = np.isnan(keys)
         return chosen[np.lexsort((chosen, np.where(missing, 0, -keys if descending else keys), missing))]
 
-    def which(self, wanted: WhichRows, first: int, second: int) -> Places:
-        """The rows, as they were asked, that are of this kind for two columns; without a score they are of none."""
-        one, other, known = self._sides(first, second)
-        kinds = {
-            "all": ~known | known,
-            "differ": known & (self._compared[:, first] != self._compared[:, second]),
-            "first": known & one & ~other,
-            "second": known & other & ~one,
-            "both": known & one & other,
-            "neither": known & ~one & ~other,
-        }
-        return np.flatnonzero(kinds[wanted])
-
-    # Agents against each other
-
-    def two_by_two(self, first: int, second: int) -> TwoByTwo:
-        """Two columns against each other, over all questions."""
-        one, other, known = self._sides(first, second)
-        values = self._compared[known]
-        scored = ~np.isnan(self.means[:, [first, second]]).all(axis=1)
-        tests = self._tested()
-        tested = tests.get((first, second)) or tests.get((second, first)) or (None, None)
-        return TwoByTwo(
-            first=first,
-            second=second,
-            both=int((one & other & known).sum()),
-            first_only=int((one & ~other & known).sum()),
-            second_only=int((other & ~one & known).sum()),
-            neither=int((~one & ~other & known).sum()),
-            left_out=int((scored & ~known).sum()),
-            difference=float(values[:, second].mean() - values[:, first].mean()) if len(values) else None,
-            p=tested[0],
-            p_holm=tested[1],
-            pairs=len(tests),
-        )
-
-    def untested(self, first: int, second: int) -> Untested:
-        """Why two columns have no exact test; empty: they have one, or share no question."""
-        if len(self.runs) * (len(self.runs) - 1) // 2 > MOST_PAIRS:
-            return "many"
-        values = self._compared[self._sides(first, second)[2]][:, [first, second]]
-        return "fractional" if ((values != 0) & (values != 1)).any() else ""
-
-    def _sides(self, first: int, second: int) -> tuple[Flags, Flags, Flags]:
-        """Who has full marks, and where both have a score by `scorer`."""
-        one, other = self._compared[:, first], self._compared[:, second]
-        return one >= 1, other >= 1, ~np.isnan(one) & ~np.isnan(other)
-
-    def _tested(self) -> dict[tuple[int, int], tuple[float, float]]:
-        """p and p corrected by Holm of every pair that can be tested; none where they are too many."""
-        if self._tests is None:
-            found: dict[tuple[int, int], float] = {}
-            for first, second in itertools.combinations(range(len(self.runs)), 2):
-                one, other, known = self._sides(first, second)
-                if not known.any() or self.untested(first, second):
-                    continue
-                # Of a cluster its first question counts, as in the tables.
-                _, lone = np.unique(self._clusters[known], return_index=True)
-                left, right = one[known][lone], other[known][lone]
-                counts = (left & ~right, right & ~left, left & right, ~left & ~right)
-                found[first, second] = mcnemar_of_counts(*(int(one.sum()) for one in counts)).p
-            corrected = holm(list(found.values()))
-            self._tests = dict(zip(found, zip(found.values(), corrected, strict=True), strict=True))
-        return self._tests
-
 
 def grid_table(
     grid: AgentGrid,
@@ -441,7 +334,6 @@ def grid_table(
     chosen = None if listed is None else grid.rows_of(listed)
     order = grid.order(sort, not ascending and sort in ("disagreement", "cost"), chosen)[:limit].tolist()
     split, places = grid.disagreement(), range(len(grid.runs))
-    pairs = list(itertools.combinations(places, 2))
     return GridTable(
         questions=grid.rows,
         scorer=grid.scorer,
@@ -451,7 +343,6 @@ def grid_table(
             GridAgent(run=run.id, agent=run.agent, name=name, mean=mean, scored=count)
             for run, name, mean, count in zip(grid.runs, names, grid.agent_means(), grid.counts, strict=True)
         ),
-        pairs=tuple(grid.two_by_two(*pair) for pair in pairs) if len(pairs) <= MOST_PAIRS else (),
         rows=tuple(
             GridQuestion(
                 id=grid.ids[row],

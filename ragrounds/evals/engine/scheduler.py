@@ -20,7 +20,6 @@ from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkItem
 from ragrounds.evals.engine.budget import Budget, BudgetStop
-from ragrounds.evals.engine.in_flight import live_feed
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.journal import StoreJournal
@@ -80,7 +79,7 @@ async def replay(
     limits = [BudgetStop(budget)] if budget is not None else []
     source = WorkQueue(store, planned_runs, questions, golds, [*limits, *stops], listener)
     ends: list[BaseException] = []
-    with interruptible(ends), live_feed(store.home):
+    with interruptible(ends):
         try:
             await run_pool(source, runner, AttemptSemaphore(concurrency), ends)
         except asyncio.CancelledError:

@@ -32,11 +32,7 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
         raise ValueError(f"McNemar's test needs the same questions on both sides, got {len(first)} and {len(second)}")
     pairs = [(bool(one), bool(other)) for one, other in zip(first, second, strict=True)]
     kinds = ((True, False), (False, True), (True, True), (False, False))
-    return mcnemar_of_counts(*(pairs.count(kind) for kind in kinds))
-
-
-def mcnemar_of_counts(first_only: int, second_only: int, both: int, neither: int) -> McNemar:
-    """The same test from the counts of a 2 × 2 table."""
+    first_only, second_only, both, neither = (pairs.count(kind) for kind in kinds)
     n, least = first_only + second_only, min(first_only, second_only)
     # Whole numbers: the binomial tail is exact however many questions differ.
     tail = term = 1

@@ -7,11 +7,9 @@ any part of a sentence without spaces is found as a phrase.
 
 from __future__ import annotations
 
-import bisect
 import functools
-import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -26,7 +24,6 @@ _WORD = re.compile(r"[^\W_]+")
 _MARKS = re.compile("[\u0300-\u036f]+")
 _CJK_LETTER = "[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]"
 _CJK = re.compile(_CJK_LETTER)
-_SHOWN_WORD = re.compile(rf"{_CJK_LETTER}|(?:(?!{_CJK_LETTER})(?:[^\W_]|[\u0300-\u036f]))+")
 _LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"})
 _TYPED = re.compile(r'"(?P<phrase>[^"]*)"?(?P<open>\*?)|(?P<word>[^\s"]+)')
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»「」『』", '"'))
@@ -107,28 +104,3 @@ def terms_of(typed: str) -> tuple[TextTerm, ...]:
             'word: edema "upper limb" lymph*'
         )
     return tuple(dict.fromkeys(found))
-
-
-def spans_of(text: str, terms: Collection[TextTerm]) -> list[tuple[int, int]]:
-    """Where these terms stand in a text, as (begin, end) of characters, in order and without overlap."""
-    places: list[tuple[str, int, int]] = []
-    for match in _SHOWN_WORD.finditer(text):
-        places += [(word, match.start(), match.end()) for word in words_of(match[0])]
-    line = " ".join(word for word, _, _ in places)
-    starts = list(itertools.accumulate((len(word) + 1 for word, _, _ in places), initial=0))
-    found: list[tuple[int, int]] = []
-    for term in terms:
-        for hit in _pattern(term).finditer(line):
-            first, last = (bisect.bisect_right(starts, at) - 1 for at in (hit.start(), hit.end() - 1))
-            found.append((places[first][1], places[last][2]))
-    return _without_overlap(sorted(found))
-
-
-def _without_overlap(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    kept: list[tuple[int, int]] = []
-    for begin, end in spans:
-        if kept and begin < kept[-1][1]:
-            kept[-1] = (kept[-1][0], max(end, kept[-1][1]))
-        else:
-            kept.append((begin, end))
-    return kept

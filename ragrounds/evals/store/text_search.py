@@ -1,4 +1,4 @@
-"""Which attempts hold a word, a phrase, or the beginning of a word, in which field, and the line around it.
+"""Which attempts hold a word, a phrase, or the beginning of a word, in which field.
 
 There is no index: the texts of the attempts that the rest of a filter leaves are read from the journal and compared,
 some hundred megabytes a second, and what was looked through is remembered as long as the search lives.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
-from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_filter import (
@@ -24,20 +23,12 @@ from ragrounds.evals.store.attempt_filter import (
 from ragrounds.evals.store.database import autocommit, chunks
 from ragrounds.evals.store.recorded_calls import AttemptReader, Place, stored_questions
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.text_folding import TextQueryError, TextTerm, held_terms, spans_of, terms_of
+from ragrounds.evals.store.text_folding import TextQueryError, TextTerm, held_terms, terms_of
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import TOKENS_APART, Attempt, Called, Left, Noted, Question, Run
 
-TEXT_FIELDS = ("query", "reply", "answer", "tool", "prompt", "reason", "note", "passage", "question")
-"""Where words may stand, the most telling first."""
-AttemptPlace = tuple[int, str, int]
-"""The number of a run in its store, a question's id, an epoch."""
 _BATCH = 100
 """Attempts that are read together."""
-_WIDTH, _BEFORE = 200, 50
-"""Characters of a snippet; of these, before the first word."""
-_LOOKED = 400_000
-"""Characters of a text in which a snippet is looked for."""
 _A, _N = schema.attempts, schema.notes
 _KNOWN = 500_000
 """Recorded calls of which what they hold is remembered."""
@@ -48,23 +39,6 @@ _Asked = tuple[str, tuple[str, ...]]
 _Texts = Mapping[str, Sequence[str]]
 _Version = tuple[float, float]
 """When an attempt was made, and when a reader last wrote a note beside it."""
-
-
-class Snippet(Struct, frozen=True):
-    """One line of an attempt around what was found."""
-
-    field: str
-    """One of :data:`TEXT_FIELDS`; empty: nothing of it stands there any more."""
-    text: str
-    """At most 200 characters of one line, as they were written: nothing in them is to be interpreted."""
-    spans: tuple[tuple[int, int], ...]
-    """(begin, end) of the words found, in characters of `text`."""
-    call: int | None
-    """The place among the attempt's calls of the one whose text it is; ``None``: it is of none."""
-
-
-NOWHERE = Snippet("", "", (), None)
-"""Of an attempt in which nothing is found any more."""
 
 
 class TextSearch:
@@ -167,35 +141,6 @@ def without_texts(wanted: Wanted | None) -> Wanted | None:
     return wanted
 
 
-def snippets(store: Store, found: Sequence[AttemptPlace], text: str, fields: Collection[str] = ()) -> list[Snippet]:
-    """The most telling snippet of each attempt, in the order given: the one with most of the words.
-
-    It reads on a connection of its own, and may run in a thread.
-
-    Args:
-        store: where the attempts are.
-        found: the few that are shown.
-        text: what was looked for.
-        fields: where; none: anywhere.
-
-    Raises:
-        TextQueryError: there is no word in `text`.
-    """
-    terms = terms_of(text)
-    runs = {store.number(run): run for run in store.runs()} if found else {}
-    cut: dict[AttemptPlace, Snippet] = {}
-    with autocommit(store.engine) as connection:
-        for number in dict.fromkeys(number for number, _, _ in found if number in runs):
-            places = [(question_id, epoch) for one, question_id, epoch in found if one == number]
-            for place, own, calls in _read_texts(connection, runs[number], number, places):
-                texts: list[tuple[str, str, int | None]] = []
-                texts += [(name, text, None) for name, found in own.items() for text in found]
-                for place_of_call, (_, of_call) in enumerate(calls):
-                    texts += [(name, text, place_of_call) for name, found in of_call.items() for text in found]
-                cut[number, *place] = _best(texts, terms, fields)
-    return [cut.get(place, NOWHERE) for place in found]
-
-
 def is_foreign_run(run: Run) -> bool:
     """Whether a run is of a system that is not our own, whose prompts nobody here has written."""
     return "system" in run.identity
@@ -282,31 +227,6 @@ def _held(texts: _Texts, terms: Sequence[TextTerm], fields: Collection[str]) -> 
             if not left:
                 break
     return frozenset(terms) - left
-
-
-def _best(texts: Iterable[tuple[str, str, int | None]], terms: Sequence[TextTerm], fields: Collection[str]) -> Snippet:
-    """The text that holds most of the terms; of several, of the most telling field the first."""
-    best, most = NOWHERE, 0
-    for name, text, call in sorted(texts, key=lambda one: TEXT_FIELDS.index(one[0])):
-        held = held_terms(text[:_LOOKED], terms) if not fields or name in fields else ()
-        if len(held) > most:
-            best, most = _cut(name, text[:_LOOKED], call, terms), len(held)
-        if most == len(terms):
-            break
-    return best
-
-
-def _cut(field: str, text: str, call: int | None, terms: Sequence[TextTerm]) -> Snippet:
-    first = spans_of(text, terms)[0][0]
-    begin = max(0, first - _BEFORE)
-    if begin:
-        gap = text.find(" ", begin, first)
-        begin = gap + 1 if gap >= 0 else begin
-    # One line; the spans are looked for in it anew.
-    line = " ".join(text[begin : begin + 4 * _WIDTH].split())
-    line = ("… " if begin else "") + line
-    line = line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
-    return Snippet(field, line, tuple(spans_of(line, terms)), call)
 
 
 def _strings(value: object) -> Iterator[str]:

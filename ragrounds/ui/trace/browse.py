@@ -14,25 +14,21 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.message import Message
 
 from ragrounds.errors import UserError
-from ragrounds.evals.store.attempt_filter import joined, quoted
+from ragrounds.evals.store.attempt_filter import TextTest, joined, parse, quoted, single_conditions
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, SortBy
-from ragrounds.evals.store.text_search import Snippet
 from ragrounds.ui.text import safe
-from ragrounds.ui.trace.attempt_list import AttemptList, attempt_heading, short_names
+from ragrounds.ui.trace.attempt_list import AttemptList, attempt_cells, attempt_heading, short_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen
 from ragrounds.ui.trace.filter_screen import FilterScreen
-from ragrounds.ui.trace.full_text import FullTextScreen, terms
 from ragrounds.ui.trace.layout import Cells, TextBlock
-from ragrounds.ui.trace.live_rows import LiveRows
+from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes, note_blocks, note_signs
 from ragrounds.ui.trace.tree import NodeFigures
 from ragrounds.ui.trace.tree_view import TreeState, figure_heading, tree_cells
-from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, ViewScreen, answer, is_open, teller
-from ragrounds.ui.trace.viewer_memory import ViewerMemory
+from ragrounds.ui.trace.view import FILTER_KEY, MARK_KEYS, ViewScreen, answer, teller
 from ragrounds.ui.trace.widgets import Pager, Rows
 
 _WRONG, _ERROR = "'wrong', 'wrong attempt'", "'troubled', 'attempt with an error'"
@@ -73,7 +69,6 @@ class BrowseScreen(ViewScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "find", "Find", id="find", key_display="/", priority=True),
-        Binding("F", "find_everywhere", "Full text of all attempts", id="find.everywhere", show=False, priority=True),
         Binding("n", "match(1)", "Next match", id="match.next", show=False),
         Binding("N", "match(-1)", "Match before", id="match.previous", show=False),
         Binding("w", f"seek(1, {_WRONG})", "Next wrong", id="wrong.next"),
@@ -94,23 +89,10 @@ class BrowseScreen(ViewScreen):
         *MARK_KEYS,
     ]
 
-    class FlightsTold(Message):
-        """What is in flight is known."""
-
-        def __init__(self, some: bool) -> None:
-            super().__init__()
-            self.some = some
-            """Whether anything is in flight, or was."""
-
-    def __init__(self, attempt_list: AttemptList, memory: ViewerMemory, author: str) -> None:
+    def __init__(self, attempt_list: AttemptList, author: str) -> None:
         super().__init__(attempt_list, ReaderNotes(attempt_list.pages, author))
-        self.memory = memory
-        self.hit_text = ""
         self.tree_state: TreeState | None = None
         self.agents = short_names(attempt_list.pages.runs)
-        self.live = LiveRows(attempt_list.pages)
-        self._asks = self._asks_again = False
-        """Whether what is in flight is asked for now, and whether somebody else wants to know meanwhile."""
 
     def compose(self) -> ComposeResult:
         """The panes, with a line above that says where the cursor is, and the keys below."""
@@ -134,12 +116,11 @@ class BrowseScreen(ViewScreen):
         self.notes.read()
         self.list_changed()
         self.open()
-        self.look_at_flights()
 
     def _attempt_row(self, row: int, width: int) -> Cells:
         summary = self.attempt_list.at(row)
         signs = note_signs(self.notes.of(summary)) if self.notes and summary else ""
-        return self.live.cells(summary, width, self.agents, signs if self.notes else None, self.attempt_list.common_id)
+        return attempt_cells(summary, width, self.agents, signs if self.notes else None, self.attempt_list.common_id)
 
     def _tree_heading(self, width: int) -> str:
         total = self.tree_state.root.figures if self.tree_state else NodeFigures()
@@ -180,12 +161,11 @@ class BrowseScreen(ViewScreen):
         every, runs, current = len(attempt_list.pages), attempt_list.pages.runs, attempt_list.current
         of = f"{total:,}" if total == every else f"{total:,} (all: {every:,})"
         place = f"{attempt_list.row + 1 if total else 0:,} of {of}"
-        flying = f"{len(self.live):,} in flight" if len(self.live) else ""
         scorer = f"score: {current.scorer}" if current and current.scorer else "not scored"
         # With the number that stands for the agent where the column has no room for names.
         number = f"#{runs.index(current.run) + 1} " if current and len(runs) > 1 else ""
         agent = number + safe(current.run.agent) if current else ""
-        line.tell(place, flying, safe(attempt_list.description()), scorer, agent)
+        line.tell(place, safe(attempt_list.description()), scorer, agent)
 
     def forget(self) -> None:
         """Drop what was read of the list and of what readers wrote; it is read again when it is shown."""
@@ -195,14 +175,12 @@ class BrowseScreen(ViewScreen):
     def open(self) -> None:
         """Open the attempt under the cursor."""
         summary = self.attempt_list.current
-        pattern = self.tree_state.pattern if self.tree_state else ""
-        self.tree_state = None if summary is None else TreeState(self.live.loaded(summary))
-        if self.tree_state is not None and pattern:
-            self.tree_state.search(pattern)
+        typed = self.tree_state.pattern if self.tree_state else ""
+        self.tree_state = None if summary is None else TreeState(LoadedAttempt(self.attempt_list.pages, summary))
+        if self.tree_state is not None and typed:
+            self.tree_state.search(typed)
         self.tree_changed()
         self.show_position()
-        if self.tree_state is not None and self.tree_state.loaded.in_flight is not None:
-            self.look_at_flights()  # its steps so far are not asked for before somebody looks at it
 
     def tree_changed(self, keep_scroll: bool = False) -> None:
         """Show the tree and the detail again: the tree, its folds or its cursor have changed."""
@@ -288,36 +266,6 @@ class BrowseScreen(ViewScreen):
         self.tree_changed()
         self.pager.search(state.pattern)
 
-    def action_find_everywhere(self) -> None:
-        """Open the full text of all attempts; a hit that is chosen there is opened at its place."""
-        screen = FullTextScreen(self.attempt_list, self.hit_text)
-
-        def chosen(index: int | None) -> None:
-            """Open the hit."""
-            if index is None:
-                return
-            self.hit_text = screen.text
-            self._open_hit(index, screen.found.get(index))
-
-        self.app.push_screen(screen, chosen)
-
-    def _open_hit(self, index: int, place: Snippet | None = None) -> None:
-        """Open an attempt that full text found, at the step that holds what was found, with this marked."""
-        self.open_place(index)
-        state = self.tree_state
-        if state is None or state.loaded.summary.index != index:
-            return
-        words = place.text[slice(*place.spans[0])] if place and place.spans else ""
-        tried = dict.fromkeys((words, *(one.strip('"*') for _, one in terms(self.hit_text))))
-        for text in filter(None, tried):
-            if state.search(text):
-                state.next_match(1)
-                break
-        else:
-            state.search("")
-        self.tree_changed()
-        self.pager.search(state.pattern)
-
     def action_match(self, step: int) -> None:
         """Go to the next place of what was searched (for `step` -1 the one before); without a search, to the next
         attempt."""
@@ -336,7 +284,6 @@ class BrowseScreen(ViewScreen):
             self.show_position()
             return
         if self.tree_state is not None and self.tree_state.pattern:
-            self.hit_text = ""
             self.tree_state.search("")
             self.pager.search("")
             self.tree_changed()
@@ -365,6 +312,15 @@ class BrowseScreen(ViewScreen):
             return
         self.attempt_list.arrange(order, where, sort, descending)
         self.relisted()
+        # What was looked for in all attempts is marked in the one that is open, where it stands there as it was typed.
+        texts = [one.text.strip('"*') for one in single_conditions(parse(where)) if isinstance(one, TextTest)]
+        state = self.tree_state
+        if state is not None and any(map(state.search, texts)):
+            state.next_match(1)
+            self.tree_changed()
+            self.pager.search(state.pattern)
+        elif state is not None and texts:
+            state.search("")
         self._shown_anew()
 
     def _shown_anew(self) -> None:
@@ -406,7 +362,7 @@ class BrowseScreen(ViewScreen):
             if where is not None:
                 self.rearrange(where, self.attempt_list.sort, self.attempt_list.descending)
 
-        self.app.push_screen(FilterScreen(self.attempt_list, self.memory), chosen)
+        self.app.push_screen(FilterScreen(self.attempt_list), chosen)
 
     def notes_changed(self) -> None:
         """Show the marks and the notes by now."""
@@ -439,12 +395,6 @@ class BrowseScreen(ViewScreen):
             self.tree_pane.focus()
 
     # Following runs that are being made: nothing moves under the reader's eyes
-
-    def look(self) -> None:
-        """Show what was written since the last look, if anything was, and what is in flight."""
-        super().look()
-        if is_open(self):
-            self.look_at_flights()
 
     def written(self) -> None:
         """Show what was written by now; the cursor and the scroll stay where they are."""
@@ -480,43 +430,9 @@ class BrowseScreen(ViewScreen):
             return
         shown = state.loaded if state is not None else None
         same = shown is not None and shown.summary.index == summary.index
-        flying = self.live.of(summary) is not None or (shown is not None and shown.in_flight is not None)
-        if same and shown is not None and shown.summary == summary and not flying:
+        if same and shown is not None and shown.summary == summary:
             return
-        self.tree_state = TreeState(self.live.loaded(summary))
+        self.tree_state = TreeState(LoadedAttempt(self.attempt_list.pages, summary))
         if state is not None and same:
             self.tree_state.adopt(state)
         self.tree_changed(keep_scroll=same)
-
-    # Attempts in flight
-
-    def look_at_flights(self) -> None:
-        """Ask what is in flight, on a thread: another process answers. One question at a time."""
-        self._asks_again = self._asks
-        if not self._asks:
-            self._asks = True
-            self._ask_flights()
-
-    @work(thread=True, group="flights")
-    def _ask_flights(self) -> None:
-        # Told by a message, so that nobody waits for a viewer that is closed meanwhile.
-        self.post_message(self.FlightsTold(self.live.look()))
-
-    @on(FlightsTold)
-    def _flights_told(self, event: FlightsTold) -> None:
-        self._asks = False
-        if not is_open(self):
-            return
-        if event.some:
-            self._flights_changed()
-        if self._asks_again:
-            self.look_at_flights()
-
-    def _flights_changed(self) -> None:
-        self.attempts.refresh()
-        self.show_position()
-        summary, state = self.attempt_list.current, self.tree_state
-        if summary is not None and (
-            self.live.of(summary) is not None or (state is not None and state.loaded.in_flight is not None)
-        ):
-            self._open_again()

@@ -1,4 +1,4 @@
-"""What the filter line offers while one types: words of the language, values that there are, examples, what was used.
+"""What the filter line offers while one types: words of the language, values that there are, examples.
 
 Pure functions of the text and the place of the cursor; the language is :mod:`ragrounds.evals.store.attempt_filter`'s.
 """
@@ -38,12 +38,11 @@ class Suggestion(Struct, frozen=True):
     """Where the cursor is then."""
 
 
-def suggestions(text: str, cursor: int, used: Sequence[str], values: Values) -> list[Suggestion]:
-    """What fits at the cursor: in an empty line what was used and examples, else what the words may become."""
+def suggestions(text: str, cursor: int, values: Values) -> list[Suggestion]:
+    """What fits at the cursor: in an empty line examples, else what the words may become."""
     if not text.strip():
         known = {where for where, _ in EXAMPLES}
-        earlier = [(where, "used before") for where in used if where not in known]
-        offered = [*earlier[:4], *EXAMPLES, *((one.example, one.about) for one in FIELDS if one.example not in known)]
+        offered = [*EXAMPLES, *((one.example, one.about) for one in FIELDS if one.example not in known)]
         return [Suggestion(where, about, where, len(where)) for where, about in offered]
     before, further = text[:cursor], [(f" {joining}", about) for joining, about in _JOINING[:2]]
     found = _WORD.search(before)

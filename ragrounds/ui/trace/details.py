@@ -64,7 +64,7 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         for fact in gold.facts:
             yield TextBlock(f"required: {' | '.join(fact)}", "gold", 2)
     if attempt is None:
-        yield from _unfinished(loaded)
+        yield _unfinished(loaded)
         return
     yield TextBlock("\noutcome", "heading")
     style = "plain" if attempt.status == "completed" else "trouble"
@@ -113,7 +113,7 @@ def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
     """What came of an attempt, and one of its searches in full; `number` is the search's, from 0."""
     summary = loaded.summary
     if loaded.attempt is None:
-        return list(_unfinished(loaded))
+        return [_unfinished(loaded)]
     sign, style = mark(summary)
     gold = f", gold {one_line(summary.gold.answer, 60)}" if summary.gold.answer else ""
     answer = f"read as {one_line(summary.prediction, 60)}" if summary.prediction else summary.outcome.replace("_", " ")
@@ -148,22 +148,8 @@ def _what_happened(loaded: LoadedAttempt) -> Iterator[TextBlock]:
         yield TextBlock(f"and {len(hops) - _HOPS} more", "dim")
 
 
-def _unfinished(loaded: LoadedAttempt) -> Iterator[TextBlock]:
-    live = loaded.in_flight
-    if loaded.damage:
-        yield TextBlock(f"\n{loaded.damage}", "trouble")
-        return
-    if live is None:
-        yield TextBlock("\nNot run yet.", "dim")
-        return
-    yield TextBlock("\nrunning", "heading")
-    parts = [f"for {duration(max(0.0, loaded.now - live.at))}", number_of(live.calls, "call")]
-    parts += [f"{tokens(live.tokens)} tokens", f"{dollars(live.cost_uncached)} uncached"]
-    yield TextBlock(" | ".join(parts), "dim")
-    if live.node:
-        yield TextBlock(f"in {live.node}")
-    for call in live.doing:
-        yield TextBlock(f"{call.kind} call to {call.actor}: {call.what}", "key", 2)
+def _unfinished(loaded: LoadedAttempt) -> TextBlock:
+    return TextBlock(f"\n{loaded.damage}", "trouble") if loaded.damage else TextBlock("\nNot run yet.", "dim")
 
 
 def _arena_verdicts(loaded: LoadedAttempt) -> Iterator[TextBlock]:

@@ -27,7 +27,6 @@ from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.lists import unknown_words
 from ragrounds.ui.trace.view import answer, is_open
-from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from ragrounds.ui.trace.widgets import Pager, Rows, type_early
 
 _PAUSE = 0.05
@@ -55,9 +54,9 @@ class FilterScreen(ModalScreen[str | None]):
         Binding("escape", "leave", "Leave", priority=True, id="filter.leave"),
     ]
 
-    def __init__(self, attempt_list: AttemptList, memory: ViewerMemory) -> None:
+    def __init__(self, attempt_list: AttemptList) -> None:
         super().__init__()
-        self.attempt_list, self.memory = attempt_list, memory
+        self.attempt_list = attempt_list
         self.offered: list[Suggestion] = []
         self._values: dict[str, list[tuple[str, int]]] = {}
         self._moved = False
@@ -117,7 +116,7 @@ class FilterScreen(ModalScreen[str | None]):
         except FilterError as error:
             self._problem = error
         fits = len(line.value) <= LONGEST
-        self.offered = suggestions(line.value, line.cursor_position, self.memory.filters, self.values) if fits else []
+        self.offered = suggestions(line.value, line.cursor_position, self.values) if fits else []
         rows = self.query_one("#offered", Rows)
         rows.show(len(self.offered), 0)
         self._say()
@@ -239,7 +238,6 @@ class FilterScreen(ModalScreen[str | None]):
             self.app.bell()
             return
         where = line.value.strip()
-        self.memory.take(where=where)
         self.dismiss(where)
 
     def action_leave(self) -> None:

@@ -1,26 +1,19 @@
-"""The grid in text: names, signs and words of its cells, and its tables for a terminal, Markdown and CSV.
-
-Text begins with what it comes to, each agent and every two of them; then the questions.
-"""
+"""The grid in text: names, signs and words of its cells, and its tables: first each agent, then the questions."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
-from ragrounds.evals.compare.grid import AgentGridCell, GridQuestion, GridTable, TwoByTwo
+from ragrounds.evals.compare.grid import AgentGridCell, GridQuestion, GridTable
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
 from ragrounds.ui.tables import Column, TextTable
-from ragrounds.ui.text import UNKNOWN, dollars, figure_text, in_scale, number_of, one_line, p_value, points, safe
+from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import outcome_sign
-from ragrounds.ui.trace.lists import csv_text
 
 _HEATS = 5
 """Steps of colour from a score of 0 to one of 1."""
 _SIGNS = "✓ right  ✗ wrong  ! failed  ^ capped  x blocked or refused  = paused  ~ abstained  ? unreadable  0 empty"
-_MOST_PAIRS = 15
-"""Pairs that text lists at most; CSV leaves them out and JSON has all."""
 
 
 def column_names(runs: Sequence[Run], names: Mapping[str, str]) -> list[str]:
@@ -85,13 +78,6 @@ def unit_of(scorer: str) -> str:
     return described(scorer).unit if scorer else "percent"
 
 
-def difference_words(pair: TwoByTwo, unit: str) -> str:
-    """The difference of two agents, in points or in the scorer's unit."""
-    if pair.difference is None or unit == "percent":
-        return points(pair.difference)
-    return figure_text(pair.difference, "+.4g")
-
-
 def grid_tables(table: GridTable) -> list[TextTable]:
     """What a terminal and Markdown show."""
     unit, numbers = unit_of(table.scorer), [f"{place}" for place in range(1, len(table.agents) + 1)]
@@ -108,8 +94,6 @@ def grid_tables(table: GridTable) -> list[TextTable]:
             ),
         )
     ]
-    if table.pairs:
-        made.append(_pairs(table, unit))
     listed = number_of(len(table.rows), "question")
     of = f" of {table.questions:,}" if len(table.rows) != table.questions else ""
     cells = (Column(number, right=False, whole=True) for number in numbers)
@@ -131,41 +115,3 @@ def _row(question: GridQuestion) -> tuple[str, ...]:
     cost = dollars(sum(known)) if costs and len(known) == len(costs) else UNKNOWN
     split = score_text(question.disagreement)
     return safe(question.id), safe(question.group), split, *map(cell_text, question.cells), cost
-
-
-def _pairs(table: GridTable, unit: str) -> TextTable:
-    # Those that differ most surely come first; a pair without a test by how often they differ.
-    ranked = sorted(table.pairs, key=lambda pair: (pair.p is None, pair.p or 0, -pair.first_only - pair.second_only))
-    left = len(ranked) - _MOST_PAIRS
-    more = f"; {number_of(left, 'further pair')} in --format json" if left > 0 else ""
-    names = ("both right", "first alone", "second alone", "neither", "second − first", "McNemar p", "Holm p")
-    return TextTable(
-        key="pairs",
-        scorer=table.scorer,
-        title=f"Every two agents, on the questions both have a score for by {table.scorer}{more}",
-        columns=(Column("pair", right=False, whole=True), *map(Column, names)),
-        rows=tuple(
-            (
-                f"{pair.first + 1} × {pair.second + 1}",
-                *(f"{count:,}" for count in (pair.both, pair.first_only, pair.second_only, pair.neither)),
-                difference_words(pair, unit),
-                p_value(pair.p),
-                p_value(pair.p_holm),
-            )
-            for pair in ranked[:_MOST_PAIRS]
-        ),
-    )
-
-
-def grid_csv(table: GridTable) -> str:
-    """A row a question; of each agent its score, outcome and cost. Nothing in a cell is a formula."""
-    heads = [f"{one.name} {what}" for one in table.agents for what in ("score", "outcome", "cost_uncached")]
-    rows = [["question_id", "subject", "disagreement", *heads]]
-    for row in table.rows:
-        cells = ((_plain(cell.value), cell.outcome, _plain(cell.cost)) for cell in row.cells)
-        rows.append([row.id, row.group, _plain(row.disagreement), *itertools.chain.from_iterable(cells)])
-    return csv_text(rows)
-
-
-def _plain(value: float | None) -> str:
-    return "" if value is None else f"{value:.12g}"

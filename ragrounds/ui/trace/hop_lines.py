@@ -1,5 +1,5 @@
 """The hops of attempts in lines, for the viewer and outside of it: what each search asked, where gold stood and what
-became of it; and as a table, as JSON and as CSV.
+became of it; and as JSON.
 
 A line has columns of fixed places, so that the hops of one number stand below each other. Where there is room, a hop is
 its query with its signs; where there is less, its signs alone.
@@ -7,8 +7,7 @@ its query with its signs; where there is less, its signs alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -16,11 +15,9 @@ from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopsOfAttempt
 from ragrounds.evals.store.summaries import AttemptSummary
 from ragrounds.ui.call_words import HopSigns, hop_signs
-from ragrounds.ui.columns import TextTable, table_of, words
-from ragrounds.ui.text import number_of, one_line, safe
+from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import agent_cell, mark
 from ragrounds.ui.trace.layout import Cells, fit
-from ragrounds.ui.trace.lists import attempt_name, csv_text
 
 LEGEND = "★3 gold at rank 3   ● seen   ◐ cut   ○ not in a prompt   · no gold   ↻ repeated   ! failed"
 NARROW_LEGEND = "★3 gold's rank  ● seen ◐ cut ○ not shown  · no gold  ↻ again  ! failed"
@@ -38,12 +35,6 @@ _SHOWN_ANSWER = 80
 """Characters of an answer that a line keeps."""
 _NARROWEST = 60
 """Columns that a line has at least."""
-_QUERY = 40
-"""Characters of a query in a cell of a table."""
-CSV_COLUMNS = (
-    "run", "agent", "question_id", "epoch", "outcome", "value", "prediction", "search", "query", "found", "new",
-    "repeats", "error", "gold_ranks", "gold_fate", "cause", "because",
-)  # fmt: skip
 _UNREAD = " (unread)"
 """Stands after the option that a scorer counts where nothing was read."""
 
@@ -202,26 +193,6 @@ def hop_text(read: Iterable[HopsOfAttempt], width: int, agents: Mapping[str, str
     return "\n".join([*(line.rstrip() for line in lines), legend])
 
 
-def hop_table(read: Iterable[HopsOfAttempt]) -> TextTable:
-    """The same as a table: as many searches as the attempt with most of them."""
-    made = [(one.summary, hop_line(one)) for one in read]
-    most = max((len(line.hops) for _, line in made), default=0)
-    columns = [
-        words("", lambda one: mark(one[0])[0].strip()),
-        words("agent", lambda one: one[0].run.agent),
-        words("question", lambda one: attempt_name(one[0])),
-        *(words(f"search {number + 1}", partial(_hop_cell, number)) for number in range(most)),
-        words("answer", lambda one: one_line(one[1].answer, _QUERY)),
-        words("likely", lambda one: one[1].cause.word if one[1].cause else ""),
-    ]
-    return table_of("hops", made, columns, title=number_of(len(made), "attempt"))
-
-
-def _hop_cell(number: int, one: tuple[AttemptSummary, HopLine]) -> str:
-    hop = one[1].hops[number] if number < len(one[1].hops) else None
-    return f"{one_line(hop.query, _QUERY)} {'' if hop.failed else hop.found}{hop.signs}".strip() if hop else ""
-
-
 def hop_json(read: HopsOfAttempt) -> dict[str, object]:
     """An attempt with its hops as values that JSON can hold."""
     cause = read.cause
@@ -249,27 +220,3 @@ def hop_json(read: HopsOfAttempt) -> dict[str, object]:
         ],
         "cause": None if cause is None else {"word": cause.word, "text": cause.text, "hop": cause.hop},
     }
-
-
-def hop_csv(read: Iterable[HopsOfAttempt]) -> str:
-    """A row a search; an attempt without one has a row without a search."""
-    rows: list[Sequence[object]] = [CSV_COLUMNS]
-    for one in read:
-        whole, hops = hop_json(one), zip(one.hops, hop_line(one).hops, strict=True)
-        head = [whole[name] for name in CSV_COLUMNS[:7]]
-        tail = [one.cause.word, one.cause.text] if one.cause else ["", ""]
-        made = [
-            [
-                hop.number,
-                hop.query,
-                len(hop.found),
-                hop.new,
-                hop.repeats,
-                hop.error,
-                " ".join(map(str, hop.gold_ranks)),
-                signs.fate if hop.gold_ranks else "",
-            ]
-            for hop, signs in hops
-        ]
-        rows += [[*head, *row, *tail] for row in made or [[""] * 8]]
-    return csv_text(rows)

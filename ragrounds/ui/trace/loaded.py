@@ -1,10 +1,9 @@
-"""An attempt read from the store, or in flight, with its tree and what the journal holds of its calls."""
+"""An attempt read from the store, with its tree and what the journal holds of its calls."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
-from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.judges.recorded import judge_replies
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store.arenas import AnswerVerdict, answer_verdicts
@@ -24,16 +23,13 @@ class LoadedAttempt:
     """An attempt with its tree, and what the journal holds of its calls.
 
     Rows come from one look into the journal, without what models were sent; that is read when a call is looked at. One
-    that was not run yet is a tree of one node; one that is in flight (:meth:`live`) is what is known so far.
+    that was not run yet is a tree of one node.
     """
 
-    def __init__(self, pages: Pages | None, summary: AttemptSummary, *, stored: bool = True) -> None:
-        """Read it from the store of `pages`; not where it is not `stored` yet, or where there are none."""
+    def __init__(self, pages: Pages | None, summary: AttemptSummary) -> None:
+        """Read it from the store of `pages`, where there are any."""
         self.summary = summary
         self.attempt: Attempt | None = None
-        self.in_flight: LiveAttempt | None = None
-        self.now = 0.0
-        """When an attempt in flight was looked at, in seconds since the epoch."""
         self.scores: tuple[Score, ...] = ()
         self.sketch: tuple[TracedCall, ...] = ()
         """Its calls in order, as far as rows tell of them: without what models were sent and the texts of passages."""
@@ -43,7 +39,7 @@ class LoadedAttempt:
         self._events: tuple[Event, ...] = ()
         self._store = pages.store if pages is not None else None
         self._others: dict[str, TracedCall] = {}
-        if stored and pages is not None:
+        if pages is not None:
             try:
                 self._read(pages)
             except DamagedRecord as damaged:  # the others can be looked at all the same
@@ -59,14 +55,6 @@ class LoadedAttempt:
         self._events = self.attempt.events
         self.sketch = traced_calls(pages.store, tuple(calls_of(self._events)), brief=True)
         self.root = attempt_tree(self.attempt, self._told())
-
-    @classmethod
-    def live(cls, pages: Pages, summary: AttemptSummary, live: LiveAttempt, now: float) -> LoadedAttempt:
-        """An attempt in flight, as it stood at `now` (seconds since the epoch): a tree of one node."""
-        made = cls(pages, summary, stored=False)
-        made.in_flight, made.now = live, now
-        made.root = _nothing(summary, "running", NodeFigures(max(0.0, now - live.at), live.tokens, live.cost_uncached))
-        return made
 
     @classmethod
     def of_trace(cls, trace: Trace) -> LoadedAttempt:
@@ -161,9 +149,9 @@ def _is_read(traced: TracedCall) -> bool:
     return any(part is not None for part in (traced.reply, traced.searched, traced.used))
 
 
-def _nothing(summary: AttemptSummary, why: str = "not run yet", figures: NodeFigures | None = None) -> Node:
+def _nothing(summary: AttemptSummary, why: str = "not run yet") -> Node:
     row = RowText(summary.question.id, said=((why, "dim"),))
-    figures = figures or NodeFigures(None, None, None)
+    figures = NodeFigures(None, None, None)
     return Node(key="attempt", kind="attempt", label=summary.question.id, figures=figures, row=row, folded=row)
 
 

@@ -1,7 +1,7 @@
 """A view of the attempts, and the screen that every view is.
 
 A view is one :class:`View` in one file of the folder `views`, where it is found as a scorer is: the keys, the line
-above each screen, the help, ``ragrounds trace --view`` and the user's key file read it there. Nothing imports a view,
+above each screen, the help and ``ragrounds trace --view`` read it there. Nothing imports a view,
 and no view imports another: one opens the other by its name.
 """
 
@@ -92,7 +92,7 @@ class ViewScreen(Screen[int | None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that open a line to type in come before all others, so that what is typed right after them arrives
         there; but in a line they are letters."""
-        return not (action in ("find", "find_everywhere", "filter", "note") and isinstance(self.focused, Input))
+        return not (action in ("find", "filter", "note") and isinstance(self.focused, Input))
 
     def open_view(self, name: str, *places: int) -> None:
         """Open a view over this screen, at the places of some attempts; what is chosen there is opened."""

@@ -4,11 +4,8 @@ for, and the resumed one goes on from there."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.evals.engine.in_flight import live_attempts
 from ragrounds.evals.store.store import Store
 from tests.servers.process import Running, openai_server
 from tests.ui.trace.test_tmux import Terminal
@@ -102,7 +98,6 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     for width, height in ((80, 24), (120, 40), (200, 60), (100, 30)):
         terminal.tmux("resize-window", "-x", str(width), "-y", str(height))
         before = counts(home).total()
-        live_attempts(home)  # what is in flight is written while somebody looks
         time.sleep(1.0)  # a frame is at most so old
         lines = frame(terminal, width, height)
         after = counts(home).total()
@@ -112,10 +107,8 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
         # Each agent's own line, and together.
         parts = [int(one) for one in re.findall(r" (\d+)/90 ", "\n".join(lines))]
         assert (len(parts), sum(parts)) == (3, int(found[1]))
-    flying = len(live_attempts(home))
     (told,) = [int(match[1]) for line in frame(terminal, 100, 30) if (match := _FLYING.match(line))]
-    assert told <= 64
-    assert abs(told - flying) <= 20
+    assert 0 < told <= 64
 
     terminal.type("C-c")
     waiting = terminal.see("Stopping: finishing the ")
@@ -149,32 +142,6 @@ def test_the_frames_of_a_run_are_true(terminal: Terminal, slow_server: Running, 
     told_last = re.search(r"270 of 270 attempts, [\d.]+/s, (\d+) failed", terminal.history().replace("\n", ""))
     assert told_last is not None
     assert int(told_last[1]) == made["failed"]
-
-
-def test_the_viewer_shows_what_another_process_has_in_flight(terminal: Terminal, tmp_path: Path) -> None:
-    with openai_server("--latency", "300") as silent:
-        _see_what_waits(terminal, silent, tmp_path)
-
-
-def _see_what_waits(terminal: Terminal, slow_server: Running, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    options = ["--agent", "direct", "--model", "openai:seen", "--base-url", slow_server.url, "--yes"]
-    command = [sys.executable, "-m", "ragrounds", "run", *options, "--concurrency", "8", "--display", "none"]
-    environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as going:
-        try:
-            end = time.monotonic() + 30
-            while not live_attempts(home):
-                assert time.monotonic() < end, "nothing is in flight"
-                time.sleep(0.1)
-            terminal.command("trace")
-            shown = terminal.see("8 in flight", "▶", "asks openai:seen")
-            assert shown.count("▶") <= 8
-            terminal.see("model call to openai:seen")
-            terminal.type("q")
-            terminal.prompt()
-        finally:
-            going.kill()
 
 
 def test_ctrl_z_gives_the_terminal_back_and_the_second_ctrl_c_stops(

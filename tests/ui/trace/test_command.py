@@ -154,16 +154,7 @@ def test_the_author_is_that_of_the_settings(trace: Trace, home: Path, monkeypatc
 
 def test_the_grid_in_every_format(trace: Trace) -> None:
     text = trace("--grid", "--format", "text").stdout
-    assert (
-        text.index("Agents, mean score by strict") < text.index("Every two agents") < text.index("6 questions, by dis")
-    )
-    assert [line.split() for line in text.splitlines() if line.startswith("1 × 2")] == [
-        ["1", "×", "2", "1", "1", "1", "0", "+0.00", "1.0000", "1.0000"]
-    ]
-    rows = list(csv.DictReader(io.StringIO(trace("--grid", "--format", "csv", "--where", "abstained").stdout)))
-    assert [(row["question_id"], row["plain score"], row["plain outcome"], row["seeker outcome"]) for row in rows] == [
-        ("quiz/002", "0", "abstained", "not_run")
-    ]
+    assert text.index("Agents, mean score by strict") < text.index("6 questions, by dis")
     data = json.loads(trace("--grid", "--format", "json", "--sort", "cost", "--limit", "2").stdout)
     assert [(one["name"], one["scored"]) for one in data["agents"]] == [("plain", 5), ("seeker", 3)]
     assert [row["id"] for row in data["rows"]] == ["quiz/000", "quiz/001"]
@@ -181,7 +172,6 @@ def test_the_grid_is_a_result_with_a_frame(trace: Trace, home: Path) -> None:
     frame = found.to_pandas()
     assert frame["question_id"].tolist() == ["quiz/004", "quiz/004"]
     assert frame["score"].tolist() == [0.0, 1.0]
-    assert "2 × 1" not in str(found)
 
 
 def test_hops_in_every_format(trace: Trace) -> None:
@@ -194,8 +184,3 @@ def test_hops_in_every_format(trace: Trace) -> None:
     assert [hop["query"] for hop in data[0]["hops"]] == ["query 0", "query 1", "query 2"]
     assert data[0]["hops"][1]["gold"] == [{"rank": 1, "passage": "doc1#1", "fate": "seen"}]
     assert data[0]["cause"]["word"] == "not passed on"
-    table = trace("seeker", "--hops", "--format", "markdown").stdout
-    assert "| query 0 2★1● | query 1 2★1● | query 2 2★1● |" in table
-    rows = list(csv.DictReader(io.StringIO(trace("seeker", "--hops", "--format", "csv").stdout)))
-    assert [row["query"] for row in rows if row["question_id"] == "quiz/004"] == ["query 0", "query 1", "query 2"]
-    assert {row["search"] for row in rows if row["outcome"] == "not_run"} == {""}

@@ -70,10 +70,6 @@ def offered(app: TraceApp) -> object:
     return app.screen.query_one("#offered", Rows).row
 
 
-def hit(app: TraceApp) -> object:
-    return app.screen.query_one("#hits", Rows).row
-
-
 def folded(app: TraceApp) -> object:
     state = main(app).tree_state
     assert state is not None
@@ -106,7 +102,6 @@ class Case(Struct, frozen=True):
 
 TREE, DETAIL = "down down down down down down tab", "end tab tab"
 """To an attempt that searched, in its steps; to one with a long answer, in its detail."""
-HITS = "F a s p i r i n enter"
 
 CASES = (
     Case("TraceApp", "view.attempts", "2", where, "BrowseScreen"),
@@ -117,7 +112,6 @@ CASES = (
     Case("TraceApp", "theme", "", lambda app: app.theme),
     Case("TraceApp", "quit", "", lambda app: app._exit, True),
     Case("BrowseScreen", "find", "", bar, True),
-    Case("BrowseScreen", "find.everywhere", "", where, "FullTextScreen"),
     Case("BrowseScreen", "match.next", f"{TREE} slash a s p i r i n enter", match),
     Case("BrowseScreen", "match.previous", f"{TREE} slash a s p i r i n enter n n", match),
     Case("BrowseScreen", "wrong.next", "", row, 1),
@@ -148,8 +142,6 @@ CASES = (
     Case("HopScreen", "note", "2", where, "NoteScreen"),
     Case("ViewScreen", "copy", "down 2", lambda app: app.clipboard),
     Case("GridScreen", "grid.compare", "3 home right", where, "CompareScreen"),
-    Case("GridScreen", "grid.pin", "3 right right"),
-    Case("GridScreen", "grid.which", "3"),
     Case("GridScreen", "grid.sort", "3"),
     Case("GridScreen", "grid.reverse", "3"),
     Case("GridScreen", "grid.back", "3", where, "BrowseScreen"),
@@ -173,10 +165,6 @@ CASES = (
     Case("FilterScreen", "filter.down", "f s", offered, 1),
     Case("FilterScreen", "filter.up", "f s down down", offered, 1),
     Case("FilterScreen", "filter.leave", "f r i g h t", listed, ("", "asked", True)),
-    Case("FullTextScreen", "text.leave", HITS, where, "BrowseScreen"),
-    Case("FullTextScreen", "text.again", HITS, lambda app: app.focused.id if app.focused else "", "full-text"),
-    Case("FullTextScreen", "text.next", HITS, hit, 1),
-    Case("FullTextScreen", "text.previous", f"{HITS} down down", hit, 1),
     Case("FindBar", "find.leave", "slash x", bar, False),
     Case("MenuScreen", "menu.leave", "s", where, "BrowseScreen"),
     Case("NoteScreen", "note.save", "a h i", notes),
@@ -235,7 +223,7 @@ async def begin_anew(pilot: Pilot[None]) -> None:
     browse.query_one(FindBar).action_leave()
     browse.attempt_list.arrange(None, "", "asked")
     browse.attempt_list.move(0)
-    browse.hit_text, browse.tree_state = "", None
+    browse.tree_state = None
     app._clipboard = ""
     pages = app.attempt_list.pages
     for (run, question_id, epoch), held in notes_of(pages.store, pages.runs).items():
@@ -287,7 +275,7 @@ def _first(keys: list[str]) -> tuple[str, list[str]]:
 async def test_the_keys_of_the_pane_stand_below_and_can_be_clicked(pages: Pages) -> None:
     app = TraceApp(pages)
     async with app.run_test(size=(120, 40)) as pilot:
-        for keys, words in (("", "w Next wrong"), ("slash", "esc Leave"), ("escape", "f Filter"), ("3", "x Pin agent")):
+        for keys, words in (("", "w Next wrong"), ("slash", "esc Leave"), ("escape", "f Filter"), ("3", "c Compare")):
             await press(pilot, *keys.split())
             assert words in screen(app).splitlines()[-1]
         await pilot.click("KeyBar", offset=(screen(app).splitlines()[-1].index("f Filter"), 0))

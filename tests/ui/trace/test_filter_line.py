@@ -1,9 +1,8 @@
-"""The filter line: typed, completed, corrected while one types, remembered; and the words it is completed with."""
+"""The filter line: typed, completed, corrected while one types; and the words it is completed with."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from textual import events
@@ -11,14 +10,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from ragrounds.evals.store.summaries import Pages, UnknownFacts
-from ragrounds.ui.trace.app import LIGHT, TraceApp
+from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.completion import Suggestion, suggestions
 from ragrounds.ui.trace.filter_screen import FilterScreen
-from ragrounds.ui.trace.full_text import as_filter, terms
 from ragrounds.ui.trace.lists import unknown_words
 from ragrounds.ui.trace.view import ViewScreen
-from ragrounds.ui.trace.viewer_memory import ViewerMemory
 from tests.ui.trace.seeing import matches, press, screen, settle
 
 pytestmark = pytest.mark.slow
@@ -41,14 +38,8 @@ def values(field: str) -> list[tuple[str, int]]:
     return {"agent": [("direct", 20), ("seeker[rounds=3]", 4)], "subject": [("heart and blood", 1)]}.get(field, [])
 
 
-def offered(text: str, used: tuple[str, ...] = ()) -> list[Suggestion]:
-    return suggestions(text, len(text), used, values)
-
-
-def test_an_empty_line_offers_what_was_used_and_then_examples() -> None:
-    found = offered("", ("wrong and agent:direct",))
-    assert [one.shown for one in found[:2]] == ["wrong and agent:direct", "wrong and hops>3 and gold not seen"]
-    assert found[0].about == "used before"
+def offered(text: str) -> list[Suggestion]:
+    return suggestions(text, len(text), values)
 
 
 @pytest.mark.parametrize(
@@ -84,18 +75,8 @@ def test_a_value_that_is_complete_goes_on() -> None:
 
 
 def test_what_stands_behind_the_cursor_stays() -> None:
-    found = suggestions("wro and failed", 3, (), values)[0]
+    found = suggestions("wro and failed", 3, values)[0]
     assert (found.text, found.cursor) == ("wrong and failed", 5)
-
-
-def test_terms_of_a_full_text_search() -> None:
-    assert terms('limb "upper edema" query:swell* nofield:x') == [
-        ("", "limb"),
-        ("", '"upper edema"'),
-        ("query", "swell*"),
-        ("", "nofield:x"),
-    ]
-    assert as_filter('failed "upper edema" query:swell*') == 'text:failed text:"upper edema" query:swell*'
 
 
 def test_what_cannot_be_asked_is_said() -> None:
@@ -218,15 +199,23 @@ async def test_the_cursor_goes_with_the_reader(pilot: Pilot[None], view: str, ba
     assert now.place_here() == place
 
 
-async def test_what_is_offered_is_taken_and_used_filters_come_back(pilot: Pilot[None]) -> None:
+async def test_what_is_offered_is_taken(pilot: Pilot[None]) -> None:
     await press(pilot, "f", *"fai", "tab")
     assert pilot.app.screen.query_one(Input).value == "failed "
     await press(pilot, "enter")
     assert len(browse(pilot).attempt_list) == 1
     await press(pilot, "f", "ctrl+u", "down", "enter")
-    assert pilot.app.screen.query_one(Input).value == "failed"
-    await press(pilot, "enter")
-    assert len(browse(pilot).attempt_list) == 1
+    assert pilot.app.screen.query_one(Input).value == "wrong and hops>3 and gold not seen"
+
+
+async def test_words_of_a_filter_are_marked_where_they_stand(pilot: Pilot[None]) -> None:
+    await press(pilot, "f", *'reply:"aspirin"', "enter")
+    state = browse(pilot).tree_state
+    assert state is not None
+    assert (state.pattern, browse(pilot).pager.pattern) == ("aspirin", "aspirin")
+    assert state.node is not state.root
+    await press(pilot, "f", "ctrl+u", *"right", "enter")
+    assert browse(pilot).pager.pattern == "aspirin", "a search goes on until Escape"
 
 
 async def test_marks_and_notes_are_kept_listed_and_shown(pilot: Pilot[None], pages: Pages) -> None:
@@ -246,20 +235,3 @@ async def test_marks_and_notes_are_kept_listed_and_shown(pilot: Pilot[None], pag
 async def test_a_note_that_is_left_changes_nothing(pilot: Pilot[None]) -> None:
     await press(pilot, "a", *"look", "escape")
     assert not browse(pilot).notes
-
-
-async def test_the_theme_and_the_filters_are_remembered(pages: Pages, tmp_path: Path) -> None:
-    file = tmp_path / "viewer.json"
-    async with TraceApp(pages, memory=ViewerMemory(file)).run_test() as pilot:
-        await press(pilot, "t", "f", *"right", "enter")
-    again = TraceApp(pages, memory=ViewerMemory(file))
-    assert again.theme == LIGHT
-    assert again.memory.filters == ("right",)
-
-
-def test_a_memory_that_cannot_be_read_is_an_empty_one(tmp_path: Path) -> None:
-    (tmp_path / "viewer.json").write_text("{")
-    assert ViewerMemory(tmp_path / "viewer.json").filters == ()
-    memory = ViewerMemory(tmp_path / "missing" / "viewer.json")
-    memory.take(where="wrong")
-    assert memory.filters == ("wrong",)

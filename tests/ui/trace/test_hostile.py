@@ -110,7 +110,6 @@ def test_headless_output_holds_no_codes(hostile: Pages) -> None:
     tables = [
         lists.list_table(hostile.read(range(len(hostile)))),
         difference_table(*hostile.runs[:2], differing),
-        hop_lines.hop_table(HopReader(hostile).read([summary])),
     ]
     shown = [
         headless.attempt_markdown(LoadedAttempt(hostile, summary)),
@@ -118,11 +117,10 @@ def test_headless_output_holds_no_codes(hostile: Pages) -> None:
         *("\n".join(itertools.chain.from_iterable(table.rows)) for table in tables),
         markdown(tables),
         hop_lines.hop_text(HopReader(hostile).read([summary]), 200, {}),
-        hop_lines.hop_csv(HopReader(hostile).read([summary])),
     ]
     assert not any(RAW.search(text) for text in shown)
     assert "[bold red]" in shown[2]
-    assert r"\[bold red\]" in shown[5]
+    assert r"\[bold red\]" in shown[4]
     assert found.attempt.text == "A"
 
 

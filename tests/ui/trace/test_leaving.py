@@ -13,7 +13,6 @@ from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
 from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.filter_screen import FilterScreen
-from ragrounds.ui.trace.full_text import FullTextScreen
 from ragrounds.ui.trace.views.compare import CompareScreen
 from ragrounds.ui.trace.views.grid import GridScreen
 from ragrounds.ui.trace.views.hops import HopScreen
@@ -23,8 +22,7 @@ SCREENS: dict[str, Callable[[TraceApp], Screen[int | None] | Screen[str | None]]
     "hops": lambda app: HopScreen(app.attempt_list, app.browse.notes),
     "grid": lambda app: GridScreen(app.attempt_list, app.browse.notes),
     "compare": lambda app: CompareScreen(app.attempt_list, app.browse.notes, 0, 6),
-    "filter": lambda app: FilterScreen(app.attempt_list, app.memory),
-    "full text": lambda app: FullTextScreen(app.attempt_list, "remedy"),
+    "filter": lambda app: FilterScreen(app.attempt_list),
 }
 
 

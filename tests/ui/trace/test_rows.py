@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from ragrounds.contracts import SearchRequest
-from ragrounds.evals.engine.in_flight import LiveAttempt
 from ragrounds.evals.store.codec import Packed, pack, unpack, unpack_many
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.traces import TracedCall, calls, traced_call, traced_calls
@@ -114,17 +113,6 @@ def test_what_is_damaged_is_left_out_and_the_rest_is_read() -> None:
     texts = {hash: msgspec.msgpack.decode(msgspec.msgpack.encode(LONG)) for hash in apart}
     assert unpack_many(records, lambda _: texts)[0] == Reply(text=LONG)
     assert unpack_many([Packed(body, Reply, whole=False)], lambda _: {}) == [Reply(text="")]
-
-
-def test_an_attempt_in_flight_is_a_tree_of_one_node(pages: Pages) -> None:
-    summary = pages.read([8])[0]
-    live = LiveAttempt(
-        run=summary.run.id, agent=summary.run.agent, question_id=summary.question.id, epoch=0, at=AT, node="search",
-        steps=3, calls=2, tokens=120, cost_uncached=0.01, doing=(),
-    )  # fmt: skip
-    loaded = LoadedAttempt.live(pages, summary, live, AT + 8)
-    assert [node.row.plain for node in walk(loaded.root)] == ["quiz/002 running"]
-    assert (loaded.attempt, loaded.in_flight, loaded.root.figures.seconds) == (None, live, 8.0)
 
 
 def test_a_tree_has_the_figures_that_there_is_room_for(pages: Pages) -> None:

@@ -162,7 +162,7 @@ async def test_help_lists_every_key_and_the_signs(viewer: Open) -> None:
     async with viewer(100, 60) as pilot:
         await press(pilot, "question_mark")
         await pilot.pause(0.2)
-        for words in ("Next wrong", "right, ✗ wrong", "Full text"):
+        for words in ("Next wrong", "right, ✗ wrong", "Match before"):
             assert words in shown(pilot)
         await press(pilot, "question_mark")
         assert "Match before" not in shown(pilot)
@@ -171,23 +171,6 @@ async def test_help_lists_every_key_and_the_signs(viewer: Open) -> None:
 def test_every_key_has_an_id_and_a_description() -> None:
     assert len(bindings()) > 40
     assert [one for one in bindings() if not one.id or not one.description] == []
-
-
-async def test_keys_can_be_given_by_their_ids(viewer: Open) -> None:
-    async with viewer(keymap={"wrong.next": "f3"}) as pilot:
-        await press(pilot, "f3")
-        assert browse(pilot).attempt_list.row == 1
-        await press(pilot, "w")
-        assert browse(pilot).attempt_list.row == 1
-
-
-async def test_the_command_palette_runs_a_command(viewer: Open) -> None:
-    async with viewer() as pilot:
-        await press(pilot, "ctrl+p", *"next wrong")
-        await pilot.pause()
-        await press(pilot, "enter", "enter")
-        await settle(pilot)
-        assert browse(pilot).attempt_list.row == 1
 
 
 async def test_the_mouse_chooses_and_opens(viewer: Open) -> None:

@@ -38,7 +38,6 @@ from ragrounds.evals.engine.distributed.protocol import (
     encode,
     to_worker,
 )
-from ragrounds.evals.engine.in_flight import live_feed
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, agent_identity, open_agents
 from ragrounds.evals.engine.scheduler import AttemptSemaphore, disable_uploads, run_pool
@@ -157,8 +156,7 @@ async def _work(setup: WorkerSetup, inbox: Inbox, post: SendFrame) -> None:
         pool = asyncio.ensure_future(run_pool(source, make_attempt, semaphore, ends))
         reader = asyncio.ensure_future(read_messages())
         try:
-            with live_feed(store.home):
-                await asyncio.wait({pool, reader}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({pool, reader}, return_when=asyncio.FIRST_COMPLETED)
             if pool.done():
                 pool.result()
         finally:

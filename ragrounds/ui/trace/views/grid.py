@@ -1,4 +1,4 @@
-"""The grid: questions × agents, coloured by score and status, with the 2 × 2 of two agents beside it.
+"""The grid: questions × agents, coloured by score and status.
 
 Questions are read where they are shown. While a run goes on, what is written fills it.
 """
@@ -10,21 +10,19 @@ from array import array
 from collections import Counter
 from typing import ClassVar
 
-import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Vertical
+from textual.containers import Container
 
-from ragrounds.evals.compare.figures import MOST_PAIRS
-from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort, Untested, WhichRows
+from ragrounds.evals.compare.grid import GRID_SORTS, AgentGrid, GridSort
 from ragrounds.evals.store.run_names import kept_names
-from ragrounds.ui.text import in_scale, number_of, one_line, p_value, safe
+from ragrounds.ui.text import in_scale, number_of, one_line, safe
 from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark, short_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.grid_pane import GridPane
-from ragrounds.ui.trace.grid_text import cell_style, cell_text, column_names, difference_words, score_text, unit_of
+from ragrounds.ui.trace.grid_text import cell_style, cell_text, column_names, score_text, unit_of
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes
@@ -35,23 +33,11 @@ _PATIENCE = 5
 """A grid that took so long to read is read again after so many times as long, at the earliest."""
 _FIGURE = 7
 """Cells of the figure by which the grid is sorted."""
-_WHICH: dict[WhichRows, str] = {
-    "all": "",
-    "differ": "where {first} and {second} differ",
-    "first": "that only {first} has right, of {first} and {second}",
-    "second": "that only {second} has right, of {first} and {second}",
-    "neither": "that neither {first} nor {second} has right",
-    "both": "that {first} and {second} have right",
-}
 _SORTED: dict[GridSort, tuple[str, str]] = {
     "disagreement": ("most split first", "least split first"),
     "cost": ("dearest first", "cheapest first"),
     "score": ("hardest first", "easiest first"),
     "question": ("as asked", "as asked"),
-}
-_UNTESTED: dict[Untested, str] = {
-    "many": f"No exact test: of more than {MOST_PAIRS} pairs none is tested.",
-    "fractional": "No exact test: some scores are neither 0 nor 1.",
 }
 
 
@@ -66,20 +52,15 @@ class GridScreen(ViewScreen):
         & GridPane, & Pager { border: round $border-blurred; }
         & GridPane:focus, & Pager:focus { border: round $accent; }
         & GridPane { height: 1fr; }
-        & #side { height: 9; layout: horizontal; }
-        & #cell, & #pair { width: 1fr; }
+        & #cell { height: 9; }
         &.-wide #body { layout: horizontal; }
         &.-wide GridPane { width: 2fr; height: 100%; }
-        &.-wide #side { width: 1fr; height: 100%; layout: vertical; }
-        &.-wide #cell { width: 100%; height: 1fr; }
-        &.-wide #pair { width: 100%; height: 14; }
+        &.-wide #cell { width: 1fr; height: 100%; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "which", "Which", id="grid.which"),
         Binding("s", "sort", "Sort", id="grid.sort"),
         Binding("S", "reverse", "Sort the other way", id="grid.reverse", show=False),
-        Binding("x", "pin", "Pin agent", id="grid.pin"),
         Binding("c", "compare", "Compare", id="grid.compare"),
         Binding("escape", "leave", "Back", id="grid.back"),
         FILTER_KEY,
@@ -96,9 +77,6 @@ class GridScreen(ViewScreen):
         """By column: the run's id, where another run has the same agent; else empty."""
         self.sort: GridSort = "disagreement"
         self.descending = True
-        self.which: WhichRows = "all"
-        self.pinned, self.partner = 0, min(1, len(runs) - 1)
-        """The columns of the 2 × 2."""
         self.rows: list[int] = []
         """Of the grid, in the order shown."""
         self.texts = AttemptList(attempt_list.pages)
@@ -107,13 +85,11 @@ class GridScreen(ViewScreen):
         self.pane = GridPane(self._question, self._cells)
 
     def compose(self) -> ComposeResult:
-        """The grid, the cell and the 2 × 2, with a line above that says what is shown."""
+        """The grid and the cell, with a line above that says what is shown."""
         yield TopLine("grid")
         with Container(id="body"):
             yield self.pane
-            with Vertical(id="side"):
-                yield Pager(id="cell", title="cell")
-                yield Pager(id="pair", title="two agents")
+            yield Pager(id="cell", title="cell")
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -155,9 +131,7 @@ class GridScreen(ViewScreen):
         pane.agents = len(grid.runs)
         if at is not None and (found := grid.row_of(at)) is not None:
             here, pane.column = found
-        rows = grid.which(self.which, self.pinned, self.partner)
-        if listed is not None:
-            rows = np.intersect1d(rows, grid.rows_of(listed))
+        rows = None if listed is None else grid.rows_of(listed)
         descending = self.descending if self.sort in ("disagreement", "cost") else not self.descending
         self.rows = grid.order(self.sort, descending, rows).tolist()
         self.texts.arrange(array("Q", grid.firsts[self.rows].tolist()), "", "asked")
@@ -203,34 +177,21 @@ class GridScreen(ViewScreen):
         row = self.row(line)
         return None if row is None else self.grid.place(row, self.pane.column, None)
 
-    def pair(self) -> tuple[int, int]:
-        """The two columns of the 2 × 2: the pinned one, and the one under the cursor or, on the pinned one, the last
-        other."""
-        if self.pane.column != self.pinned:
-            self.partner = self.pane.column
-        elif self.partner == self.pinned:
-            others = [place for place in range(len(self.names)) if place != self.pinned]
-            self.partner = next(iter(others), self.pinned)
-        return self.pinned, self.partner
-
     @on(Rows.Moved)
     @on(GridPane.AgentMoved)
     def show_here(self) -> None:
-        """Show the cell and the two agents under the cursor, and say above what is listed."""
-        first, second = self.pair()
+        """Show the cell under the cursor, and say above what is listed."""
         shown = f"{len(self.rows):,} of {number_of(self.grid.rows, 'question')}"
-        which = _WHICH[self.which].format(first=first + 1, second=second + 1)
         sort = _SORTED[self.sort][not self.descending]
         scorer = f"by {self.grid.scorer}" if self.grid.scorer else "not scored"
         apart = [name for name in self.grid.used_scorers() if name != self.grid.scorer]
         others = f"cells scored by {', '.join(map(safe, apart))} are in no mean" if apart else ""
         filtered = safe(self.attempt_list.where)
-        self.query_one(TopLine).tell(f"{shown} {which}".strip(), filtered, sort, safe(scorer), others)
+        self.query_one(TopLine).tell(shown, filtered, sort, safe(scorer), others)
         columns = self.pane.across()[2]
         more = f"agents {columns.start + 1} to {columns.stop} of {len(self.names)}"
         self.pane.border_subtitle = more if len(columns) < len(self.names) else ""
         self.query_one("#cell", Pager).show(self._cell_blocks())
-        self.query_one("#pair", Pager).show(self._pair_blocks() if len(self.names) > 1 else [])
 
     def _cell_blocks(self) -> list[TextBlock]:
         column, place = self.pane.column, self.place(self.pane.row)
@@ -247,33 +208,6 @@ class GridScreen(ViewScreen):
             *([TextBlock(f"run {safe(self.ids[column])}", "dim")] if self.ids[column] else []),
             *detail(loaded, loaded.root),
         ]
-
-    def _pair_blocks(self) -> list[TextBlock]:
-        """The 2 × 2 of two agents, with its test in words."""
-        pair, untested = self.grid.two_by_two(*self.pair()), self.grid.untested(*self.pair())
-        one, other = f"{pair.first + 1}", f"{pair.second + 1}"
-        second, scorer = f"{other} {self.names[pair.second]}", self.grid.scorer
-        size = max(7, *(len(f"{number:,}") for number in (pair.both, pair.first_only, pair.second_only, pair.neither)))
-        blocks = [
-            TextBlock(f"{one} {self.names[pair.first]}  ×  {second}", "heading"),
-            TextBlock(f"{'':9}{f'{other} right':>{size + 2}}{f'{other} wrong':>{size + 3}}"),
-            TextBlock(f"{one} right  {pair.both:>{size + 2},}{pair.first_only:>{size + 3},}"),
-            TextBlock(f"{one} wrong  {pair.second_only:>{size + 2},}{pair.neither:>{size + 3},}"),
-        ]
-        if pair.difference is not None:
-            unit = unit_of(scorer)
-            blocks.append(
-                TextBlock(f"{difference_words(pair, unit)}{' points' * (unit == 'percent')} for {second}", "strong")
-            )
-        if pair.p is not None:
-            corrected = "" if pair.pairs < 2 else f"; Holm over {pair.pairs} pairs: p {p_value(pair.p_holm)}"
-            blocks.append(TextBlock(f"McNemar exact: p {p_value(pair.p)}{corrected}"))
-        elif pair.n and untested:
-            blocks.append(TextBlock(_UNTESTED[untested], "dim"))
-        left = f"; {pair.left_out:,} left out: not both have a score by it" if pair.left_out else ""
-        blocks.append(TextBlock(f"{number_of(pair.n, 'question')} by {scorer or 'no scorer'}{left}", "dim"))
-        runs = ", ".join(f"{at + 1} {safe(self.ids[at])}" for at in (pair.first, pair.second) if self.ids[at])
-        return [*blocks, *([TextBlock(f"runs {runs}", "dim")] if runs else [])]
 
     # Keys
 
@@ -295,25 +229,10 @@ class GridScreen(ViewScreen):
         return current.index if current is not None and same else place
 
     def action_compare(self) -> None:
-        """Compare the pinned agent with the one under the cursor, at this question."""
-        row = self.row(self.pane.row)
-        found = [self.grid.place(row, column, None) for column in self.pair()] if row is not None else []
-        places = [place for place in dict.fromkeys(found) if place is not None]
-        if len(places) < 2:
-            self.app.notify("Go to a question that two agents were asked.", markup=False)
-            return
-        self.open_view("compare", *places)
-
-    def action_pin(self) -> None:
-        """Take the agent under the cursor as the first of the 2 × 2."""
-        self.pinned = self.pane.column
-        self.show_here()
-
-    def action_which(self) -> None:
-        """List the next kind of questions: all, those on which the two agents differ, that one alone has right …"""
-        kinds = list(_WHICH)
-        self.which = kinds[(kinds.index(self.which) + 1) % len(kinds)]
-        self.show_lines()
+        """Compare the attempt of the cell under the cursor with another agent's."""
+        place = self.place(self.pane.row)
+        if place is not None:
+            self.open_view("compare", place)
 
     def action_sort(self) -> None:
         """Sort by the next of disagreement, cost, score and the order asked."""
