@@ -106,8 +106,6 @@ def trace_command(
 
       ragrounds trace --where 'wrong and hops>3 and gold not seen' --hops --format text
 
-      ragrounds trace --where '"upper limb" or query:edem*' --sort hops
-
       ragrounds trace direct 'vanilla_rag[top_k=8]' --differing
 
       ragrounds trace --grid --sort cost --format json
