@@ -13,7 +13,6 @@ from ragrounds.evals.analyses.analysis import AnalysisOptions, analyse, analyses
 from ragrounds.evals.analyses.curves import against_parameter, against_size, size_of
 from ragrounds.evals.analyses.epochs import over_epochs
 from ragrounds.evals.analyses.failures import failures_by
-from ragrounds.evals.analyses.grid import grid
 from ragrounds.evals.analyses.position import by_position
 from ragrounds.evals.analyses.quality import against_ndcg, ndcg
 from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
@@ -311,21 +310,6 @@ def test_a_corpus_that_runs_share_is_drawn_once():
     assert SOURCES.table(made, AnalysisOptions(k=2)).rows[1][:5] == ("r1", "mirage/mmlu", "wiki", 0.0, 0.1)
 
 
-def test_the_grid(store):
-    runs = [
-        add(store, "rag", lambda i, e, r=r: i < 5 * r, created=float(3 * c + r), corpus=f"c{c}", retriever=f"r{r}")
-        for c in (0, 1)
-        for r in (1, 2)
-    ]
-    runs.append(add(store, "direct", lambda i, e: False, created=9.0))
-    made = grid(runs)
-    assert made.corpora == ("c0", "c1", "none")
-    assert made.retrievers == ("r1", "r2", "none")
-    assert made.cells[1].overall.value == 0.5
-    assert set(made.cells[0].datasets) == {"b/0", "b/1"}
-    assert msgspec.json.encode(made)
-
-
 def test_mean_and_spread_over_epochs(store):
     run = add(store, "direct", lambda i, e: i < 10 + 2 * e, epochs=3)
     again = add(store, "rag", lambda i, e: True, created=2.0)
@@ -348,7 +332,7 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
     with pytest.raises(UserError, match="Did you mean 'position'"):
         analyse("positon", store, [first.run], AnalysisOptions())
     with pytest.raises(UserError, match="needs a run"):
-        analyse("grid", store, [], AnalysisOptions())
+        analyse("epochs", store, [], AnalysisOptions())
 
 
 @pytest.mark.parametrize("name", ["success", "failures", "specialties", "flips"])

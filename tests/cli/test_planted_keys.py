@@ -47,9 +47,7 @@ def unpacked(data: bytes) -> Iterator[bytes]:
 
 
 def everything(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of a folder, every value of every database, every table of Parquet, all of them also unpacked."""
-    import pyarrow.parquet as parquet
-
+    """Every file of a folder, every value of every database, all of them also unpacked."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
@@ -60,8 +58,6 @@ def everything(folder: Path) -> Iterator[tuple[str, bytes]]:
             with zipfile.ZipFile(path) as archive:
                 for name in archive.namelist():
                     yield f"{path}:{name}", archive.read(name)
-        elif data.startswith(b"PAR1"):
-            yield f"{path}:rows", repr(parquet.read_table(path).to_pylist()).encode()
         elif data.startswith(b"SQLite"):
             with closing(sqlite3.connect(path)) as store:
                 for (table,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
@@ -168,9 +164,9 @@ def test_a_key_is_in_no_file_and_no_export(
     assert len(runs) >= 7
     out = tmp_path / "out"
     out.mkdir()
-    for form in ("jsonl", "parquet", "otel", "trec", "store"):
+    for form in ("jsonl", "otel", "trec", "store"):
         call("export", form, *runs, "--out", str(out / f"runs.{form}"), codes=(0, 2))
-    assert {path.name for path in out.iterdir()} >= {"runs.jsonl", "runs.parquet", "runs.otel", "runs.store"}
+    assert {path.name for path in out.iterdir()} >= {"runs.jsonl", "runs.otel", "runs.store"}
     call("report", *runs[1:4], "--out", str(out / "report.html"))
     for run in runs[1:]:
         call("runs", "show", run)

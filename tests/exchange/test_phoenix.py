@@ -24,13 +24,12 @@ import pytest
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Export
 from ragrounds.evals.exchange.otlp import span_id, trace_id
-from ragrounds.evals.exchange.phoenix import PhoenixOptions, document_annotations, push
+from ragrounds.evals.exchange.phoenix import PhoenixOptions, push
 from ragrounds.evals.exchange.trace_nodes import trace_nodes
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import every_trace
 from ragrounds.records import Score
 from tests.compare.making import add_run, questions
-from tests.ui.report.making import passage, traced_events
 
 pytest.importorskip("opentelemetry.proto", reason="needs OpenTelemetry: pip install 'ragrounds[export]'")
 
@@ -68,18 +67,6 @@ def test_judged_scores_are_an_llms_and_missing_ones_have_none(store, listening):
     annotations = posted(listening, "span_annotations")
     assert [one["annotator_kind"] for one in annotations] == ["LLM", "LLM", "CODE", "CODE"]
     assert "score" not in annotations[1]["result"]
-
-
-def test_gold_documents_are_marked_among_those_found(store, listening):
-    asked = questions(1)
-    events = traced_events(store, 1, passages=[passage(1), passage(2), passage(1, "Again.")])
-    run = add_run(store, "rag", asked, [1], events={0: events})
-    (trace,) = every_trace(store, run)
-    with_gold = msgspec.structs.replace(trace, gold=msgspec.structs.replace(trace.gold, documents=("d2",)))
-    assert list(document_annotations(trace)) == []
-    marked = list(document_annotations(with_gold))
-    assert [(one.document_position, one.result["score"]) for one in marked] == [(0, 0.0), (1, 1.0), (2, 0.0)]
-    assert {one.span_id for one in marked} == {span_id(trace, (0, 0)).hex()}
 
 
 def test_annotations_wait_for_spans_that_are_not_there_yet(store, run, listening):
@@ -153,13 +140,6 @@ class Phoenix:
             yield from page["data"]
             if not (cursor := page["next_cursor"]):
                 return
-
-    def ask(self, query):
-        request = urllib.request.Request(
-            f"{self.url}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)["data"]
 
     def close(self):
         self._process.terminate()
@@ -293,22 +273,3 @@ def check_run(phoenix, store, run, project=""):
         score = expected[key]
         assert (one["result"]["score"], one["result"]["label"]) == (score.value, score.answer_status)
         assert one["metadata"]["prediction"] == score.prediction
-    found = sum(len(node.call.passages) for trace, node in nodes.values() if node.call and trace.gold.documents)
-    gold = sum(
-        passage.document in trace.gold.documents
-        for trace, node in nodes.values()
-        for passage in (node.call.passages if node.call else ())
-    )
-    marks = list(marked_documents(phoenix, project or run.id))
-    assert (len(marks), sum(marks)) == (found, gold)
-
-
-def marked_documents(phoenix, name):
-    """Marks of documents stand in the graph API alone."""
-    for project in phoenix.get("/v1/projects")["data"]:
-        if project["name"] != name:
-            continue
-        asked = f"""{{ node(id: "{project["id"]}") {{ ... on Project {{ spans(first: 1000) {{ edges {{ node {{
-            documentEvaluations {{ name score documentPosition }} }} }} }} }} }} }}"""
-        for edge in phoenix.ask(asked)["node"]["spans"]["edges"]:
-            yield from (one["score"] for one in edge["node"]["documentEvaluations"])

@@ -215,7 +215,6 @@ DATA_OUTPUTS: dict[str, Callable[[Scenario], Any]] = {
     "arena_plan": lambda s: s.json("arena", "play", *BASELINE, "--judge", *s.served, "--plan",
                                    "--json"),
     "analyse_hops": lambda s: s.json("analyse", "hops", "search_o1", "--json"),
-    "analyse_searches": lambda s: s.json("analyse", "searches", "vanilla_rag[top_k=8]", "--json"),
     "analyse_passages": lambda s: s.json("analyse", "passages", *BASELINE[1:], "--json"),
     "analyse_success": lambda s: s.json("analyse", "success", "vanilla_rag[top_k=8]", "--json"),
     "analyse_quality": lambda s: s.json("analyse", "quality", *BASELINE[1:], "--json"),

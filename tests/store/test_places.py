@@ -160,7 +160,7 @@ def test_an_agent_written_as_the_docs_do_is_exported_in_every_format(command: Cl
     (made,) = json.loads(command("runs", "ls", "--json").stdout)["runs"]
     id = made["run"]["id"]
     assert id.startswith("mine.py-build-")
-    for form in ("store", "jsonl", "otel", "parquet"):
+    for form in ("store", "jsonl", "otel"):
         done = command("export", form, id, "--out", str(tmp_path / form))
         assert done.returncode == 0, done.stderr
 

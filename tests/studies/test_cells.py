@@ -82,9 +82,10 @@ axis = "usefulness"
 """
 ANALYSIS = """
 [[analyses]]
-name = "searches"
+name = "success"
 rows = ["with"]
-published = [["with", "searches", 1]]
+options = { scorer = "equivalent" }
+published = [["with", "found, right", 1]]
 """
 
 
@@ -103,7 +104,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "beir" / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]) + "\n")
     lines("sts.jsonl", [{"sentence1": one, "sentence2": other, "score": float(one == other)}
                         for one, two in pairs for other in (one, two)])  # fmt: skip
-    lines("long.jsonl", [{"id": f"l{number}", "question": f"What goes with {one}?", "answer": two}
+    lines("long.jsonl", [{"id": f"l{number}", "question": f"What goes with {one}?", "answer": two, "documents": [one]}
                          for number, (one, two) in enumerate(pairs[:4])])  # fmt: skip
     (tmp_path / "counted_letters.py").write_text(
         "from langchain_core.embeddings import Embeddings\n"

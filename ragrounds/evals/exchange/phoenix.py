@@ -1,4 +1,4 @@
-"""Runs sent to a Phoenix server: attempts as traces, scores as annotations, gold documents marked among those found.
+"""Runs sent to a Phoenix server: attempts as traces, scores as annotations.
 
 Scores annotate the attempt's own span under their scorers' names, as the work of code or, where a model judged, of an
 LLM. Sent again, spans stay as they are and annotations are replaced, so that runs scored anew have their new scores.
@@ -18,11 +18,10 @@ from ragrounds.evals.exchange.delivery import Delivery, check_server, in_batches
 from ragrounds.evals.exchange.formats import Export, ExportFormat
 from ragrounds.evals.exchange.openinference import PROJECT, openinference
 from ragrounds.evals.exchange.otlp import OtlpExporter, span_id
-from ragrounds.evals.exchange.trace_nodes import TraceCleaner, by_judge, score_facts, score_words, trace_nodes
+from ragrounds.evals.exchange.trace_nodes import TraceCleaner, by_judge, score_facts, score_words
 from ragrounds.evals.store.traces import Trace
 
 _ANNOTATIONS = 200
-_DOCUMENTS = 500
 """Annotations in one request."""
 PATIENCE = 60.0
 """Seconds to wait for spans that the server has taken and does not hold yet: it keeps some tens to hundreds a second,
@@ -30,7 +29,7 @@ in the order in which they came, and annotations follow in the same order."""
 
 
 class SpanAnnotation(Struct, frozen=True):
-    """What Phoenix is told of a span, or of one of its documents."""
+    """What Phoenix is told of a span."""
 
     span_id: str
     name: str
@@ -38,7 +37,6 @@ class SpanAnnotation(Struct, frozen=True):
     result: dict[str, object]
     metadata: dict[str, object] = {}
     identifier: str = ""
-    document_position: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def score_annotations(trace: Trace, project: str = "") -> Iterator[SpanAnnotation]:
@@ -50,20 +48,6 @@ def score_annotations(trace: Trace, project: str = "") -> Iterator[SpanAnnotatio
             result["score"] = score.value
         kind = "LLM" if by_judge(score) else "CODE"
         yield SpanAnnotation(root, score.scorer, kind, result, {**score_facts(score), "run": trace.run.id}, "ragrounds")
-
-
-def document_annotations(trace: Trace, project: str = "") -> Iterator[SpanAnnotation]:
-    """Whether each passage that a clean attempt found is of a gold document; none where no document is gold."""
-    wanted = set(trace.gold.documents)
-    if not wanted:
-        return
-    for node in trace_nodes(trace):
-        for place, passage in enumerate(node.call.passages if node.call else ()):
-            gold = passage.document in wanted
-            result: dict[str, object] = {"score": float(gold), "label": "gold" if gold else "other"}
-            yield SpanAnnotation(
-                span_id(trace, node.place, project).hex(), "gold document", "CODE", result, document_position=place
-            )
 
 
 def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
@@ -83,34 +67,21 @@ def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
             scores.extend(score_annotations(trace, options.project))
             yield trace
 
-    def _marks() -> Iterator[SpanAnnotation]:
-        # Those of all runs are too many to be held, and most runs have none.
-        named = [run for run in export.runs if any(one.documents for one in export.store.questions(run)[1].values())]
-        for trace in cleaner.traces(export.store, named):
-            yield from document_annotations(trace, options.project)
-
     def _body(items: Sequence[SpanAnnotation]) -> bytes:
         return msgspec.json.encode({"data": items})
 
-    def _annotations(path: str, what: str) -> Delivery[SpanAnnotation]:
-        return Delivery(
-            f"{place}/v1/{path}?sync=true",
-            what,
-            _body,
-            headers=own,
-            secrets=[key],
-            progress=export.progress,
-            patience=PATIENCE,
-        )
-
     yield exporter.send(f"{place}/v1/traces", _traces(), own, [key], export.progress)
-    annotations = _annotations("span_annotations", "scores")
+    annotations = Delivery[SpanAnnotation](
+        f"{place}/v1/span_annotations?sync=true",
+        "scores",
+        _body,
+        headers=own,
+        secrets=[key],
+        progress=export.progress,
+        patience=PATIENCE,
+    )
     annotations.deliver(in_batches(scores, _ANNOTATIONS))
     yield annotations.words()
-    marks = _annotations("document_annotations", "marks of gold documents")
-    marks.deliver(in_batches(_marks(), _DOCUMENTS))
-    if marks.taken + marks.refused:
-        yield marks.words()
 
 
 class PhoenixOptions(Struct, frozen=True):
@@ -134,8 +105,7 @@ def _send(export: Export[PhoenixOptions]) -> str:
 
 FORMAT = ExportFormat(
     name="phoenix",
-    summary="Traces and scores sent to a Phoenix server: scores as annotations, gold documents marked. Needs "
-    "--endpoint.",
+    summary="Traces and scores sent to a Phoenix server: scores as annotations. Needs --endpoint.",
     writes="nothing",
     extra="export",
     options=PhoenixOptions,
