@@ -34,8 +34,8 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener
 from ragrounds.api.servers import met_servers, server_defaults
 from ragrounds.api.workspace import chosen_settings, closing, open_store, user_prices
-from ragrounds.build.card import BuiltCard, count, provenance
-from ragrounds.build.files import FILE, LABEL_FILES, Finish, check_folder, not_listed, write_built
+from ragrounds.build.card import BuiltCard, count, provenance, stage_count
+from ragrounds.build.files import FILE, GRADES, Finish, check_folder, json_lines, not_listed, rejections, write_built
 from ragrounds.build.items import ItemSet
 from ragrounds.build.outcome import KeptScorer
 from ragrounds.build.pipeline import Pipeline, plan_build, results
@@ -110,8 +110,8 @@ class BuildResult(Struct, frozen=True, kw_only=True):
     """How the benchmark was made, and what it holds; a size of 0: nothing was kept."""
     rejected: Path
     """The file that lists what was not kept, and why."""
-    labels: tuple[Path, ...]
-    """Files with every label or grade that models gave, also where nothing was kept."""
+    grades: Path | None
+    """The file with every grade that models gave, also where nothing was kept."""
     following: tuple[str, ...]
     """Commands that go on from here."""
     ended: str
@@ -198,21 +198,26 @@ def build(
             heard.message(f"Ended early: {ended}. The same command resumes.")
         found = results(store, planned.run, items, ended)
         product = prepared.finish(found)
+        stages = count(pipeline.stages, items, found)
+        if product.stage:
+            reasons = [each.reason for each in product.dropped if each.stage == product.stage]
+            stages.append(stage_count(product.stage, stages[-1].kept, reasons))
         made = provenance(
             store,
             planned.run,
             pipeline,
             items,
-            [*count(pipeline.stages, items, found), *product.stages],
+            stages,
             figures=product.figures,
             notes=[*product.notes, *not_listed(items)],
         )
         card = BuiltCard(benchmark=product.benchmark, made=made)
-        card = write_built(out, product.files, card, product.sets)
+        rejected = {FILE: json_lines(rejections(items, found, product.dropped))}
+        card = write_built(out, {**product.files, **rejected}, card)
     return BuildResult(
         card=card,
         rejected=out / FILE,
-        labels=tuple(out / name for name in LABEL_FILES if name in product.files),
+        grades=out / GRADES if GRADES in product.files else None,
         following=tuple(command.replace("{out}", str(out)) for command in product.following),
         ended=ended,
         failed=any(result.status == "failed" for result in found),

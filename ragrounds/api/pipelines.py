@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from ragrounds.api.arguments import Arg
 from ragrounds.api.build import BuildExecution, BuildRequest, PreparedBuild
 from ragrounds.api.progress import RunListener
+from ragrounds.build.benchmark import (
+    ExpertRating,
+    SetSettings,
+    case_product,
+    consensus_product,
+    mining_product,
+    missing_product,
+)
 from ragrounds.build.case_reports import ReportFilters, open_reports, report_items
 from ragrounds.build.committee import Committee, open_committee
 from ragrounds.build.expert_sheets import ExpertReview
 from ragrounds.build.items import Dropped, ItemSet, draw_items
-from ragrounds.build.judged_sets import Corpus, SetSettings
+from ragrounds.build.judged_sets import Corpus
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.benchmarks.benchmark import Item
@@ -57,7 +66,6 @@ class _Sets(_Experts, frozen=True, kw_only=True):
         Arg("A member of the committee, such as bm25 (repeatable). [default: bm25]", option="--retriever", many=True),
     ] = ()
     sheet_size: SheetSize = 100
-    reranked: Annotated[int, Arg("Documents a side in the reranking set, drawn by `seed`; 0: all.", 0)] = 0
     license: License = "not known"
 
     def opened(self, settings: Settings, listener: RunListener) -> tuple[Corpus, Committee]:
@@ -76,7 +84,6 @@ class _Sets(_Experts, frozen=True, kw_only=True):
             license=self.license,
             item_set=items,
             expert=self.review(execution, self.sheet_size),
-            reranked=self.reranked,
         )
         return items, by
 
@@ -100,7 +107,6 @@ class CaseQuestions(_Experts, frozen=True, kw_only=True):
     types: Annotated[
         Several, Arg("Only articles of this type: case-report (repeatable).", option="--type", many=True)
     ] = ()
-    min_words: Annotated[int, Arg("Only reports of at least so many words.", 0)] = 0
     min_rating: Annotated[int, Arg("What every rating of a kept pair must reach.", 1, 5)] = 4
     license: License = "not known"
 
@@ -110,7 +116,6 @@ class CaseQuestions(_Experts, frozen=True, kw_only=True):
         Raises:
             UserError: no such reports, a broken table, or nothing passes.
         """
-        from ragrounds.build.case_benchmark import CaseBenchmark, ExpertRating
         from ragrounds.build.case_questions import PIPELINE
 
         found = open_reports(self.reports, self.table)
@@ -119,7 +124,6 @@ class CaseQuestions(_Experts, frozen=True, kw_only=True):
             max_citations=self.max_citations,
             max_other_citations=self.max_other_citations,
             types=tuple(self.types),
-            least_words=self.min_words,
         )
         strangers: list[str] = []
         items = report_items(
@@ -139,7 +143,8 @@ class CaseQuestions(_Experts, frozen=True, kw_only=True):
             f"{found.name}: {items.read:,} reports, {items.passed:,} pass the filters, {len(items.items):,} are drawn."
         )
         writer = execution.model or settings.model or ""
-        finish = CaseBenchmark(
+        finish = partial(
+            case_product,
             item_set=items,
             reports=found,
             out=execution.out,
@@ -177,7 +182,6 @@ class RelevanceMining(_Sets, frozen=True, kw_only=True):
         Raises:
             UserError: an unknown benchmark, corpus or retriever; a model or a retriever that is named twice.
         """
-        from ragrounds.build.mining_benchmark import mining_product
         from ragrounds.build.relevance_mining import PIPELINE, GradeThresholds, question_items
 
         thresholds = GradeThresholds(positive=self.positive, negative=self.negative)
@@ -235,7 +239,6 @@ class ConsensusLabels(_Sets, frozen=True, kw_only=True):
         Raises:
             UserError: fewer than two labellers, unknown grades, queries or corpus; a model that is named twice.
         """
-        from ragrounds.build.consensus_benchmark import consensus_product
         from ragrounds.build.consensus_labels import PIPELINE, open_queries, query_items
         from ragrounds.build.relevance_labels import check_relevant
 
@@ -288,29 +291,28 @@ class FalseNegatives(_Experts, frozen=True, kw_only=True):
         Raises:
             UserError: no such queries, unknown grades, or an unknown retriever.
         """
-        from ragrounds.build.false_negative_benchmark import FalseNegativeBenchmark, check_documents
         from ragrounds.build.false_negatives import PIPELINE, judged_query_items
         from ragrounds.build.relevance_labels import check_relevant
 
         check_relevant(self.relevant)
         asked = query_set(self.benchmark, split=self.split, home=settings.home)
-        check_documents(asked, asked.corpus)
+        corpus = Corpus(asked.corpus, settings.home, progress=listener.reading)
+        judged = {document for grades in asked.judgements.values() for document in grades}
+        if judged and not corpus.some(judged):
+            raise UserError(f"{asked.corpus} holds none of the documents that its judgements name.")
         items = judged_query_items(asked, language=self.language, limit=execution.limit, seed=execution.seed)
         listener.message(f"{asked.name}: {items.read:,} judged queries, {len(items.items):,} are drawn.")
         searcher = open_searcher(self.retriever, asked.corpus, settings.home, progress=listener.reading)
-        finish = FalseNegativeBenchmark(
-            name=execution.out.resolve().name,
-            asked=asked,
-            benchmark=asked.corpus,
+        by = SetSettings(
+            name=_set_name(execution.out),
+            license="not known",
             item_set=items,
-            depth=self.top_k,
-            relevant=self.relevant,
             expert=self.review(execution, self.sheet_size),
         )
         return PreparedBuild(
             pipeline=PIPELINE,
             item_set=items,
-            finish=finish,
+            finish=lambda results: missing_product(results, asked, corpus, by, self.top_k, self.relevant),
             parameters={"depth": self.top_k, "at_once": self.batch_size},
             searcher=searcher,
         )

@@ -15,9 +15,8 @@ has:
    defaults.
 3. **Items**: a function that reads files and ends in :func:`ragrounds.build.items.draw_items`, with what is dropped
    before any model is asked and why.
-4. **A benchmark**, ``build/NAME_benchmark.py``: from the :class:`~ragrounds.build.pipeline.ItemResult` of every item,
-   in order, to a :class:`~ragrounds.build.files.Product`, which :func:`ragrounds.build.files.write_built` writes with a
-   card of how it was made. Stages after the graph (experts) add a :class:`~ragrounds.build.card.StageCount` each. It is
-   a file of its own because the graph's source is a part of every run's fingerprint, and this must not be.
+4. **A benchmark**, a function in ``build/benchmark.py``: from the :class:`~ragrounds.build.pipeline.ItemResult` of
+   every item, in order, to a :class:`~ragrounds.build.files.Product`, which :func:`ragrounds.build.files.write_built`
+   writes with a card of how it was made. A stage after the graph (experts) is counted from what the product drops.
 5. **A request** in ``api/pipelines.py``, whose fields are the command's options too; ten lines in ``cli/build.py``.
 """

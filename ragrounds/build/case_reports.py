@@ -29,9 +29,6 @@ from ragrounds.tools.documents import read_document, read_whole
 from ragrounds.tools.documents.jats import read_article
 from ragrounds.tools.jsonlines import read_lines
 
-TOO_SHORT = "fewer than {least} words"
-
-
 Count = Annotated[int, Meta(ge=0)]
 
 
@@ -57,9 +54,8 @@ class ReportFilters(Struct, frozen=True, kw_only=True):
     max_citations: int | None = None
     max_other_citations: int | None = None
     types: tuple[str, ...] = ()
-    least_words: int = 0
 
-    def fault(self, facts: ReportFacts, text: str) -> tuple[str, str]:
+    def fault(self, facts: ReportFacts) -> tuple[str, str]:
         """Why a report is dropped, and the case itself; empty texts: it is not."""
         checks: tuple[tuple[str, int | None, int | None], ...] = (
             ("citations", facts.citations, self.max_citations),
@@ -76,8 +72,6 @@ class ReportFilters(Struct, frozen=True, kw_only=True):
                 return f"more than {most} {name}", str(value)
         if self.types and facts.type.casefold() not in {each.casefold() for each in self.types}:
             return "another type" if facts.type else "type not known", facts.type
-        if self.least_words and len(text.split()) < self.least_words:
-            return TOO_SHORT.format(least=self.least_words), str(len(text.split()))
         return "", ""
 
 
@@ -161,7 +155,7 @@ def report_items(
         if passage.id in seen:
             raise UserError(f"The report {passage.id!r} stands twice in {reports.name}; ids are unique.")
         seen.add(passage.id)
-        reason, detail = filters.fault(facts, passage.text)
+        reason, detail = filters.fault(facts)
         if not reason and not passage.text.strip():
             reason = "empty"
         if reason:

@@ -6,7 +6,7 @@ START → candidates → label → END
 * ``label``: each model gives each passage a grade from S to D (:mod:`ragrounds.build.relevance_labels`). A passage that
   a model gave no readable label for, or refused, has none of that model; the query continues.
 
-:mod:`ragrounds.build.consensus_benchmark` decides what becomes of a labelled pair.
+:mod:`ragrounds.build.benchmark` decides what becomes of a labelled pair.
 """
 
 from __future__ import annotations

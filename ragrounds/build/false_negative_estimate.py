@@ -42,8 +42,6 @@ class QueryCounts(Struct, frozen=True, kw_only=True):
     relevant: float
     false_positives: float
     false_negatives: float
-    unlabelled: float
-    """Found documents without a label: what could be a false negative."""
 
 
 class MissingLabels(Struct, frozen=True, kw_only=True):
@@ -64,11 +62,6 @@ class MissingLabels(Struct, frozen=True, kw_only=True):
     relevant: Estimate
     false_positives: Estimate
     false_negatives: Estimate
-    share: Estimate | None
-    """Share of the found documents without a label that are relevant."""
-    completeness: Estimate | None
-    """Share of the relevant found documents that are labelled."""
-    grades: dict[str, int]
 
 
 def query_counts(graded: GradedQuery, relevant: Collection[str]) -> QueryCounts | None:
@@ -86,7 +79,6 @@ def query_counts(graded: GradedQuery, relevant: Collection[str]) -> QueryCounts 
         relevant=labelled - wrong + missed,
         false_positives=wrong,
         false_negatives=missed,
-        unlabelled=len(graded.candidates) - labelled,
     )
 
 
@@ -116,25 +108,16 @@ def estimate_missing(
         """Mean over queries, with its interval."""
         return ratio_of_sums(values, [1.0] * len(values), clusters, share=False, seed=seed, resamples=resamples)
 
-    def share(part: Sequence[float], whole: Sequence[float]) -> Estimate | None:
-        """Ratio of the sums over queries; ``None``: the whole is empty."""
-        return ratio_of_sums(part, whole, clusters, share=True) if sum(whole) else None
-
-    missed = [found.false_negatives for _, found in counted]
-    all_relevant = [found.relevant for _, found in counted]
-    readable = [grade for query, _ in counted for grade in query.grades.values() if grade is not None]
+    grades = [grade for query in queries for grade in query.grades.values()]
     return MissingLabels(
         depth=depth,
         queries=len(counted),
         left_out=why.total(),
         left_out_why=dict(why.most_common()),
-        pairs=len(readable),
-        unreadable=sum(grade is None for query in queries for grade in query.grades.values()),
+        pairs=sum(grade is not None for grade in grades),
+        unreadable=grades.count(None),
         labelled=mean([found.labelled for _, found in counted]),
-        relevant=mean(all_relevant),
+        relevant=mean([found.relevant for _, found in counted]),
         false_positives=mean([found.false_positives for _, found in counted]),
-        false_negatives=mean(missed),
-        share=share(missed, [found.unlabelled for _, found in counted]),
-        completeness=share([all_ - lost for all_, lost in zip(all_relevant, missed, strict=True)], all_relevant),
-        grades=dict(sorted(Counter(readable).items())),
+        false_negatives=mean([found.false_negatives for _, found in counted]),
     )

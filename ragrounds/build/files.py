@@ -14,14 +14,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragrounds.build.card import BuiltCard, StageCount
+from ragrounds.build.card import BuiltCard
 from ragrounds.build.items import Dropped, ItemSet
 from ragrounds.build.outcome import JsonObject
 from ragrounds.build.pipeline import ItemResult
@@ -70,11 +69,8 @@ def _try_writing(folder: Path, name: str) -> None:
                 each.rmdir()
 
 
-def write_built(
-    folder: Path, files: Files, card: BuiltCard, sets: Mapping[str, Card] = MappingProxyType({})
-) -> BuiltCard:
-    """Write the files and then ``card.json`` with their hashes; gives the card as written. `sets` are folders inside
-    that are benchmarks of their own: each gets a card too, with the same account of how it was made.
+def write_built(folder: Path, files: Files, card: BuiltCard) -> BuiltCard:
+    """Write the files and then ``card.json`` with their hashes; gives the card as written.
 
     A new folder appears whole or not at all. In one that was made before each file is replaced by itself, and what no
     longer belongs to it is removed, where it is as it was written; sheets and instructions stay.
@@ -86,14 +82,14 @@ def write_built(
     try:
         if place.is_dir() and any(place.iterdir()):
             before = _recorded(place)
-            written = _fill(place, files, card, sets)
+            written = _fill(place, files, card)
             _remove_stale(place, {name: hash for name, hash in before.items() if name not in files})
             return written
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as scratch:
             whole = Path(scratch) / "whole"
             whole.mkdir()
-            written = _fill(whole, files, card, sets)
+            written = _fill(whole, files, card)
             if place.exists():
                 place.rmdir()
             whole.rename(place)
@@ -102,12 +98,10 @@ def write_built(
     return written
 
 
-def _fill(folder: Path, files: Files, card: BuiltCard, sets: Mapping[str, Card]) -> BuiltCard:
+def _fill(folder: Path, files: Files, card: BuiltCard) -> BuiltCard:
     hashes = {name: _write(folder / name, lines) for name, lines in files.items()}
     written = replace(card, made=replace(card.made, files=hashes))
-    for name, of in sets.items():
-        _write(folder / name / CARD_FILE, [_card_text(replace(written, benchmark=of))])
-    _write(folder / CARD_FILE, [_card_text(written)])
+    _write(folder / CARD_FILE, [msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"])
     return written
 
 
@@ -117,10 +111,6 @@ def _remove_stale(folder: Path, recorded: Mapping[str, str]) -> None:
         ours = path.is_relative_to(folder) and path.is_file() and not name.endswith(_FOR_PEOPLE)
         if ours and hashlib.sha256(path.read_bytes()).hexdigest() == wanted:
             path.unlink()
-
-
-def _card_text(card: BuiltCard) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n"
 
 
 def json_lines(rows: Iterable[Any]) -> Iterator[bytes]:
@@ -200,10 +190,10 @@ class Product(Struct, frozen=True, kw_only=True):
     files: Mapping[str, Lines]
     """Name inside the folder → lines. Empty where nothing is left to make a benchmark of; the card and the rejections
     are written all the same."""
-    sets: Mapping[str, Card] = field(default_factory=dict)
-    """Folders inside the folder that are benchmarks of their own."""
-    stages: tuple[StageCount, ...] = ()
-    """Those after the graph's."""
+    stage: str = ""
+    """The one that follows the graph's; empty: none does."""
+    dropped: tuple[Dropped, ...] = ()
+    """What it drops, and what the graph left out of the items that it kept."""
     figures: JsonObject = field(default_factory=dict)
     """What was measured, for the card."""
     notes: tuple[str, ...] = ()
@@ -217,8 +207,8 @@ Finish = Callable[[Sequence[ItemResult]], Product]
 
 
 FILE = "rejected.jsonl"
-LABEL_FILES = ("made/labels.jsonl", "made/grades.jsonl", "grades.jsonl")
-"""Where pipelines put the labels and grades that models gave."""
+GRADES = "grades.jsonl"
+"""Every grade that models gave."""
 
 
 def rejections(item_set: ItemSet, results: Sequence[ItemResult], later: Iterable[Dropped] = ()) -> Iterator[Dropped]:
@@ -232,11 +222,6 @@ def rejections(item_set: ItemSet, results: Sequence[ItemResult], later: Iterable
     for result in results:
         if result.outcome is None:
             yield Dropped(id=result.question.id, stage="run", reason=result.status, detail=result.reason)
-
-
-def rejection_file(item_set: ItemSet, results: Sequence[ItemResult], later: Iterable[Dropped] = ()) -> dict[str, Lines]:
-    """The file, to join those of a benchmark."""
-    return {FILE: json_lines(rejections(item_set, results, later))}
 
 
 def not_listed(item_set: ItemSet) -> list[str]:

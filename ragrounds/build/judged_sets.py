@@ -13,7 +13,6 @@ Judgements are 1 for a positive and 0 for a verified negative.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +20,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.build.expert_sheets import ExpertReview, FinalLabel, reviewed
 from ragrounds.build.files import Lines, beir_files, json_lines
-from ragrounds.build.items import ItemSet
+from ragrounds.build.outcome import JsonObject
 from ragrounds.errors import UserError
-from ragrounds.evals.benchmarks.cards import Card
-from ragrounds.evals.judges.labels import LabelAgreement
 from ragrounds.records import Passage, Question
 from ragrounds.tools.collection_builder import Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
@@ -44,14 +40,6 @@ class JudgedQuery(Struct, frozen=True, kw_only=True):
     negatives: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     """Neither a positive nor a negative: ambiguous, or without a label that could be read."""
-
-
-class ScoredPair(Struct, frozen=True):
-    """Two texts and how alike they are: a line of an STS set."""
-
-    sentence1: str
-    sentence2: str
-    score: float
 
 
 def refined(queries: Sequence[JudgedQuery]) -> list[JudgedQuery]:
@@ -102,23 +90,14 @@ def judged_r2med(queries: Sequence[JudgedQuery], corpus: Iterable[Passage]) -> d
     }
 
 
-def rerank_lines(
-    queries: Iterable[JudgedQuery], texts: Mapping[str, str], *, most: int = 0, seed: int = 0
-) -> list[bytes]:
-    """A reranking set of the queries that have a positive and a negative.
-
-    Args:
-        queries: What was judged.
-        texts: Document → its text. A negative whose text is that of a positive is left out.
-        most: Positives, and negatives, a query at most, drawn by the seed; 0: all.
-        seed: Of the draw.
-    """
+def rerank_lines(queries: Iterable[JudgedQuery], texts: Mapping[str, str]) -> list[bytes]:
+    """A reranking set of the queries that have a positive and a negative; `texts` by document. A negative whose text is
+    that of a positive is left out."""
     rows = []
     for query in queries:
         right = {texts[id] for id in query.positives}
-        wrong = [id for id in query.negatives if texts[id] not in right]
-        positive = list(dict.fromkeys(texts[id] for id in _draw(query.positives, query.id, most, seed)))
-        negative = list(dict.fromkeys(texts[id] for id in _draw(wrong, query.id, most, seed)))
+        positive = list(dict.fromkeys(texts[id] for id in query.positives))
+        negative = list(dict.fromkeys(texts[id] for id in query.negatives if texts[id] not in right))
         if positive and negative:
             rows.append({"query": query.text, "positive": positive, "negative": negative})
     return list(json_lines(rows))
@@ -163,12 +142,6 @@ def _carried(id: str) -> str:
     return re.sub(r"\s", lambda blank: "".join(f"%{byte:02X}" for byte in blank.group().encode()), id)
 
 
-def _draw(ids: Sequence[str], query: str, most: int, seed: int) -> Iterator[str]:
-    lots = {id: hashlib.sha256(f"{seed}\n{query}\n{id}".encode()).digest() for id in ids}
-    chosen = set(sorted(lots, key=lots.__getitem__)[: most or None])
-    return (id for id in ids if id in chosen)
-
-
 class Corpus:
     """The passages of one corpus in their order. A corpus that is cut into chunks gives its chunks."""
 
@@ -203,72 +176,11 @@ class Corpus:
         return {id: store.passage(place, self.version) for id, place in places.items() if place is not None}
 
 
-class SetSettings(Struct, frozen=True, kw_only=True):
-    """What sets of retrieval are made by."""
-
-    name: str
-    """Of the benchmark."""
-    license: str
-    item_set: ItemSet
-    expert: ExpertReview
-    reranked: int = 0
-    """Documents a side in the reranking set; 0: all."""
-
-    def card(self, title: str, size: int, built_by: str) -> Card:
-        """Of the benchmark of retrieval."""
-        return retrieval_card(
-            f"beir/{self.name}",
-            f"{self.name}: retrieval {title}",
-            self.item_set.items.card.source,
-            size,
-            license=self.license,
-            language=self.item_set.items.questions[0].language,
-            note=f"Built by {built_by}; card.json says how.",
-        )
-
-
-def retrieval_files(
-    queries: Sequence[JudgedQuery], corpus: Corpus, settings: SetSettings
-) -> tuple[dict[str, Lines], LabelAgreement | None]:
-    """BEIR, the guard, a reranking set and the experts' sheet; with it, how far the experts agree where their sheet is
-    read back. Without queries there are no files.
-
-    Raises:
-        UserError: a sheet that cannot be read, or is not of these labels.
-    """
-    if not queries:
-        return {}, None
-    labels, seed = [*_labels(queries)], settings.item_set.seed
-    passages = {id: titled(each) for id, each in corpus.some({label.document for label in labels}).items()}
-    asked = {query.id: query.text for query in queries}
-    sheet, agreed = reviewed(settings.expert, labels, asked, lambda ids: passages, seed)
-    rerank = rerank_lines(queries, passages, most=settings.reranked, seed=seed)
-    return {**judged_beir(queries, corpus), "sets/rerank.jsonl": rerank, **sheet}, agreed
-
-
-def retrieval_card(
-    name: str, title: str, source: str, size: int, *, language: str, note: str, license: str = "not known"
-) -> Card:
-    """The card of a benchmark of retrieval."""
-    return Card(
-        name=name,
-        title=title,
-        task="retrieval",
-        source=source,
-        license=license,
-        language=language,
-        size=size,
-        metric="nDCG@10",
-        headline=("rouge-l",),
-        note=note,
-    )
-
-
-def by_fate(question: Question, id: str, fates: Iterable[tuple[str, str]], text: str, answer: str = "") -> JudgedQuery:
-    """A question as a query, from its documents, each with what becomes of it."""
+def by_fate(question: Question, id: str, rows: Iterable[JsonObject], text: str, answer: str = "") -> JudgedQuery:
+    """A question as a query, from rows that say of each document what becomes of it."""
     held: dict[str, list[str]] = {}
-    for document, what in fates:
-        held.setdefault(what, []).append(document)
+    for row in rows:
+        held.setdefault(row["fate"], []).append(row["document"])
     return JudgedQuery(
         id=id,
         text=text,
@@ -278,9 +190,3 @@ def by_fate(question: Question, id: str, fates: Iterable[tuple[str, str]], text:
         negatives=tuple(held.get("negative", ())),
         dropped=tuple(id for what in ("dropped", "ungraded", "unlabelled") for id in held.get(what, ())),
     )
-
-
-def _labels(queries: Iterable[JudgedQuery]) -> Iterable[FinalLabel]:
-    for query in queries:
-        yield from (FinalLabel(query=query.id, document=id, relevant=True) for id in query.positives)
-        yield from (FinalLabel(query=query.id, document=id, relevant=False) for id in query.negatives)

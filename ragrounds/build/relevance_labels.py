@@ -25,7 +25,7 @@ from ragrounds.build.stages import Rejected, none_left, of_part, verdict_on
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
-from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha
+from ragrounds.evals.stats.agreement import fleiss_kappa
 
 GRADES = ("S", "A", "B", "C", "D")
 """Best first."""
@@ -61,8 +61,6 @@ class Consensus(Struct, frozen=True, kw_only=True):
     """Fleiss' kappa of the five grades over the pairs that every model graded; ``None`` where it is not defined."""
     kappa_relevant: float | None
     """The same of the two classes, relevant and not."""
-    alpha: float | None
-    """Krippendorff's alpha of the grades as an ordinal scale, missing ones included."""
     grades: Mapping[str, Mapping[str, int]]
     """Model → grade → pairs; ``missing`` is a grade here."""
 
@@ -90,7 +88,6 @@ def fate(grades: Sequence[str | None], relevant: str = RELEVANT) -> PairFate:
 def consensus(models: Sequence[str], pairs: Sequence[LabelledPair], relevant: str = RELEVANT) -> Consensus:
     """Counts and agreement of labelled pairs."""
     whole = [pair.grades for pair in pairs if None not in pair.grades]
-    rated = [pair.grades for pair in pairs if sum(grade is not None for grade in pair.grades) > 1]
     enough = bool(whole) and len(models) > 1
     counts = Counter(fate(pair.grades, relevant) for pair in pairs)
     order: tuple[PairFate, ...] = ("positive", "negative", "dropped", "unlabelled")
@@ -100,7 +97,6 @@ def consensus(models: Sequence[str], pairs: Sequence[LabelledPair], relevant: st
         counts={each: counts[each] for each in order},
         kappa=fleiss_kappa(whole) if enough else None,
         kappa_relevant=fleiss_kappa([_classes(grades, relevant) for grades in whole]) if enough else None,
-        alpha=krippendorff_alpha(rated, "ordinal", GRADES[::-1]) if rated else None,
         grades={
             model: dict(Counter(pair.grades[place] or "missing" for pair in pairs))
             for place, model in enumerate(models)

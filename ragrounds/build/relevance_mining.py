@@ -15,7 +15,7 @@ START → difficulty → open → reason → candidates → grade → END
 
 8 and above on both axes is a verified positive, 4 and below on both a verified negative. Everything else is ambiguous
 and dropped, 5 to 7 as much as an 8 beside a 3: the paper mentions no mixed case, and a document that is neither is
-safest left out. The two thresholds apply where the benchmark is written (:mod:`ragrounds.build.mining_benchmark`), so
+safest left out. The two thresholds apply where the benchmark is written (:mod:`ragrounds.build.benchmark`), so
 that changing them asks no model again. Equal texts are graded once.
 """
 
@@ -67,8 +67,6 @@ NEEDS_OPTIONS = "it needs its options"
 class MiningState(PipelineState, total=False):
     """What the stages write."""
 
-    panel: dict[str, str | None]
-    """The panel's role → the option it chose."""
     query: str
     reference: str
     """The answer, as text."""
@@ -99,13 +97,14 @@ async def _difficulty(state: MiningState, context: Context) -> Changes:
         return {}
     roles = [f"panel_{number}" for number in range(1, size + 1)]
     predictions = {role: await _predicted(context, question, role) for role in roles}
-    found = difficulty(predictions, reference_of(question).label, whole(context, "most_right", 1, least=0))
+    right = reference_of(question).label
+    found = difficulty(predictions, right, whole(context, "most_right", 1, least=0))
     said = ", ".join(f"{role}: {prediction or '-'}" for role, prediction in predictions.items())
-    if found.fate == "too easy":
-        raise Rejected(TOO_EASY, f"{found.right} of {size} are right ({said})")
-    if found.fate == "undecided":
-        raise Rejected(MALFORMED, f"{found.silent} of {size} cannot be read and could decide ({said})")
-    return {"panel": predictions}
+    if found == "too easy":
+        raise Rejected(TOO_EASY, f"{right} is right ({said})")
+    if found == "undecided":
+        raise Rejected(MALFORMED, f"what cannot be read could decide ({said})")
+    return {}
 
 
 async def _predicted(context: Context, question: Question, role: str) -> str | None:
@@ -187,7 +186,6 @@ async def _grade(state: MiningState, context: Context) -> Changes:
         query=state["query"],
         answer=state["reference"],
         reasoning=state["reasoning"],
-        panel=state.get("panel", {}),
         grades=rows,
     )
 
@@ -204,16 +202,7 @@ MOST_RIGHT = 1
 """Of the panel may answer right; the paper's own number."""
 
 PanelVerdict = Literal["kept", "too easy", "undecided"]
-
-
-class Difficulty(Struct, frozen=True, kw_only=True):
-    """How a panel did on one question."""
-
-    right: int
-    silent: int
-    """Models that gave nothing that can be read."""
-    fate: PanelVerdict
-    """``undecided``: the silent ones could make it too easy."""
+"""``undecided``: replies that cannot be read could make it too easy."""
 
 
 def chosen(text: str, question: Question) -> str | None:
@@ -223,7 +212,7 @@ def chosen(text: str, question: Question) -> str | None:
     return found.prediction if found.status in ("answered", "abstained", "refused") else None
 
 
-def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: int = MOST_RIGHT) -> Difficulty:
+def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: int = MOST_RIGHT) -> PanelVerdict:
     """Judge a question by its panel.
 
     Args:
@@ -233,8 +222,7 @@ def difficulty(predictions: Mapping[str, str | None], answer: str, most_right: i
     """
     right = sum(prediction == answer for prediction in predictions.values())
     silent = sum(prediction is None for prediction in predictions.values())
-    fate: PanelVerdict = "too easy" if right > most_right else "undecided" if right + silent > most_right else "kept"
-    return Difficulty(right=right, silent=silent, fate=fate)
+    return "too easy" if right > most_right else "undecided" if right + silent > most_right else "kept"
 
 
 AXES = ("relevance", "support")

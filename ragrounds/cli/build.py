@@ -114,11 +114,10 @@ def _carry_out(request: BuildRequest, execution: BuildExecution, display: str | 
     else:
         print_built(result.card, execution.out)
     if not result.card.benchmark.size:
-        labels = ", ".join(str(path.relative_to(execution.out)) for path in result.labels)
         raise UserError(
             f"Nothing was kept, so {execution.out} holds no benchmark; {result.rejected.name} there says why"
-            f"{f', and {labels} has every label that was given' if labels else ''}. What models said stays in the "
-            "journal: with other thresholds the same command asks none of it again."
+            f"{f', and {result.grades.name} has every grade that was given' if result.grades else ''}. What models "
+            "said stays in the journal: with other thresholds the same command asks none of it again."
         )
     for command in result.following:
         say(f"  {command}")

@@ -39,15 +39,13 @@ def test_kappa_is_the_one_worked_out_by_hand() -> None:
     assert made.kappa == pytest.approx((4 / 9 - 70 / 324) / (1 - 70 / 324), abs=1e-12)
     # Relevant or not: 3+0, 3+0, 0+3, 0+3, 2+1, 1+2: (1+1+1+1+1/3+1/3)/6 = 7/9, chance 1/2.
     assert made.kappa_relevant == pytest.approx((7 / 9 - 1 / 2) / (1 - 1 / 2), abs=1e-12)
-    assert made.alpha is not None
-    assert 0 < made.alpha < 1
 
 
 def test_one_label_throughout_has_no_kappa_and_one_model_neither() -> None:
     same = [LabelledPair(query="q", document=str(n), grades=("A", "A")) for n in range(3)]
     assert consensus(("m1", "m2"), same).kappa is None
     alone = consensus(("m1",), [LabelledPair(query="q", document="d", grades=("A",))])
-    assert (alone.kappa, alone.alpha, alone.counts["positive"]) == (None, None, 1)
+    assert (alone.kappa, alone.counts["positive"]) == (None, 1)
     assert consensus(MODELS, []).kappa is None
 
 

@@ -73,7 +73,7 @@ def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
 
     committee = Committee(SPECS, source.corpus, home)
     expected = labelled(source.texts, committee, MODELS, DEPTH, MOST)
-    said = {(row["query"], row["document"]): tuple(row["grades"]) for row in read_lines(out / "made" / "labels.jsonl")}
+    said = {(row["query"], row["document"]): tuple(row["grades"]) for row in read_lines(out / "grades.jsonl")}
     assert said == expected
     card = json.loads(done.stdout)
     found = card["made"]["figures"]["consensus"]
@@ -87,7 +87,7 @@ def test_labels_kappa_and_counts_are_those_worked_out_by_hand(
     assert found["kappa"] == pytest.approx(kappa([[grades.count(g) for g in "SABCD"] for grades in whole]), abs=1e-9)
     two = [[sum(grade in ("S", "A") for grade in grades), sum(grade in "BCD" for grade in grades)] for grades in whole]
     assert found["kappa_relevant"] == pytest.approx(kappa(two), abs=1e-9)
-    assert counts["dropped"] == len(read_lines(out / "made" / "disagreements.jsonl"))
+    assert counts["dropped"] == sum(row["fate"] == "dropped" for row in read_lines(out / "grades.jsonl"))
 
     with_positive = {query for (query, _), fate in fates.items() if fate == "positive"}
     lines = counted(card)
@@ -155,7 +155,7 @@ def test_several_passages_in_a_call_keep_their_labels(
     committee = Committee(SPECS, "sample", home)
     for text in texts.values():
         committee.candidates((text,), DEPTH, MOST)
-    rows = read_lines(out / "made" / "labels.jsonl")
+    rows = read_lines(out / "grades.jsonl")
     given = [
         (grade, label(model, texts[row["query"]], committee.texts[row["document"]]))
         for row in rows
@@ -184,7 +184,7 @@ def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: 
     card = json.loads(done.stdout)
     assert card["benchmark"]["language"] == "zh"
     queries = {row["_id"]: row["text"] for row in read_lines(folder / "queries.jsonl")}
-    for row in read_lines(out / "made" / "labels.jsonl"):
+    for row in read_lines(out / "grades.jsonl"):
         assert len(row["grades"]) == 3
         assert row["query"] in queries
     traced = command("show", card["made"]["run"], f"queries/{row['query']}").stdout
@@ -218,7 +218,7 @@ def test_experts_fill_a_sheet_and_their_agreement_is_in_the_card(command: Cli, s
     assert done.returncode == 0, done.stderr
     assert server.stats() == asked
     assert (out / "sheet.csv").read_bytes() == work
-    agreed = json.loads(done.stdout)["made"]["figures"]["expert"]["judge"]
+    agreed = json.loads(done.stdout)["made"]["figures"]["experts"]["judge"]
     assert agreed["n"] == 29
     assert agreed["accuracy"]["value"] == pytest.approx(23 / 29)
 

@@ -95,8 +95,8 @@ def test_from_questions_to_a_benchmark_that_is_replayed(
     assert card["made"]["figures"]["documents"] == expected.documents()
     assert card["benchmark"]["size"] == expected.stages()["verify"][1]
     positives = {(id, doc) for id, fates in expected.judged.items() for doc in fates.get("positive", ())}
-    rows = [line.split("\t") for line in (out / "qrels" / "test.tsv").read_text().splitlines()[1:]]
-    assert {(query, document) for query, document, grade in rows if grade == "1"} == {
+    rows = read_lines(out / "qrels.jsonl")
+    assert {(row["q_id"], row["p_id"]) for row in rows if row["score"]} == {
         (id.partition("/")[2], document) for id, document in positives
     }
     assert card["made"]["seed"] == SEED
@@ -115,23 +115,19 @@ def test_from_questions_to_a_benchmark_that_is_replayed(
     if source.questions == "sample":
         assert malformed == {"difficulty", "open", "reason", "grade"}
 
-    scored = command("retrieve", "--benchmark", f"beir:{out}", "--retriever", "bm25", "--json")
+    scored = command("retrieve", "--benchmark", f"r2med:{out}", "--retriever", "bm25", "--json")
     assert scored.returncode == 0, scored.stderr
     found = json.loads(scored.stdout)
     assert found["queries"] == card["benchmark"]["size"]
     assert found["unknown_documents"] == 0
     assert 0 < found["nDCG@10"] <= 1
-    clinical = command("retrieve", "--benchmark", f"r2med:{out / 'r2med'}", "--retriever", "bm25", "--json")
-    assert json.loads(clinical.stdout)["queries"] == found["queries"]
-    beside = json.loads((out / "r2med" / "card.json").read_text())
-    assert beside["made"] == card["made"]
-    assert beside["benchmark"]["name"] == "r2med/mined"
-    added = command("data", "add", "r2med/mined", str(out / "r2med"))
+    assert card["benchmark"]["name"] == "r2med/mined"
+    added = command("data", "add", "r2med/mined", str(out))
     assert added.returncode == 0, added.stderr
     known = json.loads(command("data", "show", "r2med/mined", "--json").stdout)["benchmark"]
     assert (known["name"], known["size"]) == ("r2med/mined", found["queries"])
     run = command(
-        "run", "--benchmark", "r2med/mined", "--agent", "vanilla_rag[top_k=3]", "--corpus", f"beir:{out}",
+        "run", "--benchmark", "r2med/mined", "--agent", "vanilla_rag[top_k=3]", "--corpus", f"r2med:{out}",
         "--model", "baseline:extractive", "--display", "none", "--json",
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -161,14 +157,14 @@ def test_grades_that_were_paid_for_are_kept_where_nothing_qualifies(
     done = command(*mining(server, Source("sample", "sample", 8, 10, 0), out))
     assert done.returncode == 2, "no document has 10 on both axes"
     assert f"Nothing was kept, so {out} holds no benchmark" in done.stderr.replace("\n", " ")
-    assert "made/grades.jsonl has every label that was given" in done.stderr.replace("\n", " ")
-    grades = read_lines(out / "made" / "grades.jsonl")
+    assert "grades.jsonl has every grade that was given" in done.stderr.replace("\n", " ")
+    grades = read_lines(out / "grades.jsonl")
     assert len(grades) > 10
     assert not (out / "corpus.jsonl").exists()
     asked = server.stats()
     assert command(*mining(server, Source("sample", "sample", 8, 4, 3), out)).returncode == 0
     assert server.stats() == asked, "with other bounds no model is asked again"
-    assert len(read_lines(out / "made" / "grades.jsonl")) == len(grades)
+    assert len(read_lines(out / "grades.jsonl")) == len(grades)
 
 
 def test_what_cannot_be_mined_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_refused_label_keeps_its_query(command: Cli, server: Running, tmp_path
     rows = read_lines(out / "rejected.jsonl")
     faults = [row for row in rows if row["stage"] == "label" and row["reason"] == REFUSED]
     assert faults
-    lost = sum(grade is None for row in read_lines(out / "made" / "labels.jsonl") for grade in row["grades"])
+    lost = sum(grade is None for row in read_lines(out / "grades.jsonl") for grade in row["grades"])
     passages = sum(int(row["detail"].split()[2]) for row in rows if row["stage"] == "label")
     assert lost == passages
     # Why a query has no positive is said too.

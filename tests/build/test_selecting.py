@@ -72,12 +72,11 @@ def test_thresholds_that_overlap_are_refused(positive: int, negative: int) -> No
 
 
 def test_a_question_is_too_easy_when_more_than_one_small_model_answers_it() -> None:
-    assert difficulty({"one": "A", "two": "B", "three": "", "four": "C"}, "A").fate == "kept"
-    easy = difficulty({"one": "A", "two": "A", "three": None, "four": "C"}, "A")
-    assert (easy.fate, easy.right) == ("too easy", 2)
+    assert difficulty({"one": "A", "two": "B", "three": "", "four": "C"}, "A") == "kept"
+    assert difficulty({"one": "A", "two": "A", "three": None, "four": "C"}, "A") == "too easy"
     # A reply that cannot be read could be the second that is right, or could not matter.
-    assert difficulty({"one": "A", "two": None}, "A").fate == "undecided"
-    assert difficulty({"one": "B", "two": None}, "A").fate == "kept"
+    assert difficulty({"one": "A", "two": None}, "A") == "undecided"
+    assert difficulty({"one": "B", "two": None}, "A") == "kept"
 
 
 def test_the_panels_replies_are_read_strictly_by_what_they_say() -> None:

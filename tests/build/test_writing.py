@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.build.files import Lines, json_lines
+from ragrounds.build.files import Lines
 from ragrounds.build.judged_sets import (
     Corpus,
     JudgedQuery,
-    ScoredPair,
     judged_beir,
     judged_r2med,
     kept_documents,
@@ -23,7 +22,6 @@ from ragrounds.build.judged_sets import (
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load, register
 from ragrounds.evals.retrieval.query_sets import pool_set, query_set
-from ragrounds.evals.retrieval.similarity import read_pairs
 from ragrounds.records import Passage
 from ragrounds.tools.leak_guard import read_guard
 
@@ -95,14 +93,6 @@ def test_a_reranking_set_is_read_back_and_holds_no_text_on_both_sides(tmp_path: 
     assert sorted(asked.texts.values()) == ["other", "right", "wrong"]
     [question] = load(f"cmedteb:{path}", tmp_path).questions
     assert sorted(question.options.values()) == ["other", "right", "wrong"]
-    path.write_bytes(b"".join(rerank_lines(queries, texts, most=1, seed=3)))
-    assert len(pool_set(path, tmp_path).texts) == 2
-
-
-def test_graded_pairs_are_read_back(tmp_path: Path) -> None:
-    pairs = [ScoredPair("a", "b", 1.0), ScoredPair("c", "d", 0.0), ScoredPair("e", "f", 3.5)]
-    (tmp_path / "sts.jsonl").write_bytes(b"".join(json_lines(pairs)))
-    assert [pair.score for pair in read_pairs(tmp_path / "sts.jsonl")] == [1.0, 0.0, 3.5]
 
 
 def test_a_datasets_name_is_left_out_of_ids_where_there_is_one_alone() -> None:
