@@ -59,14 +59,12 @@ NAMES = {
     "chroma_folder": "Chroma, folder",
     "pgvector": "PostgreSQL + pgvector",
     "lancedb": "LanceDB, folder",
-    "milvus": "Milvus Lite, file",
     "qdrant": "Qdrant, in process",
 }
 CLIENTS = {
     "chroma": "chromadb",
     "chroma_folder": "chromadb",
     "lancedb": "lancedb",
-    "milvus": "milvus_lite",
     "qdrant": "qdrant_client",
 }
 
@@ -267,8 +265,7 @@ def targets_in(place: Path, stack: contextlib.ExitStack, away: list[str]) -> lis
             running = stack.enter_context(chroma(place / "chroma-server"))
             made.append(Target(name, f"chroma:{running.url}", Server(running.kill, running.start)))
         else:
-            file = {"milvus": "milvus.db"}.get(name, name)
-            made.append(Target(name, f"{name.removesuffix('_folder')}:{place / file}", None))
+            made.append(Target(name, f"{name.removesuffix('_folder')}:{place / name}", None))
     return made
 
 
@@ -325,7 +322,7 @@ def kills(targets: Sequence[Target], specs: dict[str, str], place: Path, corpus:
 
 def pushed_again(target: Target, place: Path) -> str:
     """Fill another place by a command of its own: this process keeps the first one open. Gives the spec."""
-    fresh = place / f"fresh-{target.name}{'.db' if target.name == 'milvus' else ''}"
+    fresh = place / f"fresh-{target.name}"
     adapter = target.to.partition(":")[0]
     command = [
         sys.executable,

@@ -94,7 +94,7 @@ def push(
     ] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Bring an index to a search engine: pgvector, Chroma, LanceDB, Milvus, Qdrant, OpenSearch or Elasticsearch.
+    """Bring an index to a search engine: pgvector, Chroma, LanceDB or Qdrant.
 
     Passages with the same id are replaced. Give the same command again after an interruption: it goes on there.
     """

@@ -321,19 +321,12 @@ def paths_in(record: Record, before: str = "") -> Iterator[str]:
             yield from paths_in(value, f"{before}{name}.")
 
 
-def tops(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """The columns in which fields of these names stand: the very name, or the part before its first dot. Each once."""
-    found = (name if name in columns else name.split(".")[0] for name in names)
-    return list(dict.fromkeys(column for column in found if column in columns))
-
-
 _CLASSES = {
     "timeout": ("Timeout", "TimedOut"),
     "tls": ("SSLError", "TlsError"),
     "connection": (
         "Connect", "NetworkError", "RemoteProtocolError", "ServerDisconnectedError", "ServiceUnavailable"
     ),
-    "malformed": ("SerializationError",),
 }  # fmt: skip
 """Kind → what stands in the names of the classes of clients' errors."""
 
@@ -344,7 +337,7 @@ def client_fault(error: Exception) -> str:
     for cause in causes(error):
         if isinstance(cause, EngineFault):
             return cause.kind
-        for holder in (cause, getattr(cause, "response", None), getattr(cause, "meta", None)):
+        for holder in (cause, getattr(cause, "response", None)):
             for name in ("status_code", "http_status", "status"):
                 status = getattr(holder, name, None)
                 if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:

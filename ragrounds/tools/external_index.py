@@ -1,4 +1,4 @@
-"""The shared ground of retrievers over an index that somebody else keeps: pgvector, Chroma, LanceDB, OpenSearch …
+"""The shared ground of retrievers over an index that somebody else keeps: pgvector, Chroma, LanceDB, Qdrant.
 
 An adapter is one :class:`~ragrounds.tools.external_engine.ExternalEngine`: how a vendor's client connects, describes
 what is there, searches it and fills it, with plain blocking calls. :func:`external_retriever` makes a retriever of it,

@@ -1,4 +1,4 @@
-"""LanceDB, Milvus Lite and Qdrant in this process: real engines, each by its official client."""
+"""LanceDB and Qdrant in this process: real engines, each by its official client."""
 
 import asyncio
 import importlib.util
@@ -12,10 +12,10 @@ from ragrounds.errors import GaveUp, UserError
 from ragrounds.specs import parse
 from ragrounds.tools.retriever import find_retriever, open_searcher
 
-CLIENTS = {"lancedb": "lancedb", "milvus": "milvus_lite", "qdrant": "qdrant_client"}
+CLIENTS = {"lancedb": "lancedb", "qdrant": "qdrant_client"}
 GOUT = '{"must": [{"key": "title", "match": {"value": "Gout"}}]}'
-FILTERS = {"lancedb": "title = 'Gout'", "milvus": 'title == "Gout"', "qdrant": GOUT}
-WORDS = {"lancedb": "table", "milvus": "collection", "qdrant": "collection"}
+FILTERS = {"lancedb": "title = 'Gout'", "qdrant": GOUT}
+WORDS = {"lancedb": "table", "qdrant": "collection"}
 
 
 @pytest.fixture(params=CLIENTS)
@@ -27,7 +27,7 @@ def engine(request):
 
 @pytest.fixture
 def place(engine, tmp_path):
-    return str(tmp_path / {"lancedb": "lance", "milvus": "milvus.db"}.get(engine, "store"))
+    return str(tmp_path / {"lancedb": "lance"}.get(engine, "store"))
 
 
 def spec_of(engine, place, **more):
@@ -218,12 +218,6 @@ def take_away(engine, place):
     """Remove what is searched while it is open, by the engine's own means."""
     if engine == "lancedb":
         shutil.rmtree(place)
-    elif engine == "milvus":
-        from pymilvus import MilvusClient
-
-        client = MilvusClient(place)
-        client.drop_collection("passages")
-        client.close()
     else:
         shared = find_retriever(engine).push(parse(engine).having(path=place), "passages")
         shared.client.delete_collection("passages")

@@ -1,6 +1,5 @@
 """A search server that is killed in the middle of a run and comes back: the run waits, and nothing is lost."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -8,33 +7,32 @@ import time
 
 import pytest
 from hashed_words import pushed
-from search_server import SearchStub, basic
 
 from ragrounds.specs import parse
 from ragrounds.tools.retriever import find_retriever
 from tests.servers.process import ROOT
 from tests.servers.scripted_http import GOOD, scripted
 
-LOGIN = "reader:Xq7-hidden-Pa55word"
+KEY = "Xq7-hidden-Pa55word"
 
 
 @pytest.mark.slow
 def test_a_run_outlives_a_killed_search_server(tmp_path, monkeypatch):
-    if importlib.util.find_spec("opensearchpy") is None:
-        pytest.skip("opensearchpy is not installed: the extra `opensearch`")
-    monkeypatch.setenv("STUB_LOGIN", LOGIN)
-    stub = SearchStub("opensearch", basic(LOGIN))
-    way = find_retriever("opensearch").push
-    pushed(way(parse("opensearch").having(url=stub.url, key_env="STUB_LOGIN"), "passages"))
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra `qdrant`")
+    from qdrant_server import QdrantStub
+
+    monkeypatch.setenv("STUB_KEY", KEY)
+    stub = QdrantStub(KEY)
+    pushed(find_retriever("qdrant").push(parse("qdrant").having(url=stub.url, key_env="STUB_KEY"), "passages"))
 
     def reply(prompt, before):
         time.sleep(0.2)  # so that the run is not over before the server is stopped
         return GOOD
 
     def searches():
-        return sum(path.endswith("_search") for _, path, _, _ in stub.asked)
+        return sum(path.endswith("query/batch") for _, path, _, _ in stub.asked)
 
-    retriever = f'opensearch[url="{stub.url}",index=passages,key_env=STUB_LOGIN,mode=text]'
+    retriever = f'qdrant[url="{stub.url}",key_env=STUB_KEY,mode=text]'
     with scripted(reply) as model:
         command = [
             sys.executable, "-m", "ragrounds", "run", "--benchmark", "sample", "--agent", "vanilla_rag",

@@ -18,7 +18,7 @@ import numpy as np
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
 from ragrounds.tools.embedders import Metric, Vectors
-from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor, tops
+from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor
 from ragrounds.tools.external_index import external_retriever
 from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
 from ragrounds.tools.push import PushRow
@@ -69,7 +69,7 @@ class LanceEngine(ExternalEngine):
             return None
         table = self._table = client.open_table(self.named)
         # Of a dotted name the whole object is read.
-        self._read = tops(self.read, [field.name for field in table.schema])
+        self._read = _tops(self.read, [field.name for field in table.schema])
         kinds = {field.name: field.type for field in table.schema}
         metrics = {called: metric for metric, called in _DISTANCES.items()}
         said = [table.index_stats(one.name) for one in table.list_indices() if list(one.columns) == [self.given.vector]]
@@ -97,7 +97,7 @@ class LanceEngine(ExternalEngine):
 
     def sample(self, count: int, most: int) -> Iterable[tuple[str, str]]:
         """All rows, or the first, with the version that LanceDB gives a table at its every change."""
-        asked = self._table.search().select(tops([self.given.id, self.given.text], self._read)).limit(most)
+        asked = self._table.search().select(_tops([self.given.id, self.given.text], self._read)).limit(most)
         yield from map(self.row_of, self._kept(asked))
         if count > most:
             yield "", str(self._table.version)
@@ -129,7 +129,7 @@ class LanceEngine(ExternalEngine):
 
     def records(self, document: str) -> Sequence[Record]:
         """The rows of a document."""
-        if not tops([self.given.document], self._read):
+        if not _tops([self.given.document], self._read):
             return []
         wanted = document.replace("'", "''")
         found: list[Record] = (
@@ -176,6 +176,12 @@ class LanceEngine(ExternalEngine):
             self._table.create_index(
                 _DISTANCES[self.metric], vector_column_name=self.names["vector"], index_type="IVF_HNSW_SQ"
             )
+
+
+def _tops(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The columns in which fields of these names stand: the very name, or the part before its first dot. Each once."""
+    found = (name if name in columns else name.split(".")[0] for name in names)
+    return list(dict.fromkeys(column for column in found if column in columns))
 
 
 def _names(field: Vendor, before: str) -> list[str]:
