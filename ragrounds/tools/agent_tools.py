@@ -46,7 +46,6 @@ _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _ABOUT = {
     "web": "Search the web for pages about a query.",
     "pubmed": "Search PubMed for articles about a query.",
-    "europe_pmc": "Search Europe PMC for articles about a query.",
 }
 _QUERY = "What to search for, in a few words."
 

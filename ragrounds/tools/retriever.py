@@ -223,7 +223,7 @@ def find_retriever(name: str) -> Retriever:
 
 def needs_corpus(spec: Spec) -> bool:
     """Whether a retriever needs a corpus to be named: not one that searches something of its own, nor one that is made
-    of such alone (``rrf[a=pubmed,b=europe_pmc]``).
+    of such alone (``rrf[a=pubmed,b=web[provider=tavily]]``).
 
     Raises:
         UserError: an unknown retriever.

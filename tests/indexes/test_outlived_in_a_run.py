@@ -44,7 +44,7 @@ def test_a_run_outlives_a_killed_search_server(tmp_path, monkeypatch):
             command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env={**os.environ, "RAGROUNDS_HOME": str(home), "OPENAI_API_KEY": "none"},
         )  # fmt: skip
-        while run.poll() is None and searches() < 4:  # the first reads what the index holds
+        while run.poll() is None and searches() < 4:
             time.sleep(0.02)
         stub.stop()
         before = searches()

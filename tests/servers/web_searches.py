@@ -1,4 +1,4 @@
-"""Search providers on loopback: SearXNG, Tavily, NCBI's E-utilities and Europe PMC, as their pages describe them.
+"""Search providers on loopback: SearXNG, Tavily and NCBI's E-utilities, as their pages describe them.
 
 Tavily refuses queries over its limit (400) and answers 429 with ``Retry-After`` to one request in so many. What each
 was asked is counted: ``/stats``."""
@@ -101,26 +101,6 @@ class Providers:
         body = "".join(made).format(word=self._word)
         return web.Response(text=f"<PubmedArticleSet>{body}</PubmedArticleSet>", content_type="text/xml")
 
-    async def europe_pmc(self, request: web.Request) -> web.Response:
-        """A record with an open text, and a preprint."""
-        form = await request.post()
-        query = str(form["query"])
-        self.asked("europe_pmc", query)
-        if query.count("(") != query.count(")"):
-            return web.json_response({"version": "6.9", "errCode": 400, "errMsg": "The query cannot be parsed."})
-        abstract = "<h4>Aim</h4>Croup &amp; its dose."
-        article = {"id": "2", "source": "MED", "pmid": "2", "title": "On <i>croup</i>", "abstractText": abstract}
-        preprint = {"id": "PPR1", "source": "PPR", "title": "A preprint", "pubYear": "2024"}
-        open_text = {"pmcid": "PMC7", "isOpenAccess": "Y", "inEPMC": "Y", "pubYear": "2021"}
-        return web.json_response({"hitCount": 2, "resultList": {"result": [article | open_text, preprint]}})
-
-    async def full_text(self, request: web.Request) -> web.Response:
-        """An article's XML."""
-        self.asked("europe_pmc texts", "")
-        body = "<sec><title>Results</title><p>A single <b>dose</b> was enough for croup.</p></sec>"
-        text = f"<article><front><p>Front.</p></front><body>{body}</body><back><p>Reference.</p></back></article>"
-        return web.Response(text=text, content_type="text/xml")
-
     async def stats(self, request: web.Request) -> web.Response:
         """What was asked."""
         return web.json_response({"counts": self.counts, "longest": self.longest, "most": self.most})
@@ -155,8 +135,6 @@ def main() -> None:
         "POST /tavily/search": providers.tavily,
         "POST /eutils/esearch.fcgi": providers.esearch,
         "POST /eutils/efetch.fcgi": providers.efetch,
-        "POST /europe_pmc/searchPOST": providers.europe_pmc,
-        "GET /europe_pmc/{pmcid}/fullTextXML": providers.full_text,
         "GET /stats": providers.stats,
     }
     serve(routes, providers.given.port)

@@ -1,4 +1,4 @@
-"""PubMed and Europe PMC as retrievers, over HTTP on loopback."""
+"""PubMed as a retriever, over HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ragrounds.specs import parse
 from ragrounds.tools.retriever import needs_corpus, open_searcher
 from ragrounds.tools.search_notes import SEARCH_NOTES
 from ragrounds.tools.web.any_words import content_words
-from ragrounds.tools.web.europe_pmc import article_text
 from ragrounds.tools.web.pubmed import parsed
 from tests.servers.process import Running, running
 
@@ -64,49 +63,13 @@ def test_the_words_of_a_question() -> None:
     assert found == ["dose", "dexamethasone", "child", "croup", "0.6", "mg", "kg"]
 
 
-async def test_europe_pmc(providers: Running, tmp_path: Path) -> None:
-    searcher = opened("europe_pmc", providers, tmp_path)
-    found = await searcher.search("croup", 5)
-    assert [(hit.id, hit.title, hit.text) for hit in found] == [
-        ("2", "On croup", "Aim Croup & its dose."),
-        ("PPR:PPR1", "A preprint", "A preprint"),
-    ]
-    whole = await opened("europe_pmc", providers, tmp_path, ",fulltext=true").search("croup", 5)
-    assert whole[0].text == "Aim Croup & its dose.\n\nResults\nA single dose was enough for croup."
-    assert whole[1].text == "A preprint"
-
-
-async def test_a_query_that_europe_pmc_cannot_parse_is_noted(providers: Running, tmp_path: Path) -> None:
-    with SEARCH_NOTES.collecting() as notes:
-        assert await opened("europe_pmc", providers, tmp_path, ",match=all").search("dose (croup", 5) == []
-    assert [note.what for note in notes] == ["search_refused"]
-    assert "The query cannot be parsed" in notes[0].text
-    with SEARCH_NOTES.collecting() as notes:
-        assert len(await opened("europe_pmc", providers, tmp_path).search("dose (croup", 5)) == 2
-    assert [note.what for note in notes] == ["any_words"]
-
-
 def test_a_book_without_chapters() -> None:
     [book] = parsed(
         b"<PubmedArticleSet><PubmedBookArticle><BookDocument><PMID>5</PMID><Book><BookTitle>A Book</BookTitle><PubDate>"
         b"<Year>2001</Year></PubDate></Book><Abstract><AbstractText Label='AIM'>To say.</AbstractText></Abstract>"
         b"</BookDocument></PubmedBookArticle></PubmedArticleSet>"
     )
-    assert (book.pmid, book.title, book.journal, book.year, book.abstract) == (
-        "5",
-        "A Book",
-        "A Book",
-        "2001",
-        "AIM: To say.",
-    )
-
-
-@pytest.mark.parametrize(
-    "content", [b"no xml", b'<!DOCTYPE a [<!ENTITY x "y">]><article><body><p>&x;</p></body></article>']
-)
-def test_texts_that_play_tricks(content: bytes) -> None:
-    with pytest.raises(ValueError, match="XML that cannot be read"):
-        article_text(content)
+    assert (book.id, book.title, book.text) == ("5", "A Book", "AIM: To say.")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +77,7 @@ def test_texts_that_play_tricks(content: bytes) -> None:
     [
         ("pubmed", False),
         ("bm25", True),
-        ("rrf[a=pubmed,b=europe_pmc]", False),
+        ("rrf[a=pubmed,b=web[provider=tavily]]", False),
         ("rrf[a=pubmed,b=bm25]", True),
         ("rerank[of=pubmed,model=bge-reranker]", False),
         ("rerank[model=bge-reranker]", True),
@@ -130,8 +93,7 @@ def test_which_retrievers_need_a_corpus(spec: str, needed: bool) -> None:
     [
         ("pubmed[match=some]", "expected auto, all or any"),
         ("pubmed[mach=any]", "Did you mean 'match'"),
-        ("europe_pmc[fulltext=1]", "expected true or false"),
-        ("europe_pmc[rate=-1]", "> 0.0 - at `..rate`"),
+        ("pubmed[rate=-1]", "> 0.0 - at `..rate`"),
     ],
 )
 def test_specs_that_make_no_sense(spec: str, reason: str, tmp_path: Path) -> None:

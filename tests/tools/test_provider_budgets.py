@@ -20,7 +20,7 @@ from ragrounds.tools.retrievers.web import WebSearcher
 from ragrounds.tools.search_notes import SEARCH_NOTES, SEARCH_REQUESTS
 from ragrounds.tools.web import provider_budget, provider_client
 from ragrounds.tools.web.provider_budget import ProviderBudget, SearchFailed, SearchRefused, fitted, wait_asked
-from ragrounds.tools.web.providers import SearchProvider, provider
+from ragrounds.tools.web.providers import SearchProvider
 
 KEY = "tvly-0123456789abcdefghij"
 FOUND = {"results": [{"title": "T", "url": "http://a", "content": "S", "score": 0.9}]}
@@ -41,7 +41,7 @@ def replied(status: int = 200, body: object = FOUND, **headers: str) -> httpx.Re
 
 
 def tavily(answer: Answer, said: str = "rate=10000") -> SearchProvider:
-    return provider(f"tavily[{said}]", transport=httpx.MockTransport(answer))
+    return SearchProvider(f"tavily[{said}]", transport=httpx.MockTransport(answer))
 
 
 def scripted(*replies: httpx.Response | Exception) -> tuple[Answer, list[tuple[float, str]]]:
@@ -206,7 +206,7 @@ async def test_a_403_between_answers_is_about_its_query() -> None:
 
 async def test_no_key_is_asked_for_before_the_first_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TAVILY_API_KEY")
-    search = provider("tavily")
+    search = SearchProvider("tavily")
     with pytest.raises(StopRun, match="needs the environment variable TAVILY_API_KEY"):
         await search.search("q", 1)
 
@@ -252,7 +252,7 @@ async def test_an_answer_in_no_time_is_a_fault_that_passes(monkeypatch: pytest.M
         await asyncio.Event().wait()
         raise AssertionError
 
-    search = provider("tavily[rate=1000]", transport=httpx.MockTransport(silent))
+    search = SearchProvider("tavily[rate=1000]", transport=httpx.MockTransport(silent))
     with pytest.raises(SearchFailed, match="did not answer"):
         await search.search("q", 1)
 

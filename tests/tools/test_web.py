@@ -14,8 +14,10 @@ from ragrounds.specs import parse
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.retrievers import web as searching
 from ragrounds.tools.web import provider_budget
+from ragrounds.tools.web.live_searcher import LiveHit
 from ragrounds.tools.web.pages import Fetched, Fetcher, FetchFailed, FetchLimits, excerpt, extract, is_public
-from ragrounds.tools.web.providers import SearchFailed, WebHit, provider
+from ragrounds.tools.web.provider_budget import SearchFailed
+from ragrounds.tools.web.providers import SearchProvider
 from ragrounds.tools.web.pubmed import PubMed, parsed
 
 pytest.importorskip("trafilatura")
@@ -221,13 +223,12 @@ async def test_providers(spec, monkeypatch):
         asked.append(request)
         return _sent(json.dumps(_ANSWERS[spec]).encode())
 
-    search = provider(spec, transport=httpx.MockTransport(answer))
+    search = SearchProvider(spec, transport=httpx.MockTransport(answer))
     [hit] = await search.search("croup & dose", 3)
-    assert (hit.title, hit.url, hit.snippet) == ("T", "http://a", "S")
+    assert (hit.title, hit.id, hit.text) == ("T", "http://a", "S")
     text = str(asked[0].url) + asked[0].content.decode()
     assert "croup" in text
     assert "secret-key" not in text
-    await search.close()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ async def test_providers_that_fail_tell_no_key(response, reason, monkeypatch):
             raise response
         return _sent(response[1], response[0])
 
-    search = provider("serper[wait=0,rate=1000]", transport=httpx.MockTransport(answer))
+    search = SearchProvider("serper[wait=0,rate=1000]", transport=httpx.MockTransport(answer))
     with pytest.raises((SearchFailed, StopRun), match=reason) as told:
         await search.search("x", 3)
     assert "secret-key" not in str(told.value)
@@ -266,7 +267,7 @@ async def test_a_provider_that_redirects_stops_the_run(monkeypatch):
         asked.append(request)
         return _sent(b"", 307, location=f"http://elsewhere.example/search?key={_KEY}")
 
-    search = provider("tavily", transport=httpx.MockTransport(answer))
+    search = SearchProvider("tavily", transport=httpx.MockTransport(answer))
     with pytest.raises(StopRun, match=r"api.tavily.com redirects to http://elsewhere.example \(307\)") as told:
         await search.search("x", 3)
     assert _KEY not in str(told.value)
@@ -289,7 +290,7 @@ async def test_what_a_provider_answers_is_bounded(body, encoding, reason, monkey
         return _sent(body, **{"content-encoding": encoding})
 
     with pytest.raises(SearchFailed, match=reason):
-        await provider("tavily[rate=1000]", transport=httpx.MockTransport(answer)).search("x", 3)
+        await SearchProvider("tavily[rate=1000]", transport=httpx.MockTransport(answer)).search("x", 3)
 
 
 async def test_a_key_that_a_provider_repeats_is_taken_out(monkeypatch):
@@ -299,8 +300,8 @@ async def test_a_key_that_a_provider_repeats_is_taken_out(monkeypatch):
     def answer(request):
         return _sent(json.dumps({"results": [row]}).encode())
 
-    [hit] = await provider("tavily", transport=httpx.MockTransport(answer)).search("x", 3)
-    assert (hit.title, hit.url, hit.snippet) == ("T [key]", "http://a/[key]", "S [key] of croup")
+    [hit] = await SearchProvider("tavily", transport=httpx.MockTransport(answer)).search("x", 3)
+    assert (hit.title, hit.id, hit.text) == ("T [key]", "http://a/[key]", "S [key] of croup")
 
 
 @pytest.mark.parametrize(
@@ -321,7 +322,7 @@ def test_providers_that_cannot_be_used(spec, reason, monkeypatch):
     for name in ("TAVILY_API_KEY", "SERPER_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserError, match=reason):
-        provider(spec)
+        SearchProvider(spec)
 
 
 _PUBMED = b"""<?xml version="1.0"?><!DOCTYPE PubmedArticleSet PUBLIC "-//NLM//DTD PubMedArticle//EN" "x.dtd">
@@ -342,8 +343,7 @@ async def test_pubmed(monkeypatch):
 
     search = PubMed(parse("pubmed[rate=1000]"), transport=httpx.MockTransport(answer))
     [article] = await search.search("croup", 5)
-    assert (article.pmid, article.title, article.abstract) == ("2", "Croup again", "AIM: One. Two.")
-    assert (article.journal, article.year) == ("J", "2020")
+    assert (article.id, article.title, article.text) == ("2", "Croup again", "AIM: One. Two.")
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_pubmed_answers_that_cannot_be_read(content):
 
 async def test_pubmed_lists_that_cannot_be_read():
     search = PubMed(parse("pubmed[rate=1000]"), transport=httpx.MockTransport(lambda request: _sent(b'{"error": "x"}')))
-    with pytest.raises(SearchFailed, match="not a list"):
+    with pytest.raises(GaveUp, match="not a list"):
         await search.search("x", 2)
 
 
@@ -370,8 +370,8 @@ class _Fixed:
         if self.fails:
             raise SearchFailed("fixed answered 503", "server")
         return [
-            WebHit(title="T", url=f"{query}/page", snippet="single dose is enough"),
-            WebHit(title="", url="x", snippet="s"),
+            LiveHit(f"{query}/page", "T", "single dose is enough"),
+            LiveHit("x", "", "s"),
         ][:k]
 
 

@@ -3,34 +3,16 @@ their ids are PubMed's."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ragrounds.contracts import Searcher
 from ragrounds.specs import Spec
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
-from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
-
-if TYPE_CHECKING:  # httpx takes longer to import than all retrievers together
-    from ragrounds.tools.web.pubmed import PubMed
 
 
-class PubMedSearcher(LiveSearcher):
-    """Searches PubMed; see :class:`ragrounds.contracts.Searcher`."""
+def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
+    PUBMED.check(spec)
+    from ragrounds.tools.web.pubmed import PubMed  # httpx takes longer to import than all retrievers together
 
-    def __init__(self, spec: Spec, *, pubmed: PubMed | None = None) -> None:
-        PUBMED.check(spec)
-        from ragrounds.tools.web.pubmed import PubMed
-
-        self._pubmed = pubmed or PubMed(spec)
-        super().__init__(self._pubmed.spec, "pubmed")
-
-    async def hits(self, query: str, k: int) -> list[LiveHit]:
-        """Articles, books and chapters; one without an abstract has its title as text."""
-        found = await self._pubmed.search(query, k)
-        return [LiveHit(one.pmid, one.title, one.abstract or one.title) for one in found]
-
-
-def _open(spec: Spec, corpora: SearchedCorpora) -> PubMedSearcher:
-    return PubMedSearcher(spec)
+    return PubMed(spec)
 
 
 PUBMED = Retriever(

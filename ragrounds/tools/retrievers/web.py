@@ -17,7 +17,7 @@ from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
 
 if TYPE_CHECKING:  # httpx takes longer to import than all retrievers together
     from ragrounds.tools.web.pages import Fetcher
-    from ragrounds.tools.web.providers import SearchProvider, WebHit
+    from ragrounds.tools.web.providers import SearchProvider
 
 
 class WebSearcher(LiveSearcher):
@@ -42,18 +42,18 @@ class WebSearcher(LiveSearcher):
         """The provider's results, with their snippets, or with the parts of their pages around these."""
         found = await self._provider.search(query, k)
         texts = await asyncio.gather(*(self._text(hit) for hit in found))
-        return [LiveHit(hit.url, hit.title, text, hit.score) for hit, text in zip(found, texts, strict=True)]
+        return [LiveHit(hit.id, hit.title, text, hit.score) for hit, text in zip(found, texts, strict=True)]
 
-    async def _text(self, hit: WebHit) -> str:
+    async def _text(self, hit: LiveHit) -> str:
         if self._fetcher is None:
-            return hit.snippet
+            return hit.text
         from ragrounds.tools.web.pages import FetchFailed, excerpt, extract
 
         try:
-            page = extract(await self._fetcher.fetch(hit.url))
+            page = extract(await self._fetcher.fetch(hit.id))
         except FetchFailed:
-            return hit.snippet
-        return excerpt(page.text, hit.snippet)
+            return hit.text
+        return excerpt(page.text, hit.text)
 
 
 def _open(spec: Spec, corpora: SearchedCorpora) -> WebSearcher:

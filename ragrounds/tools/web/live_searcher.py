@@ -1,4 +1,4 @@
-"""Searches of what changes by itself: the web, PubMed, Europe PMC. See :class:`ragrounds.contracts.Searcher`.
+"""Searches of what changes by itself: the web, PubMed. See :class:`ragrounds.contracts.Searcher`.
 
 The corpus has no version; it is called ``NAME@live``. What a search found is journaled with its moment, so that a
 replay is exact, and every passage has the day in its corpus, ``NAME@2026-11-23`` (UTC)."""

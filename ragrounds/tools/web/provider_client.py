@@ -116,11 +116,6 @@ class ProviderClient:
         SEARCH_REQUESTS.report(Used(f"search:{self.name}", None, hosted=True, requests=1, each=self.budget.price))
         return found
 
-    async def close(self) -> None:
-        """Give back the connections of the running event loop."""
-        if client := self._clients.pop(asyncio.get_running_loop(), None):
-            await client.aclose()
-
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:

@@ -15,23 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import httpx
-import msgspec
 
 from ragrounds.errors import unknown
 from ragrounds.specs import Spec, parse
+from ragrounds.tools.web.live_searcher import LiveHit
 from ragrounds.tools.web.provider_budget import (
     LIMITS,
     ProviderBudget,
-    SearchFailed,
-    SearchRefused,
     budget_of,
     check_parameters,
-    effective,
     fitted,
 )
-from ragrounds.tools.web.provider_client import SECONDS, ProviderClient, checked_json, own_address
-
-__all__ = ["SECONDS", "SearchFailed", "SearchProvider", "SearchRefused", "WebHit", "provider", "provider_names"]
+from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address
 
 _MOST = 20
 """Results that the providers give at once."""
@@ -39,26 +34,16 @@ _LONG_QUERY = 2000
 """Bytes of a query in an address, beyond which it is sent in the body: servers take addresses of 4 to 8 kB."""
 
 
-class WebHit(msgspec.Struct, frozen=True, kw_only=True):
-    """One result."""
-
-    title: str
-    url: str
-    snippet: str
-    score: float | None = None
-    """The provider's own; ``None``: it gives none."""
-
-
 class SearchProvider:
     """One search provider."""
 
-    def __init__(self, spec: Spec, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, given: Spec | str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        spec = parse(given) if isinstance(given, str) else given
         if spec.name not in _PROVIDERS:
             raise unknown("search provider", spec.name, _PROVIDERS, "docs/reference/retrieval.md")
         form = _PROVIDERS[spec.name]
         check_parameters(spec, ("url", *(["key_env"] if form.variable else []), *LIMITS))
         url, variable = own_address(spec, form.url, form.variable)
-        self.spec = str(effective(spec))
         self._ask = form.ask
         self._client = ProviderClient(
             spec.name,
@@ -69,7 +54,7 @@ class SearchProvider:
             transport=transport,
         )
 
-    async def search(self, query: str, k: int) -> list[WebHit]:
+    async def search(self, query: str, k: int) -> list[LiveHit]:
         """The first `k` results, without keys. A query longer than the provider takes is cut, and the cut noted on the
         search (:data:`~ragrounds.tools.search_notes.SEARCH_NOTES`).
 
@@ -83,31 +68,10 @@ class SearchProvider:
             lambda client, url, key: self._ask(client, url, key, asked, min(k, _MOST)), checked_json
         )
         redact = self._client.redact
-        return [
-            WebHit(title=redact(hit.title), url=redact(hit.url), snippet=redact(hit.snippet), score=hit.score)
-            for hit in _hits(found)[:k]
-        ]
-
-    async def close(self) -> None:
-        """Give back connections."""
-        await self._client.close()
+        return [LiveHit(redact(hit.id), redact(hit.title), redact(hit.text), hit.score) for hit in _hits(found)[:k]]
 
 
-def provider(spec: str, *, transport: httpx.AsyncBaseTransport | None = None) -> SearchProvider:
-    """The provider that a spec names.
-
-    Raises:
-        UserError: there is none, or its address is missing.
-    """
-    return SearchProvider(parse(spec), transport=transport)
-
-
-def provider_names() -> tuple[str, ...]:
-    """The names of the providers."""
-    return tuple(_PROVIDERS)
-
-
-def _hits(found: object) -> list[WebHit]:
+def _hits(found: object) -> list[LiveHit]:
     """Results, wherever a provider keeps them; those without an address are left out."""
     if not isinstance(found, dict):
         return []
@@ -120,14 +84,7 @@ def _hits(found: object) -> list[WebHit]:
             snippet = row.get("content") or row.get("snippet") or row.get("description") or ""
             score = row.get("score")
             known = isinstance(score, int | float) and not isinstance(score, bool) and abs(score) < float("inf")
-            hits.append(
-                WebHit(
-                    title=str(row.get("title") or ""),
-                    url=url,
-                    snippet=str(snippet),
-                    score=float(score) if known else None,
-                )
-            )
+            hits.append(LiveHit(url, str(row.get("title") or ""), str(snippet), float(score) if known else None))
     return hits
 
 

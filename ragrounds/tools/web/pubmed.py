@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from ragrounds.http import check_json, read_json
 from ragrounds.specs import Spec
 from ragrounds.tools.web.any_words import match_of, matched
+from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
 from ragrounds.tools.web.provider_budget import LIMITS, ProviderBudget, budget_of, check_parameters, effective, fitted
-from ragrounds.tools.web.provider_client import ProviderClient, own_address, xml_root
+from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address, xml_root
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -32,17 +32,6 @@ _TAGS = 200_000
 """Tags of an answer: some articles have a thousand."""
 
 
-class PubMedArticle(msgspec.Struct, frozen=True, kw_only=True):
-    """One article of PubMed, or one book or chapter of a book."""
-
-    pmid: str
-    title: str
-    abstract: str
-    journal: str
-    """Or the book in which it stands."""
-    year: str
-
-
 class _Ids(msgspec.Struct):
     idlist: list[str | int]
 
@@ -51,44 +40,31 @@ class _Found(msgspec.Struct):
     esearchresult: _Ids
 
 
-class PubMed:
+class PubMed(LiveSearcher):
     """Searches PubMed: ``pubmed[match=auto,rate=3]``."""
 
-    def __init__(
-        self, spec: Spec | None = None, *, transport: httpx.AsyncBaseTransport | None = None, base: str = BASE
-    ) -> None:
-        spec = spec or Spec("pubmed")
+    def __init__(self, spec: Spec, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         check_parameters(spec, ("match", "url", "key_env", *LIMITS))
-        url, variable = own_address(spec, base, KEY)
+        url, variable = own_address(spec, BASE, KEY)
         rate = _WITH_KEY if os.environ.get(variable) else BUDGET.rate
-        self.spec = str(effective(spec))
+        super().__init__(str(effective(spec)), "pubmed")
         self._match = match_of(spec)
         self._client = ProviderClient(
             "pubmed", url, budget_of(spec, replace(BUDGET, rate=rate)), variable=variable, transport=transport
         )
 
-    async def search(self, query: str, k: int) -> list[PubMedArticle]:
-        """The `k` articles that PubMed holds most relevant, in its order. A query of which nothing has all words is
-        searched for by any of them, where `match` is ``auto``; that is noted on the search.
-
-        Raises:
-            SearchRefused: PubMed does not take the query.
-            SearchFailed: no answer, or none that can be read.
-            StopRun: PubMed is not there.
-        """
+    async def hits(self, query: str, k: int) -> list[LiveHit]:
+        """The `k` articles, books and chapters that PubMed holds most relevant, in its order; one without an abstract
+        has its title as text. A query of which nothing has all words is searched for by any of them, where `match` is
+        ``auto``; that is noted on the search."""
         asked = fitted(query, self._client.budget, "pubmed")
         ids = await matched(asked, self._match, "pubmed", lambda text: self._ids(text, k))
         if not ids:
             return []
-        found = await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"}, parsed)
-        articles = {one.pmid: one for one in found}
+        found = {one.id: one for one in await self._get("efetch.fcgi", {"id": ",".join(ids), "retmode": "xml"}, parsed)}
         redact = self._client.redact
-        wanted = [asdict(articles[one]) for one in ids if one in articles]
-        return [PubMedArticle(**{name: redact(text) for name, text in one.items()}) for one in wanted]
-
-    async def close(self) -> None:
-        """Give back connections."""
-        await self._client.close()
+        kept = [found[one] for one in ids if one in found]
+        return [LiveHit(redact(one.id), redact(one.title), redact(one.text or one.title)) for one in kept]
 
     async def _ids(self, text: str, k: int) -> list[str]:
         return (await self._get("esearch.fcgi", {"term": text, "retmax": str(k), "sort": "relevance"}, _listed))[:k]
@@ -106,11 +82,7 @@ class PubMed:
 
 def _listed(body: bytes) -> list[str]:
     """The ids of esearch's answer."""
-    check_json(body)
-    try:
-        found = read_json(body)
-    except ValueError:
-        raise ValueError("it is not a list of articles") from None
+    found = checked_json(body)
     result = found.get("esearchresult") if isinstance(found, dict) else None
     if isinstance(result, dict) and (said := result.get("ERROR")):
         raise ValueError(str(said))
@@ -120,7 +92,7 @@ def _listed(body: bytes) -> list[str]:
         raise ValueError("it is not a list of articles") from None
 
 
-def parsed(content: bytes) -> list[PubMedArticle]:
+def parsed(content: bytes) -> list[LiveHit]:
     """Articles, books and chapters of PubMed's XML, in its order.
 
     Raises:
@@ -130,25 +102,16 @@ def parsed(content: bytes) -> list[PubMedArticle]:
     return [_READERS[node.tag](node) for node in root.iter() if node.tag in _READERS]
 
 
-def _article(node: Element) -> PubMedArticle:
-    return PubMedArticle(
-        pmid=_text(node, ".//PMID"),
-        title=_text(node, ".//ArticleTitle"),
-        abstract=_abstract(node),
-        journal=_text(node, ".//Journal/Title"),
-        year=_text(node, ".//JournalIssue/PubDate/Year") or _text(node, ".//JournalIssue/PubDate/MedlineDate")[:4],
-    )
+def _article(node: Element) -> LiveHit:
+    return LiveHit(_text(node, ".//PMID"), _text(node, ".//ArticleTitle"), _abstract(node))
 
 
-def _book(node: Element) -> PubMedArticle:
+def _book(node: Element) -> LiveHit:
     """A book, or a chapter of one: a chapter of GeneReviews or StatPearls has an ``ArticleTitle`` of its own."""
-    book = _text(node, ".//Book/BookTitle")
-    return PubMedArticle(
-        pmid=_text(node, "./BookDocument/PMID") or _text(node, ".//PMID"),
-        title=_text(node, "./BookDocument/ArticleTitle") or book,
-        abstract=_abstract(node),
-        journal=book,
-        year=_text(node, ".//Book/PubDate/Year") or _text(node, ".//ContributionDate/Year"),
+    return LiveHit(
+        _text(node, "./BookDocument/PMID") or _text(node, ".//PMID"),
+        _text(node, "./BookDocument/ArticleTitle") or _text(node, ".//Book/BookTitle"),
+        _abstract(node),
     )
 
 
