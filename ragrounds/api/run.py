@@ -360,8 +360,7 @@ class _Replay:
 
         async with closing([model for planned in self.planned_runs for model in planned.models.values()], journal):
             if not self._counts.left:  # what would replay them takes a second to import
-                with self._listener.progress(self._counts):
-                    return ""
+                return ""
             if self._pilot_only:
                 early = await ask(pilot.first, True) if pilot.first else ""
                 pilot.tell()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import signal
 import sys
@@ -70,6 +71,8 @@ def main(*, own_process: bool = True) -> None:
         own_process: Nothing else goes on in this process: it may be ended while threads of a system's own, whose
             attempts were interrupted or capped in the middle of something, are still at it.
     """
+    if own_process:  # a table of 40,000 attempts has millions of objects and no cycles: looking costs a fifth of it
+        gc.set_threshold(100_000, 20, 50)
     with options_named(), _sigterm_as_ctrl_c() as terminated:
         try:
             command_line()(prog_name="ragrounds")

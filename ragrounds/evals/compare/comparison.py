@@ -7,7 +7,7 @@ be compared on is decided in `ragrounds.evals.compare.comparability`.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -377,15 +377,16 @@ class _Tables:
                 "no mean counts them. "
                 f"`{described(name).command([run.id])}` scores them."
             )
-        by_part: dict[str, Counter[str]] = {}
+        by_part: defaultdict[str, Counter[str]] = defaultdict(Counter)
         unsettled: dict[str, float] = {}
         for question in asked:
-            made = [(question.id, epoch) for epoch in range(basis.epochs)]
-            part = by_part.setdefault(f"{question.kind} {question.benchmark}", Counter())
-            part.update(outcome(status.get(key, "not_run"), read.get(key)) for key in made)
-            open_ = sum(status.get(key, "not_run") in OPEN for key in made)
+            part, open_ = by_part[f"{question.kind} {question.benchmark}"], 0
+            for key in [(question.id, epoch) for epoch in range(basis.epochs)]:
+                ended = status.get(key, "not_run")
+                part[outcome(ended, read.get(key))] += 1
+                open_ += ended in OPEN
             unsettled[question.id] = open_ / basis.epochs
-        return _RunScores(values, unsettled, by_part)
+        return _RunScores(values, unsettled, dict(by_part))
 
     def _line(
         self,

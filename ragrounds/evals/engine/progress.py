@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
-from ragrounds.records import FINAL, Attempt, Gold, Question, Reply, Run, Score, Usage, outcome
+from ragrounds.records import FINAL, Attempt, Question, Reply, Run, Score, Usage, outcome
 
 _RECENT = 500
 """Attempts whose ends make the rate."""
@@ -36,7 +36,7 @@ class RunProgress:
     agent: str
     total: int
     """Attempts that the run has in all."""
-    score: LiveScore
+    score: LiveScore = field(default_factory=lambda: LiveScore(()))
     epochs: int = 1
     before: int = 0
     """Attempts that were done before this process began."""
@@ -115,22 +115,25 @@ class ReplayProgress:
         self.retried = FaultCounts()
         """Tries of calls that gave no reply and were made again, of the attempts that this process has ended."""
         self._ends: deque[float] = deque(maxlen=_RECENT)
-        questions: dict[str, tuple[list[Question], dict[str, Gold]]] = {}
+        done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
         for planned in planned_runs:
             run = planned.run
-            if run.questions not in questions:
-                questions[run.questions] = store.questions(run)
-            counts = RunProgress(run.agent, run.count * run.epochs, LiveScore(*questions[run.questions], scorer))
-            counts.epochs = run.epochs
-            done = store.settled(run)
-            kept = [one for one in store.summaries(run) if (one.question_id, one.epoch) in done]
-            scores: dict[tuple[str, int], list[Score]] = {}
-            for score in store.scores(run, counts.score.scorer) if kept and counts.score.scorer else ():
-                scores.setdefault((score.question_id, score.epoch), []).append(score)
-            for attempt in kept:
-                counts.count(attempt, scores.get((attempt.question_id, attempt.epoch), ()))
-            counts.before = len(kept)
-            self.runs[run.id] = counts
+            self.runs[run.id] = RunProgress(
+                run.agent, run.count * run.epochs, epochs=run.epochs, before=len(done[run.id])
+            )
+        for planned in planned_runs if self.left else ():  # where nothing is left, nobody looks at figures on the way
+            self._count_kept(store, planned.run, done[planned.run.id], scorer)
+
+    def _count_kept(self, store: Store, run: Run, done: Container[tuple[str, int]], scorer: str) -> None:
+        """Count the attempts that a run has already."""
+        counts = self.runs[run.id]
+        counts.score = LiveScore(*store.questions(run), scorer)
+        scores: dict[tuple[str, int], list[Score]] = {}
+        for score in store.scores(run, counts.score.scorer) if counts.before and counts.score.scorer else ():
+            scores.setdefault((score.question_id, score.epoch), []).append(score)
+        for attempt in store.summaries(run):
+            if (key := (attempt.question_id, attempt.epoch)) in done:
+                counts.count(attempt, scores.get(key, ()))
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""

@@ -13,6 +13,7 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -315,6 +316,9 @@ class AttemptBody(Struct, frozen=True, omit_defaults=True):
 _EMPTY = AttemptBody("", ())
 _PLAIN = tuple(name for name in Attempt.__struct_fields__ if name in schema.attempts.c and name != "run")
 """Fields of an attempt that are columns as they are."""
+_plain = attrgetter(*_PLAIN)
+_SCORED = tuple(name for name in Score.__struct_fields__ if name != "code")
+_scored = attrgetter(*_SCORED)
 
 
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
@@ -359,7 +363,7 @@ def _attempt(run: Run, row: Any, body: AttemptBody) -> Attempt:
         events=body.events,
         choice=body.choice,
         usage=None if row.input is None else Usage(row.input, row.output, row.cached, row.reasoning),
-        **{name: getattr(row, name) for name in _PLAIN},
+        **dict(zip(_PLAIN, _plain(row), strict=True)),
     )
 
 
@@ -455,9 +459,7 @@ def score_of(run: Run, row: Any) -> Score:
             "what was written",
             f"`ragrounds score {run.id}` makes scores again, `ragrounds judge` those of a judge.",
         )
-    return Score(
-        **{name: getattr(row, name) for name in Score.__struct_fields__ if name != "code"}, code=row.code or ""
-    )
+    return Score(**dict(zip(_SCORED, _scored(row), strict=True)), code=row.code or "")
 
 
 def column_text(text: str) -> str:

@@ -80,6 +80,8 @@ class Store:
         self._reading: sa.Connection | None = None
         self._writer: Writer | None = None
         self._texts: dict[bytes, str] = {}
+        self._questions: tuple[str, list[StoredQuestion]] = ("", [])
+        """The set that was read last, by its digest: runs that are compared share one."""
 
     def __enter__(self) -> Store:
         return self
@@ -207,12 +209,16 @@ class Store:
 
     def questions(self, run: Run) -> tuple[list[Question], dict[str, Gold]]:
         """The questions of a run in their order, and the golds by question id."""
-        statement = (
-            sa.select(schema.questions.c.body)
-            .where(schema.questions.c.set == run.questions)
-            .order_by(schema.questions.c.position)
-        )
-        items = [msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion) for row in self._read(statement)]
+        items = self._questions[1]
+        if run.questions != self._questions[0]:
+            statement = (
+                sa.select(schema.questions.c.body)
+                .where(schema.questions.c.set == run.questions)
+                .order_by(schema.questions.c.position)
+            )
+            decode = msgspec.msgpack.Decoder(StoredQuestion).decode
+            items = [decode(decompress(row.body)) for row in self._read(statement)]
+            self._questions = (run.questions, items)
         return [item.question for item in items], {item.question.id: item.gold for item in items}
 
     def add_attempts(self, run: Run, attempts: Iterable[Attempt], scores: Iterable[Score] = ()) -> None:
@@ -226,7 +232,7 @@ class Store:
         """(question id, epoch) → status of the attempts of a run, read without their bodies."""
         table = schema.attempts
         statement = sa.select(table.c.question_id, table.c.epoch, table.c.status).where(table.c.run == self.number(run))
-        return {(row.question_id, row.epoch): row.status for row in self._read(statement)}
+        return {(row.question_id, row.epoch): row.status for row in self._read(statement).all()}
 
     def settled(self, run: Run) -> dict[AttemptKey, str]:
         """Question id and epoch → status of the attempts that are not made again when the run is resumed."""
@@ -236,7 +242,7 @@ class Store:
         """All attempts of a run without text and events, which is enough for tables."""
         columns = [column for column in schema.attempts.c if column.name != "body"]
         rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self.number(run)))
-        return [attempt_of(run, row, None) for row in rows]
+        return [attempt_of(run, row, None) for row in rows.all()]
 
     def attempts(self, run: Run, skip_damaged: bool = False, among: Sequence[str] | None = None) -> Iterator[Attempt]:
         """All attempts of a run, or those `among` some hundred questions, with text and events, by question id and
@@ -290,7 +296,7 @@ class Store:
         statement = sa.select(table).where(table.c.run == self.number(run))
         if scorer is not None:
             statement = statement.where(table.c.scorer == scorer)
-        return [score_of(run, row) for row in self._read(statement)]
+        return [score_of(run, row) for row in self._read(statement).all()]
 
     def scored(self, run: Run, scorer: str) -> set[tuple[str, int]]:
         """(question id, epoch) of the attempts of a run that have a score of this scorer, whatever it is."""
