@@ -149,4 +149,11 @@ DATABASE = Hook(noun="kind of database", expected="a Dialect, and `open_url`", f
     def open_url(url: sa.URL) -> sa.Engine: ...
 """
 
-HOOKS = (SCORER, JUDGE_METHOD, AGENT, STRATEGY, FAMILY, RETRIEVER, ANALYSIS, EXPORT, VIEW, DATABASE)
+CLUSTER = Hook(noun="engine", expected="`open_cluster`", folder="ragrounds.evals.engine.distributed")
+"""What a run's questions are distributed to (``--engine ray``); each link is a worker::
+
+    async def open_cluster(workers: int | None, concurrency: int, shared_store: bool, held: ExitStack,
+                           say: Callable[[str], None]) -> Sequence[Link]: ...
+"""
+
+HOOKS = (SCORER, JUDGE_METHOD, AGENT, STRATEGY, FAMILY, RETRIEVER, ANALYSIS, EXPORT, VIEW, DATABASE, CLUSTER)

@@ -1,4 +1,4 @@
-"""What replays a run's questions: this process, or several that share the work."""
+"""What replays a run's questions: this process, several processes that share the work, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from ragrounds.api.run_request import RunArguments
 from ragrounds.errors import UserError
-from ragrounds.evals.engine.plan import Recipe, with_servers
+from ragrounds.evals.engine.plan import Recipe, needs_servers, with_servers
 from ragrounds.settings import Settings
 
 
@@ -38,20 +39,19 @@ def replayer(
     distributes the work. What it needs until the run's end is put into `held`.
 
     Raises:
-        UserError: more workers than attempts in flight.
+        UserError: more workers than attempts in flight; Ray is not installed, or would have to start servers, or is on
+            more than one machine without PostgreSQL.
     """
-    workers = execution.workers or 1
-    if workers == 1:
+    engine, workers = execution.engine, execution.workers
+    if engine == "local" and (workers or 1) == 1:
         return _replay_here
-    if workers > in_flight:
+    if workers is not None and workers > in_flight:
         raise UserError(
             f"--workers {workers} with --concurrency {in_flight}: a worker has at least one attempt in flight. "
             "Raise --concurrency, which is for all workers together, or take fewer workers."
         )
-    return partial(
+    distributed = partial(
         _distributed("leader").replay_distributed,
-        open_links=partial(_distributed("pipes").open_pipes, workers),
-        serve=partial(with_servers, tell=message, held=held),
         recipe=recipe,
         home=settings.home,
         url=settings.store,
@@ -59,3 +59,14 @@ def replayer(
         worker_timeout=settings.worker_timeout,
         store_timeout=settings.store_timeout,
     )
+    if engine == "local":
+        serve = partial(with_servers, tell=message, held=held)
+        return partial(distributed, open_links=partial(_distributed("worker").open_pipes, workers or 1), serve=serve)
+    if find_spec("ray") is None:
+        raise UserError("--engine ray needs Ray: pip install 'ragrounds[ray]'. Processes on this machine: --workers N.")
+    if needs_servers(recipe):
+        raise UserError("--engine ray starts no servers: start them yourself, and name them with --base-url.")
+    joining = partial(
+        _distributed("ray_cluster").open_cluster, workers, in_flight, settings.store is not None, held, message
+    )
+    return partial(distributed, open_links=joining)

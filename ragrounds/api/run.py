@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from msgspec import structs
 
@@ -40,6 +41,7 @@ from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
+from ragrounds.evals.engine.question_order import EpochsTogether, ordered
 from ragrounds.evals.engine.recording.recorder import ProbedCall
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers.words import keep_words
@@ -48,6 +50,7 @@ from ragrounds.evals.store.leases import Lease
 from ragrounds.evals.store.run_facts import check_replayable
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
+from ragrounds.models.options import VLLM
 from ragrounds.models.providers import BASELINE
 from ragrounds.records import Question, Run
 from ragrounds.settings import Settings
@@ -255,9 +258,10 @@ class _Replay:
                     store.remove(run)
             raise
         self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
+        questions, together = _in_order(request.order, self._loaded, self.planned_runs)
         until = self.until
-        self._questions: Sequence[Question] = self._loaded.questions if until is None else until.questions
-        self._stops: list[Stop] = [lease] if until is None else [lease, until]
+        self._questions: Sequence[Question] = questions if until is None else until.questions
+        self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
 
@@ -316,7 +320,7 @@ class _Replay:
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
-        if (self._request.workers or 1) == 1:  # several tell of their calls at the end
+        if self._request.engine == "local" and (self._request.workers or 1) == 1:  # several tell of their calls at the end
             counts.journal = lambda: (journal.made, journal.reused)
 
     async def carry_out(self) -> str:
@@ -372,6 +376,16 @@ class _Replay:
             # What failed in the pilot is made again by another command, as what fails later is.
             first = {question.id for question in pilot.first} if pilot.asks else set[str]()
             return await ask([question for question in self._questions if question.id not in first], False)
+
+
+def _in_order(
+    order: str | None, loaded: Benchmark, planned_runs: Sequence[PlannedRun]
+) -> tuple[Sequence[Question], Sequence[Stop]]:
+    """The questions as they are asked, and what else the replay needs for that. Where no order is chosen, questions
+    that share something follow each other for models that vLLM serves."""
+    served = any(model.spec.startswith(f"{VLLM}:") for planned in planned_runs for model in planned.models.values())
+    chosen: Any = order or ("shared" if served else "given")
+    return ordered(loaded.questions, loaded.golds, chosen), [EpochsTogether()] if chosen == "shared" else []
 
 
 def _watched(store: Store, runs: Sequence[Run], questions: Sequence[Question], given: RunArguments) -> ClaimStop | None:

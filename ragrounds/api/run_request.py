@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
 from ragrounds.api import arguments
 from ragrounds.api.arguments import HOW, MODEL, OWN, WHAT, Arg
 from ragrounds.api.progress import RunListener
+from ragrounds.errors import UserError
 from ragrounds.evals.engine.circuit_breaker import failure_limit
 
 
@@ -103,9 +104,13 @@ class RunArguments(_First, frozen=True, kw_only=True):
     )
     tpm: Annotated[float | None, Arg("Tokens a minute, in and out, at most (or inside `model`).", group=MODEL)] = None
     concurrency: arguments.Concurrency = None
-    workers: Annotated[int | None, Arg("Processes that share the work and its limits. [default: 1]", 1, group=HOW)] = (
-        None
-    )
+    workers: Annotated[
+        int | None,
+        Arg("Processes that share the work and its limits. [default: 1; with ray one a node]", 1, group=HOW),
+    ] = None
+    engine: Annotated[
+        Literal["local", "ray"], Arg("Where workers are: local (this machine), ray (a cluster).", group=HOW)
+    ] = "local"
     fail_after: Annotated[
         str | int,
         Arg(
@@ -121,6 +126,13 @@ class RunArguments(_First, frozen=True, kw_only=True):
         ),
     ] = None  # fmt: skip
     max_questions: Annotated[int | None, Arg("With `until`: questions to ask at most.", 1, group=HOW)] = None
+    order: Annotated[
+        Literal["given", "shared"] | None,
+        Arg(
+            "given; or shared: questions that share a source follow each other, for a server's prefix cache.",
+            group=HOW,
+        ),
+    ] = None  # fmt: skip
     scorers: Annotated[
         str | Sequence[str],
         Arg(
@@ -161,3 +173,5 @@ def check_together(given: RunArguments) -> None:
         UserError: one that does not go with another, or no share, number or ``never``.
     """
     failure_limit(given.fail_after)
+    if given.order is not None and given.until is not None:
+        raise UserError("--order cannot be set with --until, which asks in an order drawn by --seed.")

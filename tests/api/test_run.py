@@ -75,6 +75,9 @@ def test_stored_runs_are_listed_compared_scored_and_removed(capfd: pytest.Captur
     ("given", "said"),
     [
         ({"max_questions": 3}, "`max_questions` goes with `until`; `limit`"),
+        ({"order": "shared", "until": "separated(direct, vanilla_rag) @ 95%"}, "`order` cannot be set with `until`"),
+        ({"order": "shraed"}, "`order` 'shraed' is unknown. Did you mean 'shared'"),
+        ({"engine": "rya"}, "Did you mean 'ray'"),
         ({"journal": "replya"}, "`journal` 'replya' is unknown. Did you mean 'replay'"),
         ({"workers": 9, "concurrency": 2}, "a worker has at least one attempt in flight"),
         ({"agents": "direct", "retriever": "bm25"}, "The retriever bm25 changes nothing: direct does not search"),

@@ -26,6 +26,7 @@ from aiohttp import web
 
 from tests.servers.account import serve
 from tests.servers.faults import misbehave
+from tests.servers.prefixes import PrefixCache
 from tests.servers.recorded import Recorded
 from tests.servers.streams import events
 
@@ -53,6 +54,7 @@ class Server:
         self.version: str = options.version
         self.says: list[str] = options.says.split(",") if options.says else []
         self.looked = 0
+        self.prefixes = PrefixCache(options.cache_blocks) if options.cache_blocks else None
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         self.keys_seen.add(request.headers.get("authorization", ""))
@@ -61,6 +63,7 @@ class Server:
         digest = hashlib.sha256(json.dumps([body["messages"], model]).encode()).hexdigest()[:16]
         self.asked[digest] += 1
         self.tries[digest] += 1
+        cached = self.prefixes.read(written(body["messages"])) // 4 if self.prefixes else 0
         await asyncio.sleep(self.random.uniform(*self.latency))
         if model.startswith("fault-"):
             return await unheard(model.removeprefix("fault-"), self.tries[digest], request, completion)
@@ -74,7 +77,7 @@ class Server:
         else:
             texts = [fixed_reply(prompt) + filler(digest, self.reply_bytes)]
         said = self.says[min(self.begun, len(self.says)) - 1] if self.says else model
-        answer = completion(texts, said or model, prompt)
+        answer = completion(texts, said or model, prompt, cached=cached)
         response: web.StreamResponse = web.Response(body=answer, content_type="application/json")
         if body.get("stream"):
             self.streamed += 1
@@ -109,6 +112,7 @@ class Server:
                 "checked": dict(self.recorded.checked) if self.recorded else {},
                 "documents": dict(self.recorded.held) if self.recorded else {},
                 "keys_seen": sorted(self.keys_seen),
+                "prefix": [self.prefixes.found, self.prefixes.looked] if self.prefixes else [0, 0],
             }
         )
 
@@ -144,7 +148,12 @@ def fixed_reply(prompt: str) -> str:
     return json.dumps({"step_by_step_thinking": "A fixed reply of the test server.", "answer_choice": letter})
 
 
-def completion(texts: list[str], model: str, prompt: str, finish: str = "stop") -> bytes:
+def written(messages: list[dict[str, str]]) -> str:
+    """The conversation as one text, as a template would write it."""
+    return "".join(f"<{message['role']}>{message['content']}" for message in messages)
+
+
+def completion(texts: list[str], model: str, prompt: str, finish: str = "stop", cached: int = 0) -> bytes:
     """A chat completion with one choice for each text (none: no choices)."""
     choices = [
         {"index": i, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
@@ -152,6 +161,8 @@ def completion(texts: list[str], model: str, prompt: str, finish: str = "stop") 
     ]
     given, length = len(prompt) // 4, sum(len(text) for text in texts[:1]) // 4
     usage = {"prompt_tokens": given, "completion_tokens": length, "total_tokens": given + length}
+    if cached:
+        usage |= {"prompt_tokens_details": {"cached_tokens": min(cached, given)}}  # type: ignore[dict-item]
     return json.dumps(
         {"id": "c", "object": "chat.completion", "created": 0, "model": model, "choices": choices, "usage": usage}
     ).encode()
@@ -177,6 +188,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--reply-bytes", type=int, default=0, help="make every fixed reply so much longer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path)
+    parser.add_argument("--cache-blocks", type=int, default=0, help="keep so many blocks of prompts, as vLLM does")
     parser.add_argument("--listed", default="[]", help="the entries of /v1/models, as JSON")
     parser.add_argument("--version", default="", help="what /version tells; by default there is no such page")
     parser.add_argument("--says", default="", help="the model of the first reply, of the second …; the last ever after")

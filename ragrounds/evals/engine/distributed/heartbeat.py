@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ragrounds.evals.engine.distributed.pipes import PipeLink
+from ragrounds.evals.engine.distributed.protocol import WorkerLink
 from ragrounds.processes import Activity
 
 WORKER_TIMEOUT = 20.0
@@ -20,6 +20,8 @@ _BEATS = 10
 """Questions to a worker in that time."""
 _COMPUTES = 0.05
 """Of a processor: what uses more computes."""
+PING, PONG = b"ping", b"pong"
+"""The leader's question and the worker's answer; no other message is such a frame."""
 
 
 def _works(before: Activity | None, now: Activity | None, seconds: float) -> bool:
@@ -30,7 +32,7 @@ def _works(before: Activity | None, now: Activity | None, seconds: float) -> boo
     return now.running or now.seconds - before.seconds >= _COMPUTES * seconds
 
 
-async def until_hung(link: PipeLink, limit: float) -> str:
+async def until_hung(link: WorkerLink, limit: float) -> str:
     """Ask a worker again and again whether it works, and return when it does not: how it stands, in words.
 
     Args:

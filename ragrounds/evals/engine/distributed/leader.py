@@ -17,7 +17,6 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt import Scorers, WorkItem, stored_attempt
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.distributed.heartbeat import WORKER_TIMEOUT, until_hung
-from ragrounds.evals.engine.distributed.pipes import PipeLink
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
     AttemptReport,
@@ -27,6 +26,7 @@ from ragrounds.evals.engine.distributed.protocol import (
     ToWorker,
     WorkerDone,
     WorkerFailure,
+    WorkerLink,
     WorkerSetup,
     WorkRequest,
     encode,
@@ -41,7 +41,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
 from ragrounds.records import Gold, Question
 
-OpenLinks = Callable[[], Awaitable[Sequence[PipeLink]]]
+OpenLinks = Callable[[], Awaitable[Sequence[WorkerLink]]]
 """Starts the workers. It is not called where nothing is left to do."""
 StartServers = Callable[[Recipe, Callable[[StopRun], None]], Awaitable[Recipe]]
 """Starts the servers of the recipe's models and gives the recipe with their addresses. Its second argument is called,
@@ -126,7 +126,7 @@ class _AssignedItem:
 class _Worker:
     """A worker as the leader sees it."""
 
-    link: PipeLink
+    link: WorkerLink
     items: dict[int, _AssignedItem] = field(default_factory=dict)
     made: int = 0
     reused: int = 0

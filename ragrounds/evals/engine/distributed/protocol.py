@@ -1,9 +1,9 @@
 """The protocol between the leader of a replay and its workers: messages in msgpack, one a frame, and the two ends of
-the pipe that carries them."""
+the link that carries them (a pipe, an actor of Ray)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec import Struct
 from ragrounds.evals.engine.plan import Recipe
 from ragrounds.evals.store.journal import Mode
 from ragrounds.models.traffic import ServerTraffic
+from ragrounds.processes import Activity
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
 
@@ -115,7 +116,37 @@ def from_worker(frame: bytes) -> FromWorker:
     return _from_worker.decode(frame)
 
 
-PING, PONG = b"ping", b"pong"
-"""The leader's question whether a worker still works, and the worker's answer; no other message is such a frame."""
-SendFrame = Callable[[bytes], None]
-"""The worker's end of the pipe: it answers by this."""
+class WorkerLink(Protocol):
+    """The leader's end of the link to one worker."""
+
+    @property
+    def name(self) -> str:
+        """The worker's name in messages to the user."""
+
+    def post(self, frame: bytes) -> None:
+        """Send a frame. To a worker that is gone nothing is sent."""
+
+    async def receive(self) -> bytes | None:
+        """Give the worker's next frame; ``None``: it has ended, or is lost."""
+
+    @property
+    def place(self) -> str:
+        """Which process it is and how it stands, in parentheses after a space; empty: not known."""
+
+    async def beat(self) -> None:
+        """Wait until the worker answers."""
+
+    async def activity(self) -> Activity | None:
+        """Give what the worker's process does; ``None``: not known."""
+
+    async def kill(self) -> None:
+        """End the worker at once, whatever it does: :meth:`receive` gives ``None`` then."""
+
+    async def end(self) -> str:
+        """Make sure that the worker is gone, soon where it still works. Give how it ended; empty: properly."""
+
+
+class SendFrame(Protocol):
+    """The worker's end: it answers by this."""
+
+    def __call__(self, frame: bytes) -> None: ...

@@ -1,7 +1,7 @@
 """A worker of a distributed replay: an ordinary pool of attempts that gets its questions from a leader.
 
-Workers are processes of their own, reached through their standard input and output. When the leader dies, however it
-dies, the pipe to its worker closes, and the worker ends by itself.
+Workers on this machine are processes of their own, reached through their standard input and output. When the leader
+dies, however it dies, the pipe to its worker closes, and the worker ends by itself.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from msgspec.structs import replace
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.errors import Interrupted, StopRun, UserError, options_named
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, WorkItem
-from ragrounds.evals.engine.distributed.pipes import GRACE, HEADER_BYTES
+from ragrounds.evals.engine.distributed.heartbeat import PING, PONG
 from ragrounds.evals.engine.distributed.protocol import (
-    PING,
-    PONG,
     Assignment,
     AttemptReport,
     CapacityShare,
@@ -47,6 +45,7 @@ from ragrounds.evals.store.codec import storable
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import flows, set_share
+from ragrounds.processes import Activity, activity_of
 
 Inbox = asyncio.Queue[bytes | None]
 """Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""
@@ -205,6 +204,104 @@ def _plain(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
+_HEADER_BYTES = 4
+"""Bytes of a frame's length."""
+_GRACE = 10.0
+"""Seconds in which a worker ends by itself."""
+
+
+class PipeLink:
+    """The leader's end of a pipe to a worker (contract: :class:`WorkerLink`)."""
+
+    def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
+        self._process = process
+        self._name = name
+        self._beat: asyncio.Future[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """``worker N``."""
+        return self._name
+
+    @property
+    def pid(self) -> int:
+        """The id of the worker's process."""
+        return self._process.pid
+
+    def post(self, frame: bytes) -> None:
+        """Write a frame, its length first."""
+        stdin = self._process.stdin
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(len(frame).to_bytes(_HEADER_BYTES, "big") + frame)
+
+    async def receive(self) -> bytes | None:
+        """Read the next frame that is no answer to :meth:`beat`; ``None``: the pipe is closed."""
+        stdout = self._process.stdout
+        assert stdout is not None
+        while True:
+            try:
+                frame = await stdout.readexactly(int.from_bytes(await stdout.readexactly(_HEADER_BYTES), "big"))
+            except asyncio.IncompleteReadError:
+                return None
+            if frame != PONG:
+                return frame
+            if self._beat is not None and not self._beat.done():
+                self._beat.set_result(None)
+
+    @property
+    def place(self) -> str:
+        """`` (process 1234, which is stopped)``."""
+        activity = activity_of(self.pid)
+        return f" (process {self.pid}{', which is stopped' if activity and activity.stopped else ''})"
+
+    async def beat(self) -> None:
+        """Ask the thread of the worker that reads the pipe, and wait for its answer."""
+        self._beat = asyncio.get_running_loop().create_future()
+        self.post(PING)
+        await self._beat
+
+    async def activity(self) -> Activity | None:
+        """What the system says of the process."""
+        return activity_of(self.pid)
+
+    async def kill(self) -> None:
+        """Kill the process."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def end(self) -> str:
+        """Close the pipe and wait for the process, which is killed where it does not end in time; give how it ended."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            code = await asyncio.wait_for(self._process.wait(), _GRACE)
+        except TimeoutError:
+            self._process.kill()
+            code = await self._process.wait()
+        if code >= 0:
+            return f"ended with exit code {code}" if code else ""
+        return f"was ended by {signal.Signals(-code).name}"
+
+
+async def open_pipes(count: int) -> list[PipeLink]:
+    """Start `count` workers on this machine.
+
+    Each leads a process group of its own: a Ctrl-C in the terminal reaches the leader alone, who decides.
+    """
+    return [
+        PipeLink(
+            await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "ragrounds.evals.engine.distributed.worker"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                process_group=0,
+            ),
+            f"worker {number}",
+        )
+        for number in range(1, count + 1)
+    ]
+
+
 def main() -> None:
     """Serve as a worker over standard input and output."""
     incoming, outgoing = os.dup(0), os.dup(1)
@@ -220,7 +317,7 @@ async def _main(incoming: int, outgoing: int) -> None:
 
     def post(frame: bytes) -> None:
         """Write a frame to standard output, from any thread."""
-        rest = len(frame).to_bytes(HEADER_BYTES, "big") + frame
+        rest = len(frame).to_bytes(_HEADER_BYTES, "big") + frame
         with writing, contextlib.suppress(BrokenPipeError):  # the reader will say so
             while rest:
                 rest = rest[os.write(outgoing, rest) :]
@@ -244,14 +341,14 @@ def _read(incoming: int, inbox: Inbox, loop: asyncio.AbstractEventLoop, post: Se
     """A thread of its own: it notices the leader's end, and answers its heartbeats, also while a graph keeps the event
     loop busy."""
     with os.fdopen(incoming, "rb") as stream, contextlib.suppress(RuntimeError):  # the loop has ended
-        while len(head := stream.read(HEADER_BYTES)) == HEADER_BYTES:
+        while len(head := stream.read(_HEADER_BYTES)) == _HEADER_BYTES:
             frame = stream.read(int.from_bytes(head, "big"))
             if frame == PING:
                 post(PONG)
                 continue
             loop.call_soon_threadsafe(inbox.put_nowait, frame)
         loop.call_soon_threadsafe(inbox.put_nowait, None)
-    time.sleep(GRACE)
+    time.sleep(_GRACE)
     os._exit(1)
 
 

@@ -1,0 +1,119 @@
+"""The order of questions: it changes no result, and a server's prefix cache finds more."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragrounds.evals.engine.question_order import EpochsTogether, ordered
+from ragrounds.evals.store.store import Store
+from ragrounds.models.providers import open_model
+from ragrounds.records import Gold, Question
+from tests.conftest import Cli
+from tests.engine.conftest import planned, replayed
+from tests.engine.doubles import ScriptedSearcher
+from tests.servers.process import openai_server
+
+
+def question(number: int, cluster: str = "", text: str = "", documents: tuple[str, ...] = ()) -> tuple[Question, Gold]:
+    options = {"A": "one", "B": "two"}
+    made = Question(id=f"t/{number}", benchmark="t", text=text or f"Q{number}?", options=options, cluster=cluster)
+    return made, Gold(question_id=made.id, answer="A", documents=documents)
+
+
+def ids(pairs: list[tuple[Question, Gold]], order: str = "shared") -> list[int]:
+    golds = {gold.question_id: gold for _, gold in pairs}
+    found = ordered([made for made, _ in pairs], golds, order)  # type: ignore[arg-type]
+    return [int(one.id.partition("/")[2]) for one in found]
+
+
+def test_what_shares_a_source_a_document_or_a_beginning_stands_together() -> None:
+    case = "A 54-year-old man presents with chest pain. " * 6
+    pairs = [
+        question(0, cluster="report 1"),
+        question(1, documents=("d1",)),
+        question(2, text=case + "Which drug?"),
+        question(3, cluster="report 1"),
+        question(4),
+        question(5, documents=("d2", "d1")),
+        question(6, text=case + "Which test?"),
+    ]
+    assert ids(pairs) == [0, 3, 1, 5, 2, 6, 4]
+    assert ids(pairs, "given") == list(range(7))
+
+
+def test_short_beginnings_and_empty_clusters_bring_nothing_together() -> None:
+    assert ids([question(i, text="What is it?") for i in range(5)]) == list(range(5))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "a", "b", "c"]), st.sets(st.sampled_from("xyz"))), max_size=30))
+def test_it_is_a_permutation_with_whole_groups(parts: list[tuple[str, set[str]]]) -> None:
+    pairs = [question(i, cluster, documents=tuple(sorted(docs))) for i, (cluster, docs) in enumerate(parts)]
+    found = ids(pairs)
+    assert sorted(found) == list(range(len(parts)))
+    for cluster in "abc":
+        places = [place for place, number in enumerate(found) if parts[number][0] == cluster]
+        # Between two of a cluster stands only what a document ties to their group.
+        between = range(places[0], places[-1] + 1) if places else ()
+        assert all(parts[found[place]][0] or parts[found[place]][1] for place in between)
+    assert [number for number in found if parts[number] == ("", set())] == [
+        number for number in range(len(parts)) if parts[number] == ("", set())
+    ]
+
+
+class SourceSearcher(ScriptedSearcher):
+    """Finds the report that a question is about, as a retriever does that works."""
+
+    async def search(self, query, k):  # type: ignore[no-untyped-def]
+        found = await super().search(query, 1)
+        report = query.rpartition(" ")[2]
+        return [type(found[0])(id=report, document=report, title=report, text=f"{report}: " + report * 300, corpus="t")]
+
+
+@pytest.mark.slow
+async def test_a_prefix_cache_finds_more_and_results_are_the_same(tmp_path: Path) -> None:
+    pairs = [question(i, cluster=f"report{i % 40}", text=f"Question {i} about report{i % 40}") for i in range(160)]
+    random.Random(0).shuffle(pairs)
+    asked, golds = [made for made, _ in pairs], {gold.question_id: gold for _, gold in pairs}
+    shares, texts = {}, {}
+    for order in ("given", "shared"):
+        # As much memory as some ten of the forty reports' prompts take.
+        with openai_server("--cache-blocks", "400") as server, Store(tmp_path / order) as store:
+            model = open_model(f'openai:m[base_url="{server.url}"]')
+            made = planned(store, "vanilla_rag[top_k=1]", asked, golds, model, SourceSearcher())
+            await replayed(store, [made], ordered(asked, golds, order), golds, concurrency=4)  # type: ignore[arg-type]
+            await model.close()
+            found, looked = server.stats()["prefix"]
+            shares[order] = found / looked
+            texts[order] = {attempt.question_id: attempt.text for attempt in store.attempts(made.run)}
+            cached = sum(outline.usage.cached for outline in store.summaries(made.run) if outline.usage)
+            assert (cached > 0) == (found > 0)
+    assert texts["given"] == texts["shared"]
+    assert len(texts["shared"]) == 160
+    assert shares["shared"] > shares["given"] + 0.2, shares
+
+
+def test_the_option_is_checked_before_anything_is_made(command: Cli, home: Path) -> None:
+    wrong = command("run", "--order", "shred")
+    assert (wrong.returncode, "'shared'" in wrong.stderr) == (2, True)
+    both = command("run", "--order", "shared", "--until", "separated(direct, vanilla_rag) @ 95%")
+    assert both.returncode == 2
+    assert "--until" in both.stderr
+    assert not (home / "store.sqlite").exists()
+    done = command("run", "--agent", "direct", "--limit", "4", "--order", "shared", "--display", "none", "--json")
+    assert done.returncode == 0, done.stderr
+
+
+async def test_all_epochs_of_a_question_follow_each_other(tmp_path: Path) -> None:
+    pairs = [question(i) for i in range(4)]
+    asked, golds = [made for made, _ in pairs], {gold.question_id: gold for _, gold in pairs}
+    seen: list[tuple[str, int]] = []
+    with Store(tmp_path / "store") as store:
+        made = planned(store, "direct", asked, golds, epochs=2)
+        listen = lambda finished: seen.append((finished.attempt.question_id, finished.attempt.epoch))  # noqa: E731
+        await replayed(store, [made], asked, golds, concurrency=1, stops=[EpochsTogether()], listener=listen)
+    assert seen == [(f"t/{i}", epoch) for i in range(4) for epoch in range(2)]
