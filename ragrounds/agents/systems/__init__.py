@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from ragrounds.agents.systems import function, langgraph_graph, llama_index, place, runnable
+from ragrounds.agents.systems import dspy_module, function, langgraph_graph, llama_index, place, runnable
 from ragrounds.agents.systems.answers import Wiring
 from ragrounds.agents.systems.code import OwnSource, SystemCode, system_code
 from ragrounds.agents.systems.factory import FactorySystem, made_by, makes_systems
@@ -155,6 +155,7 @@ def _forms() -> Iterator[Callable[[object, Wiring], System | None]]:
     """The forms, in the order in which they are tried: the most particular first. A function is the last of all."""
     yield langgraph_graph.adapts
     yield llama_index.adapts
+    yield dspy_module.adapts
     yield runnable.adapts
 
 
