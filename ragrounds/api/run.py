@@ -320,7 +320,9 @@ class _Replay:
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
-        if self._request.engine == "local" and (self._request.workers or 1) == 1:  # several tell of their calls at the end
+        if (
+            self._request.engine == "local" and (self._request.workers or 1) == 1
+        ):  # several tell of their calls at the end
             counts.journal = lambda: (journal.made, journal.reused)
 
     async def carry_out(self) -> str:
