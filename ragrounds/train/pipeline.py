@@ -7,12 +7,14 @@ OUT/RECIPE/      the pair, with its model card
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from ragrounds.tools.collection import write_whole
@@ -20,7 +22,6 @@ from ragrounds.tools.collection_builder import disk_error, exclusive_build
 from ragrounds.tools.embedders import Vectors
 from ragrounds.train.data import fingerprint
 from ragrounds.train.encoders import (
-    VectorCache,
     fit,
     freeze_cuts,
     identity,
@@ -150,23 +151,23 @@ class TrainingRun:
 
     def frozen(self, state: EncoderPair) -> Callable[[Sequence[str]], Vectors]:
         """Vectors of texts by a state's document encoder, from disk where they are there."""
-        opened: list[SentenceTransformer] = []
-        encoder = self.training.document
+        encoder, folder = self.training.document, self.out / "vectors"
         first = fingerprint([self._teacher, encoder.length, encoder.layers, self.dimensions])
-        kept = VectorCache(self.out / "vectors", state.document or first, self.dimensions)
-        prefix = self.training.document.prefix
-
-        def encode(texts: Sequence[str]) -> Vectors:
-            """Vectors that are not on disk yet; the encoder is opened for the first of them."""
-            if not opened:
-                opened.append(self.open_document(state).eval())
-            made: Vectors = opened[0].encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
-            return made
+        by = state.document or first
 
         def vectors(texts: Sequence[str]) -> Vectors:
             """Unit vectors, one row a text."""
-            given = [prefix + text for text in texts]
-            return kept.of(given, encode, lambda done: self._listeners.doing("vectors of the document encoder", done))
+            given = [encoder.prefix + text for text in texts]
+            path = folder / f"{fingerprint([by, given])}.npy"
+            if not path.is_file():
+                opened = self.open_document(state).eval()
+                made: Vectors = opened.encode(given, show_progress_bar=False, convert_to_numpy=True)
+                folder.mkdir(parents=True, exist_ok=True)
+                held = io.BytesIO()
+                np.save(held, made.astype(np.float32))
+                write_whole(path, held.getvalue())
+                self._listeners.doing("vectors of the document encoder", len(given))
+            return np.asarray(np.load(path), dtype=np.float32)
 
         return vectors
 

@@ -32,13 +32,12 @@ def test_json_lines_hold_everything_and_no_key(store, run):
 
 
 def test_trec_runs_are_read_again_with_the_same_order(store, run, tmp_path):
-    ranked = searched(store, run, which="first", documents=False)
-    assert ranked["x/one/0"] == [("d1#0", 9.0), ("d2#0", 8.0)]
+    ranked = searched(store, run)
+    assert ranked["x/one/0"] == [("d1", 1.0), ("d2", 0.5)]
     assert ranked["x/one/1"] == []
-    assert searched(store, run, which="last")["x/one/0"] == [("d1", 9.0), ("d2", 8.0)]
     path = tmp_path / run_file_name(run, ".run")
     write_run(path, ranked, run.agent)
-    assert read_run(path) == {"x/one/0": {"d1#0": 9.0, "d2#0": 8.0}}
+    assert read_run(path) == {"x/one/0": {"d1": 1.0, "d2": 0.5}}
 
 
 def test_all_searches_stand_in_the_order_they_came(store):
@@ -46,17 +45,14 @@ def test_all_searches_stand_in_the_order_they_came(store):
     both = (*traced_events(store, 3, passages=[passage(2), passage(1)]), *again)
     run = add_run(store, "rag", questions(1), [1], events={0: both})
     assert [id for id, _ in searched(store, run)["x/one/0"]] == ["d2", "d1", "d5"]
-    assert [id for id, _ in searched(store, run, which="last")["x/one/0"]] == ["d5", "d1"]
     scores = [score for _, score in searched(store, run)["x/one/0"]]
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_run_that_searched_nothing_and_an_unknown_choice_are_refused(store, run):
+def test_a_run_that_searched_nothing_is_refused(store):
     plain = add_run(store, "direct", questions(1, "y/other"), [1])
     with pytest.raises(UserError, match="searched nothing"):
         searched(store, plain)
-    with pytest.raises(UserError, match="'second' is unknown"):
-        searched(store, run, which="second")
 
 
 def test_judgements(tmp_path):

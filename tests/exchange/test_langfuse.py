@@ -9,7 +9,7 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Export
-from ragrounds.evals.exchange.langfuse import LangfuseOptions, push
+from ragrounds.evals.exchange.langfuse import FORMAT, LangfuseOptions
 from tests.compare.making import add_run, questions
 from tests.exchange.conftest import SECRET
 
@@ -77,8 +77,14 @@ def langfuse(listening):
     return listening
 
 
+@pytest.fixture(autouse=True)
+def keys(monkeypatch):
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", PUBLIC)
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", PRIVATE)
+
+
 def pushed(store, runs, server):
-    return list(push(Export(store, runs, LangfuseOptions(endpoint=server.url)), PUBLIC, PRIVATE))
+    return FORMAT.send(Export(store, runs, LangfuseOptions(endpoint=server.url))).removesuffix(f": {server.url}")
 
 
 def received(server):
@@ -96,7 +102,7 @@ def received(server):
 
 
 def test_traces_have_inputs_outputs_tokens_costs_and_their_run(store, run, langfuse):
-    assert pushed(store, [run], langfuse) == ["7 spans sent", "3 scores sent"]
+    assert pushed(store, [run], langfuse) == "7 spans sent; 3 scores sent"
     spans, _ = received(langfuse)
     root, _, search, _, model = (found for _, found in spans[:5])
     kinds = [found["langfuse.observation.type"] for _, found in spans[:5]]
@@ -139,9 +145,7 @@ def test_a_missing_score_is_missing_and_a_refused_one_is_counted(store, langfuse
     langfuse.answer = lambda path, body: (
         (400, {"message": "no such value"}) if b"0.25" in body and "scores" in path else taken(path, body)
     )
-    assert pushed(store, [run], langfuse)[1] == (
-        "1 scores sent, 1 refused (400: no such value), 1 without a value left out"
-    )
+    assert pushed(store, [run], langfuse) == "3 spans sent; 1 scores sent, 1 refused (400: no such value)"
 
 
 def test_a_server_that_repeats_the_keys_does_not_put_them_into_the_error(store, run, langfuse):

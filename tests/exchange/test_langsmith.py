@@ -8,7 +8,7 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Export
-from ragrounds.evals.exchange.langsmith import LangSmithOptions, push
+from ragrounds.evals.exchange.langsmith import FORMAT, LangSmithOptions
 from ragrounds.records import WITHOUT_ANSWER
 from tests.compare.making import add_run, questions
 from tests.exchange.conftest import SECRET
@@ -36,8 +36,14 @@ def langsmith(listening):
     return listening
 
 
-def pushed(store, runs, server, **options):
-    return list(push(Export(store, runs, LangSmithOptions(endpoint=server.url, project="mine", **options)), KEY))
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("LANGSMITH_API_KEY", KEY)
+
+
+def pushed(store, runs, server):
+    said = FORMAT.send(Export(store, runs, LangSmithOptions(endpoint=server.url, project="mine")))
+    return said.removesuffix(f": {server.url}, project mine")
 
 
 def received(server):
@@ -57,7 +63,7 @@ def received(server):
 
 
 def test_the_spans_have_what_langsmith_reads(store, run, langsmith):
-    assert pushed(store, [run], langsmith) == ["7 spans sent", "3 scores sent"]
+    assert pushed(store, [run], langsmith) == "7 spans sent; 3 scores sent"
     assert langsmith.requests[0][1] == "/sessions?upsert=true"
     spans, _ = received(langsmith)
     root, _, search, _, model = (found for _, found in spans[:5])
@@ -112,7 +118,7 @@ def test_sending_again_doubles_nothing(store, run, langsmith):
     assert _ids() == first
     taken = langsmith.answer
     langsmith.answer = lambda path, body: (409, {"detail": "there"}) if path == "/feedback" else taken(path, body)
-    assert pushed(store, [run], langsmith)[1] == "0 scores sent, 3 were there already"
+    assert pushed(store, [run], langsmith).endswith("; 0 scores sent, 3 were there already")
     assert uuid.UUID(next(iter(first[1]))).version == 5
 
 

@@ -15,12 +15,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from ragrounds.evals.exchange.delivery import Delivery, check_server, in_batches
+from ragrounds.evals.exchange.delivery import Delivery, check_server
 from ragrounds.evals.exchange.formats import Export, ExportFormat
 from ragrounds.evals.exchange.openinference import chat_input, passage_facts
 from ragrounds.evals.exchange.otlp import OtlpExporter, span_id, trace_id
 from ragrounds.evals.exchange.trace_nodes import (
-    TraceCleaner,
     TraceNode,
     score_facts,
     score_words,
@@ -88,6 +87,11 @@ def span_attributes(trace: Trace, node: TraceNode) -> dict[str, object]:
     return made
 
 
+def score_requests(trace: Trace) -> Iterator[dict[str, object]]:
+    """The scores of a clean attempt that have a value."""
+    return (score_request(trace, score) for score in trace.scores if score.value is not None)
+
+
 def score_request(trace: Trace, score: Score) -> dict[str, object]:
     """A score of a clean attempt as the scores API takes it."""
     return {
@@ -100,39 +104,6 @@ def score_request(trace: Trace, score: Score) -> dict[str, object]:
         "comment": score_words(score, trace.gold),
         "metadata": {**score_facts(score), "run": trace.run.id},
     }
-
-
-def push(export: Export[LangfuseOptions], public: str, secret: str) -> Iterator[str]:
-    """Send spans, then scores; yields what became of each.
-
-    Raises:
-        UserError: the server cannot be reached, or takes none of them.
-    """
-    place, cleaner = export.options.endpoint.rstrip("/"), TraceCleaner()
-    login = base64.b64encode(f"{public}:{secret}".encode()).decode()
-    own = {"Authorization": f"Basic {login}"}
-    scores, missing = list[dict[str, object]](), 0
-
-    def _traces() -> Iterator[Trace]:
-        nonlocal missing
-        for trace in cleaner.traces(export.store, export.runs):
-            known = [score for score in trace.scores if score.value is not None]
-            missing += len(trace.scores) - len(known)
-            scores.extend(score_request(trace, score) for score in known)
-            yield trace
-
-    where, headers = f"{place}/api/public/otel/v1/traces", {**own, **_VERSION}
-    yield OtlpExporter(span_attributes).send(where, _traces(), headers, [secret, login], export.progress)
-    sent = Delivery[dict[str, object]](  # its API takes one a request
-        f"{place}/api/public/scores",
-        "scores",
-        headers=own,
-        secrets=[secret, login],
-        progress=export.progress,
-        at_once=8,
-    )
-    sent.deliver(in_batches(scores, 1))
-    yield sent.words() + (f", {missing:,} without a value left out" if missing else "")
 
 
 def _output(node: TraceNode) -> object:
@@ -163,7 +134,15 @@ def _check(options: LangfuseOptions, to_file: bool) -> None:
 
 def _send(export: Export[LangfuseOptions]) -> str:
     public, secret = (os.environ.get(name, "").strip() for name in _KEYS)
-    return f"{'; '.join(push(export, public, secret))}: {export.options.endpoint}"
+    place, login = export.options.endpoint.rstrip("/"), base64.b64encode(f"{public}:{secret}".encode()).decode()
+    own, secrets = {"Authorization": f"Basic {login}"}, [secret, login]
+    url = f"{place}/api/public/scores"  # which takes one a request
+    scores = Delivery[dict[str, object]](
+        url, "scores", headers=own, secrets=secrets, progress=export.progress, at_once=8
+    )
+    where, headers = f"{place}/api/public/otel/v1/traces", {**own, **_VERSION}
+    said = OtlpExporter(span_attributes).send_runs(export, where, headers, secrets, score_requests, scores)
+    return f"{said}: {export.options.endpoint}"
 
 
 FORMAT = ExportFormat(

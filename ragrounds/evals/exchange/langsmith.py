@@ -15,11 +15,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from ragrounds.evals.exchange.delivery import Delivery, Refusal, check_server, in_batches
+from ragrounds.evals.exchange.delivery import Delivery, Refusal, check_server
 from ragrounds.evals.exchange.formats import Export, ExportFormat
 from ragrounds.evals.exchange.openinference import Attributes, chat_input, openinference
 from ragrounds.evals.exchange.otlp import OtlpExporter, span_id
-from ragrounds.evals.exchange.trace_nodes import TraceCleaner, TraceNode, by_judge, score_facts, score_words
+from ragrounds.evals.exchange.trace_nodes import TraceNode, by_judge, score_facts, score_words
 from ragrounds.evals.store.traces import Trace
 from ragrounds.http import HttpAnswer, read_json
 from ragrounds.records import Score
@@ -69,33 +69,6 @@ def feedback_fields(trace: Trace, score: Score, project: str, session: str) -> d
     }
 
 
-def push(export: Export[LangSmithOptions], key: str) -> Iterator[str]:
-    """Send spans, then feedback; yields what became of each.
-
-    Raises:
-        UserError: the server cannot be reached, or takes none of them.
-    """
-    place, project, own = export.options.endpoint.rstrip("/"), export.options.project, {"x-api-key": key}
-    session, scores = _Session(), list[dict[str, object]]()
-    opened = Delivery[dict[str, object]](
-        f"{place}/sessions?upsert=true", "projects", headers=own, secrets=[key], read=session.read
-    )
-    opened.deliver([[{"name": project}]])
-
-    def _traces() -> Iterator[Trace]:
-        for trace in TraceCleaner().traces(export.store, export.runs):
-            scores.extend(feedback_fields(trace, score, project, session.id) for score in trace.scores)
-            yield trace
-
-    exporter, named = OtlpExporter(span_attributes, project), {**own, "Langsmith-Project": project}
-    yield exporter.send(f"{place}/otel/v1/traces", _traces(), named, [key], export.progress)
-    sent = Delivery[dict[str, object]](
-        f"{place}/feedback", "scores", headers=own, secrets=[key], progress=export.progress, at_once=8
-    )
-    sent.deliver(in_batches(scores, 1))
-    yield sent.words()
-
-
 class _Session:
     """The project's id, as the server gives it; feedback without it is not found by newer ones."""
 
@@ -130,8 +103,23 @@ def _check(options: LangSmithOptions, to_file: bool) -> None:
 
 
 def _send(export: Export[LangSmithOptions]) -> str:
-    words = "; ".join(push(export, os.environ.get(_KEY, "").strip()))
-    return f"{words}: {export.options.endpoint}, project {export.options.project}"
+    key, project = os.environ.get(_KEY, "").strip(), export.options.project
+    place, own, session = export.options.endpoint.rstrip("/"), {"x-api-key": key}, _Session()
+    opened = Delivery[dict[str, object]](
+        f"{place}/sessions?upsert=true", "projects", headers=own, secrets=[key], read=session.read
+    )
+    opened.deliver([[{"name": project}]])
+
+    def scored(trace: Trace) -> Iterator[dict[str, object]]:
+        """Feedback on an attempt."""
+        return (feedback_fields(trace, score, project, session.id) for score in trace.scores)
+
+    scores = Delivery[dict[str, object]](
+        f"{place}/feedback", "scores", headers=own, secrets=[key], progress=export.progress, at_once=8
+    )
+    exporter, named = OtlpExporter(span_attributes, project), {**own, "Langsmith-Project": project}
+    said = exporter.send_runs(export, f"{place}/otel/v1/traces", named, [key], scored, scores)
+    return f"{said}: {export.options.endpoint}, project {project}"
 
 
 FORMAT = ExportFormat(

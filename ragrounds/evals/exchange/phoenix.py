@@ -14,11 +14,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from ragrounds.evals.exchange.delivery import Delivery, check_server, in_batches
+from ragrounds.evals.exchange.delivery import Delivery, check_server
 from ragrounds.evals.exchange.formats import Export, ExportFormat
 from ragrounds.evals.exchange.openinference import PROJECT, openinference
 from ragrounds.evals.exchange.otlp import OtlpExporter, span_id
-from ragrounds.evals.exchange.trace_nodes import TraceCleaner, by_judge, score_facts, score_words
+from ragrounds.evals.exchange.trace_nodes import by_judge, score_facts, score_words
 from ragrounds.evals.store.traces import Trace
 
 _ANNOTATIONS = 200
@@ -50,40 +50,6 @@ def score_annotations(trace: Trace, project: str = "") -> Iterator[SpanAnnotatio
         yield SpanAnnotation(root, score.scorer, kind, result, {**score_facts(score), "run": trace.run.id}, "ragrounds")
 
 
-def push(export: Export[PhoenixOptions], key: str = "") -> Iterator[str]:
-    """Send spans, then what annotates them; yields what became of each.
-
-    Raises:
-        UserError: the server cannot be reached, or takes none of them.
-    """
-    options = export.options
-    exporter = OtlpExporter(partial(openinference, documents_as_output=False), options.project, PROJECT)
-    place = options.endpoint.rstrip("/")
-    own = {"Authorization": f"Bearer {key}"} if key else {}
-    cleaner, scores = TraceCleaner(), list[SpanAnnotation]()
-
-    def _traces() -> Iterator[Trace]:
-        for trace in cleaner.traces(export.store, export.runs):
-            scores.extend(score_annotations(trace, options.project))
-            yield trace
-
-    def _body(items: Sequence[SpanAnnotation]) -> bytes:
-        return msgspec.json.encode({"data": items})
-
-    yield exporter.send(f"{place}/v1/traces", _traces(), own, [key], export.progress)
-    annotations = Delivery[SpanAnnotation](
-        f"{place}/v1/span_annotations?sync=true",
-        "scores",
-        _body,
-        headers=own,
-        secrets=[key],
-        progress=export.progress,
-        patience=PATIENCE,
-    )
-    annotations.deliver(in_batches(scores, _ANNOTATIONS))
-    yield annotations.words()
-
-
 class PhoenixOptions(Struct, frozen=True):
     """Which server, and which of its projects."""
 
@@ -98,9 +64,26 @@ def _check(options: PhoenixOptions, to_file: bool) -> None:
     check_server(options.endpoint, "Phoenix", "http://127.0.0.1:6006", "PHOENIX_API_KEY", needed=False)
 
 
+def _body(items: Sequence[SpanAnnotation]) -> bytes:
+    return msgspec.json.encode({"data": items})
+
+
 def _send(export: Export[PhoenixOptions]) -> str:
-    words = "; ".join(push(export, os.environ.get("PHOENIX_API_KEY", "").strip()))
-    return f"{words}: {export.options.endpoint}, project {export.options.project or 'of each run'}"
+    options, key = export.options, os.environ.get("PHOENIX_API_KEY", "").strip()
+    place, own = options.endpoint.rstrip("/"), {"Authorization": f"Bearer {key}"} if key else {}
+    scores = Delivery[SpanAnnotation](
+        f"{place}/v1/span_annotations?sync=true",
+        "scores",
+        _body,
+        headers=own,
+        secrets=[key],
+        progress=export.progress,
+        patience=PATIENCE,
+    )
+    exporter = OtlpExporter(partial(openinference, documents_as_output=False), options.project, PROJECT)
+    scored = partial(score_annotations, project=options.project)
+    said = exporter.send_runs(export, f"{place}/v1/traces", own, [key], scored, scores, _ANNOTATIONS)
+    return f"{said}: {options.endpoint}, project {options.project or 'of each run'}"
 
 
 FORMAT = ExportFormat(
