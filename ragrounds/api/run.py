@@ -188,9 +188,7 @@ class _Replay:
         stopping = until.finish(store, ended) if until is not None else None
         named, common = self._scorers.score(store, runs), bool(ended or until)
         # One of these runs may have been judged since: that is no reason to refuse the same command's table.
-        comparison = compare(
-            store, runs, scorers=named, common=common, shared_scorers=not named, frontiers=len(runs) > 1
-        )
+        comparison = compare(store, runs, scorers=named, common=common, shared_scorers=not named)
         keep_words(store, [table.scorer for table in comparison.tables])
         failed, capped = (any(row.statuses.get(status) for row in comparison.rows) for status in ("failed", "capped"))
         return RunResult(

@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.text import Text
 
 from ragrounds.evals.analyses.pictures import Mark, Picture
-from ragrounds.evals.arena.corrections import CorrectedRatings
 from ragrounds.evals.arena.diagnostics import JudgeOnAxis
 from ragrounds.evals.arena.ratings import RatedSystem
 from ragrounds.evals.arena.report import ArenaReport, AxisReport
@@ -116,13 +115,6 @@ def _axis(report: ArenaReport, axis: AxisReport) -> Iterator[TextTable | str]:
     if axis.controlled is not None and axis.controlled.effects:
         effects = (f"{name} {figure_text(by, '+.2f')} ± {error:.2f}" for name, by, error in axis.controlled.effects)
         yield f"style (log-odds for one standard deviation more): {', '.join(effects)}"
-    if axis.corrected is not None:
-        yield _corrected(axis.corrected)
-    for one in axis.exact:
-        yield (
-            f"against {one.scorer} on {number_of(one.matches, 'match')}: {one.agree:,} agree, {one.disagree:,} "
-            "name the other answer; in the rest one of the two says tie"
-        )
 
 
 def ratings_table(report: ArenaReport, axis: AxisReport) -> TextTable:
@@ -214,22 +206,6 @@ def judges_table(axis: AxisReport) -> TextTable:
 
 def _share(value: float | None) -> str:
     return percent(value, 1)
-
-
-def _corrected(found: CorrectedRatings) -> TextTable:
-    rated = zip(found.systems, found.ratings, found.low, found.high, strict=True)
-    return table_of(
-        "corrected",
-        sorted(rated, key=lambda row: -row[1]),
-        (
-            words("system", lambda row: one_line(row[0])),
-            Column("rating", lambda row: _whole(row[1])),
-            Column("interval", lambda row: f"{row[2]:.0f} to {row[3]:.0f}"),
-        ),
-        title="as people would rate",
-        about=f"prediction-powered, {found.votes:,} votes and {found.judged:,} judged matches, judge's weight "
-        f"{found.weight:.2f}, worth {found.gain:.1f} times the votes",
-    )
 
 
 def rating_forest(report: ArenaReport, axis: AxisReport) -> Picture | None:

@@ -100,15 +100,15 @@ def verdict_lines(
     short = {run: f"#{number}" for run, number in numbers.items()}
     for table, _ in comparison.shown(scorers):
         found = finding(table)
-        if found is not None and len(found.equal) == found.runs - 1 > 0:
+        if found is not None and found.kind == "alone":
+            who = f"{_unfinished(table, {})}{names[found.best.run]}"
+            yield f"{table.scorer}: {who} has {alone_words(found.best, found.unit)}{_judged(found, short)}."
+        elif found is not None and len(found.equal) == found.runs - 1 > 0:
             yield f"{table.scorer}: {_unfinished(table, short)}{equal_runs(found)}{_judged(found, short)}."
         elif found is not None:
-            run, alone = found.best.run, found.kind == "alone"
-            unscored = "" if alone else unscored_words(found.best, "of its questions ")
-            who = names[run] if alone else f"{short[run]} {names[run]}"
-            begun = _unfinished(table, {} if alone else short)
-            rest = f"{unscored}{_judged(found, short)}"
-            yield f"{table.scorer}: {begun}{who} {verdict(found, short)}{rest}."
+            run, begun = found.best.run, _unfinished(table, short)
+            rest = f"{unscored_words(found.best, 'of its questions ')}{_judged(found, short)}"
+            yield f"{table.scorer}: {begun}{short[run]} {names[run]} {verdict(found, short)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
 

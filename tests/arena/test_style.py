@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from ragrounds.evals.arena.corrections import control_style, style_differences, style_features
 from ragrounds.evals.arena.matches import Matches
+from ragrounds.evals.arena.style_control import control_style, style_differences, style_features
 from tests.arena.making import played
 
 

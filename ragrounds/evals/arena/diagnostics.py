@@ -1,4 +1,4 @@
-"""How each judge of an arena behaved, and how its verdicts fit other judges, people and exact scores.
+"""How each judge of an arena behaved, and how its verdicts fit other judges and people.
 
 Each judge on each axis (position, ties, disagreement with itself, what it failed to say), its costs, agreement between
 judges, and preference for its own model: a judge whose model also plays is compared with the other judges on the very
@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, labels_of, one_way, pair_seed
 from ragrounds.evals.judges.attempts import judges_itself
-from ragrounds.evals.scorers import described
 from ragrounds.evals.stats.agreement import krippendorff_alpha
 from ragrounds.evals.stats.estimates import paired_difference, stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
@@ -25,8 +24,6 @@ BIASED = 0.2
 """A judge that prefers one place more often than the other by this share of its decided verdicts gets a note."""
 SEEN = 6
 """Verdicts that are all alike from which on a judge is taken not to read: by chance so many are once in 32 times."""
-_CLOSE = 1e-9
-"""Scores that differ by less are equal."""
 
 Pair = tuple[str, int, int]
 """A question and the places of two systems, the smaller first."""
@@ -299,51 +296,3 @@ def _preference_of(arena: Arena, played: Sequence[Match], axis: int, judge: int,
 def _points(outcome: str | None, first: bool) -> float:
     points = POINTS[outcome or "tie"]
     return points if first else 1.0 - points
-
-
-class AgainstExact(Struct, frozen=True, kw_only=True):
-    """The arena's outcomes set against the scores of one scorer. Counts are matches."""
-
-    scorer: str
-    matches: int
-    agree: int
-    """The arena's winner has the better score, or both say tie."""
-    disagree: int
-    """The arena's winner has the worse score."""
-
-
-def against_exact(
-    arena: Arena, played: Sequence[Match], axis: int, scores: Sequence[Mapping[str, Mapping[str, float]]]
-) -> tuple[AgainstExact, ...]:
-    """The arena against every scorer that two systems or more have scores under.
-
-    Args:
-        arena: that was played.
-        played: its matches.
-        axis: the axis' place.
-        scores: for each system: scorer → question id → score.
-    """
-    scorers = Counter(scorer for table in scores for scorer in table)
-    return tuple(
-        _against_scorer(arena, played, axis, scorer, [table.get(scorer, {}) for table in scores])
-        for scorer, systems in sorted(scorers.items())
-        if systems > 1
-    )
-
-
-def _against_scorer(
-    arena: Arena, played: Sequence[Match], axis: int, scorer: str, scores: Sequence[Mapping[str, float]]
-) -> AgainstExact:
-    sign = 1.0 if described(scorer).direction == "higher" else -1.0
-    matches = agree = disagree = 0
-    for match in played:
-        outcome = match.panel(axis)
-        one, other = scores[match.first].get(match.question_id), scores[match.second].get(match.question_id)
-        if outcome is None or one is None or other is None:
-            continue
-        lead = sign * (one - other)
-        ahead = "tie" if abs(lead) < _CLOSE else "first" if lead > 0 else "second"
-        matches += 1
-        agree += outcome == ahead
-        disagree += outcome != ahead and "tie" not in (outcome, ahead)
-    return AgainstExact(scorer=scorer, matches=matches, agree=agree, disagree=disagree)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError, unknown
 from ragrounds.evals.store.arenas import AnswerPart, Arena, Axis, Contestant
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Gold, Question, Run, Score, blank
+from ragrounds.records import Attempt, Gold, Question, Run, blank
 from ragrounds.text import parse_toml
 
 REFERENCE = "reference"
@@ -76,8 +76,6 @@ class Lineup(Struct, frozen=True, kw_only=True):
     answers: tuple[dict[str, str], ...]
     """For each system: question id → text; empty where it gave none (it loses to any answer)."""
     golds: dict[str, Gold]
-    scores: tuple[dict[str, dict[str, float]], ...] = ()
-    """For each system: scorer → question id → the answer's score."""
     left_out: int = 0
     """Questions that some system has not been asked yet."""
     benchmark: str = ""
@@ -128,21 +126,18 @@ def gather_lineup(
         )
     answers = [{q.id: _text(answered[q.id], part) for q in ready} for answered in attempts]
     systems = [Contestant(name=_name(run, runs), run=run.id, model=_model(run)) for run in runs]
-    scores = [_scores(store.scores(run), epoch) for run in runs]
     if reference:
         ready = [question for question in ready if golds[question.id].answer.strip()]
         if not ready:
             raise UserError("The benchmark has no reference answers: leave --reference out.")
         systems.append(Contestant(name=REFERENCE))
         answers.append({question.id: golds[question.id].answer for question in ready})
-        scores.append({})
     kept = {question.id for question in ready}
     return Lineup(
         systems=tuple(systems),
         questions=tuple(ready),
         answers=tuple({id: text for id, text in texts.items() if id in kept} for texts in answers),
         golds={id: gold for id, gold in golds.items() if id in kept},
-        scores=tuple(scores),
         left_out=len(questions) - len(ready),
         benchmark=", ".join(dict.fromkeys(run.benchmark for run in runs)),
     )
@@ -215,11 +210,3 @@ def _text(attempt: Attempt, part: AnswerPart) -> str:
     if part == "whole":
         return attempt.text
     return _MARKER.split(attempt.text)[-1].strip()
-
-
-def _scores(scores: Sequence[Score], epoch: int) -> dict[str, dict[str, float]]:
-    table: dict[str, dict[str, float]] = {}
-    for score in scores:
-        if score.epoch == epoch and score.value is not None:
-            table.setdefault(score.scorer, {})[score.question_id] = score.value
-    return table

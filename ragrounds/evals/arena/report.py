@@ -8,26 +8,15 @@ from types import MappingProxyType
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ragrounds.evals.arena.corrections import (
-    CorrectedRatings,
-    StyleControlledRatings,
-    control_style,
-    correct_by_votes,
-    style_differences,
-    style_features,
-)
 from ragrounds.evals.arena.diagnostics import (
     BIASED,
-    AgainstExact,
     JudgeAgreement,
     JudgeCost,
     JudgeOnAxis,
     MissingVerdicts,
     Pair,
     SelfPreference,
-    against_exact,
     judge_agreements,
     judge_costs,
     judges_on_axis,
@@ -42,8 +31,14 @@ from ragrounds.evals.arena.ratings import (
     check_ranking,
     rate,
 )
+from ragrounds.evals.arena.style_control import (
+    StyleControlledRatings,
+    control_style,
+    style_differences,
+    style_features,
+)
 from ragrounds.evals.arena.verdicts import POINTS, Match, combine_judgements, matches_of, matches_of_votes
-from ragrounds.evals.judges.pairs import majority, tampers
+from ragrounds.evals.judges.pairs import tampers
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, ArenaStore, Vote
 from ragrounds.models.model_names import other_models
 
@@ -67,8 +62,6 @@ class AxisReport(Struct, frozen=True, kw_only=True):
     """Each judge's own ranking, and the human one where there are votes."""
     agreement: tuple[JudgeAgreement, ...]
     self_preference: tuple[SelfPreference, ...]
-    exact: tuple[AgainstExact, ...]
-    corrected: CorrectedRatings | None
 
 
 class ArenaReport(Struct, frozen=True, kw_only=True):
@@ -185,8 +178,6 @@ def _axis(stand: _Stand, axis: int, replicates: int) -> AxisReport:
         orders_by_judge=_orders(stand, axis, judges) if shown else (),
         agreement=judge_agreements(_outcomes_by_judge(stand, axis), [one.judge for one in judges if one.uninformed]),
         self_preference=self_preference(arena, played, axis),
-        exact=against_exact(arena, played, axis, stand.lineup.scores),
-        corrected=_corrected(stand, axis),
     )
 
 
@@ -285,28 +276,6 @@ def _outcomes_by_judge(stand: _Stand, axis: int) -> dict[str, dict[Pair, str]]:
     for vote in stand.votes_on(axis):
         by_judge.setdefault(f"voter {vote.voter}", {})[vote.question_id, vote.first, vote.second] = vote.outcome
     return by_judge
-
-
-def _corrected(stand: _Stand, axis: int) -> CorrectedRatings | None:
-    """By people's majority on each pair they voted on, and the judges' on all."""
-    by_pair: dict[Pair, list[str]] = {}
-    for vote in stand.votes_on(axis):
-        by_pair.setdefault((vote.question_id, vote.first, vote.second), []).append(vote.outcome)
-    sample: list[Match] = []
-    same: list[float] = []
-    rest: list[Match] = []
-    for match in stand.played:
-        outcome = match.panel(axis)
-        people = majority(by_pair.get((match.question_id, match.first, match.second), []))
-        if outcome is not None and people is not None:
-            sample.append(replace(match, judges=((people,),)))
-            same.append(POINTS[outcome])
-        elif outcome is not None:
-            rest.append(match)
-    if not sample:
-        return None
-    votes, judged = matches_of(stand.arena, sample, 0), matches_of(stand.arena, rest, axis)
-    return correct_by_votes(votes, np.array(same), judged, confidence=stand.arena.confidence)
 
 
 def _notes(arena: Arena, axes: Sequence[AxisReport], planted: Sequence[tuple[str, int]]) -> list[str]:

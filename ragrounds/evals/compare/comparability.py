@@ -200,6 +200,8 @@ def _shared_scorers(
         UserError: nothing was scored by a wanted one; runs lack scores and may not; nothing is shared.
     """
     present = list(dict.fromkeys(scorer for run in runs for scorer in scores[run.id]))
+    if len(runs) == 1 and not wanted:
+        return present
     kept: list[str] = []
     for name in wanted or present:
         if name not in present:

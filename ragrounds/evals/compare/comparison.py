@@ -112,7 +112,7 @@ class ScorerTable(Struct, frozen=True, kw_only=True):
     lines: tuple[RunFigures, ...]
     pairs: tuple[RunPair, ...]
     frontier: Frontier | None = None
-    """``None`` where no run has a known cost, or more of the score is not what one pays for."""
+    """``None`` of a single run, where no run has a known cost, or where more of the score is not what one pays for."""
     groups: tuple[GroupTable, ...] = ()
 
 
@@ -175,7 +175,6 @@ def compare(
     seed: int = 0,
     cost: CostMeasure | None = None,
     group_by: Sequence[str] = (),
-    frontiers: bool = True,
     baseline: str = "",
     names: Mapping[str, str] | None = None,
     shared_scorers: bool = False,
@@ -190,7 +189,6 @@ def compare(
         seed: of every bootstrap.
         cost: what the frontier counts; by default dollars uncached where they are known, else tokens.
         group_by: properties of questions to make tables by.
-        frontiers: also place the runs by cost and score.
         baseline: a run (its id) that each other is set against; empty: each against each.
         names: run id → what it is called; ``None``: as the store keeps it.
         shared_scorers: leave out the scorers that some runs lack, with a note, instead of refusing.
@@ -222,7 +220,7 @@ def compare(
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
     notes += [words for run in runs if (words := live_words(store, run))]
-    tables = _Tables(runs, basis, stopped, seed, cost, group_by, frontiers, pairs, notes, JudgeFinder(store))
+    tables = _Tables(runs, basis, stopped, seed, cost, group_by, pairs, notes, JudgeFinder(store))
     return Comparison(
         benchmark=runs[0].benchmark,
         questions=len(basis.questions),
@@ -311,7 +309,6 @@ class _Tables:
     seed: int
     cost: CostMeasure | None
     group_by: Sequence[str]
-    frontiers: bool
     pairs: Sequence[Pair]
     notes: list[str]
     """Where the tables leave what a reader must know."""
@@ -330,7 +327,7 @@ class _Tables:
         values = {run: one.values for run, one in scored.items()}
         overall = {line.run: line.overall for line in lines}
         placed = None
-        if self.frontiers and scorer.unit == "percent" and scorer.direction == "higher":
+        if len(self.runs) > 1 and scorer.unit == "percent" and scorer.direction == "higher":
             placed = frontier(
                 self.basis,
                 self.runs,
@@ -347,7 +344,7 @@ class _Tables:
             unit=scorer.unit,
             direction=scorer.direction,
             lines=lines,
-            pairs=self._pairs(scorer, name, asked, values),
+            pairs=self._pairs(scorer, name, asked, values) if self.pairs else (),
             frontier=placed,
             groups=tuple(
                 group_table(

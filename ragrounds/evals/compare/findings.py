@@ -104,7 +104,7 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     unit: str
     direction: str
     kind: FindingKind
-    level: float
+    level: float = LEVEL
     """Of all tests of the table together."""
     best: RunFigures
     """The run with the best figure; of several with the same, the first."""
@@ -112,18 +112,18 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     """Others with the same figure."""
     runs: int
     """With a figure."""
-    ahead: tuple[Conclusion, ...]
+    ahead: tuple[Conclusion, ...] = ()
     """The differences of the best to others that the corrected tests carry whatever becomes of open attempts, the
     smallest first."""
-    open: tuple[Conclusion, ...]
+    open: tuple[Conclusion, ...] = ()
     """Differences that the tests carry as things are, and that open attempts could turn round."""
-    untold: tuple[str, ...]
+    untold: tuple[str, ...] = ()
     """Runs that the best is not told from, in the order of the comparison."""
     interval: bool = False
     """Whether the interval of the one pair decides, as no test fits the scores."""
     beside: int = 0
     """Where no two runs differ by the tests: pairs whose interval leaves 0 out all the same."""
-    tests: int
+    tests: int = 0
     """Pairs of the table: what the correction is over."""
     judges: tuple[tuple[ScoreJudges, tuple[str, ...]], ...] = ()
     """Whose verdicts the scores rest on, with the runs that these judged; empty: no judge's, or it is not kept."""
@@ -138,6 +138,16 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
     if not known:
         return None
     best = (max if table.direction == "higher" else min)(known, key=lambda line: line.overall.value or 0.0)
+    if len(table.lines) == 1:
+        return ScorerFinding(
+            scorer=table.scorer,
+            unit=table.unit,
+            direction=table.direction,
+            kind="alone",
+            best=best,
+            runs=1,
+            judges=score_judges(known),
+        )
     found = conclusions(table)
     lines = {line.run: line for line in table.lines}
     turnable = tuple(one for one in found if _could_turn(lines[one.better], lines[one.worse], table))
@@ -150,7 +160,6 @@ def finding(table: ScorerTable) -> ScorerFinding | None:
         unit=table.unit,
         direction=table.direction,
         kind=_kind(table, held, turnable, ahead, untold),
-        level=LEVEL,
         best=best,
         equal=tuple(line.run for line in known if line is not best and line.overall.value == best.overall.value),
         runs=len(known),
@@ -183,8 +192,6 @@ def _kind(
     ahead: Sequence[Conclusion],
     untold: Sequence[str],
 ) -> FindingKind:
-    if len(table.lines) == 1:
-        return "alone"
     if ahead:
         return "ahead of some" if untold else "ahead"
     if held:
