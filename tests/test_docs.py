@@ -189,6 +189,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
             assert (tmp_path / "site" / link[1]).is_file()
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_command_and_option(scripts: None) -> None:
     from reference_pages import command_pages
 
@@ -216,6 +217,7 @@ def test_the_reference_has_every_command_and_option(scripts: None) -> None:
                     )
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_public_name_and_record(scripts: None) -> None:
     from reference_pages import python_pages
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def test_help_imports_nothing_heavy() -> None:
         assert command in done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_done_at_import() -> None:
     """Importing every module needs no network, no key, and writes no file."""
     code = (
@@ -90,13 +92,25 @@ def test_no_secret_and_no_private_path_is_committed() -> None:
     assert not found
 
 
-SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "ragrounds").rglob("*.py"))}
-TREES = {path: ast.parse(text) for path, text in SOURCES.items()}
+PATHS = sorted((ROOT / "ragrounds").rglob("*.py"))
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in PATHS}
+
+
+@cache
+def sources() -> dict[Path, str]:
+    """The text of every file of the package."""
+    return {path: path.read_text(encoding="utf-8") for path in PATHS}
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """What every file of the package says, parsed."""
+    return {path: ast.parse(text) for path, text in sources().items()}
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Every function of the package with the place where it stands."""
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{path.relative_to(ROOT)}:{node.name}", node
@@ -104,9 +118,9 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
 
 def test_files_and_functions_are_short() -> None:
     """A file holds one idea whole, and a function can be read at once."""
-    lines = sum(len(text.splitlines()) for text in SOURCES.values())
-    assert lines / len(SOURCES) >= 160, "a thought is scattered over files of a few lines"
-    assert [path for path, text in SOURCES.items() if len(text.splitlines()) > 600] == []
+    lines = sum(len(text.splitlines()) for text in sources().values())
+    assert lines / len(sources()) >= 160, "a thought is scattered over files of a few lines"
+    assert [path for path, text in sources().items() if len(text.splitlines()) > 600] == []
     assert [name for name, node in functions() if (node.end_lineno or 0) - node.lineno >= 100] == []
 
 
@@ -123,7 +137,7 @@ def test_a_command_parses_calls_the_api_and_prints() -> None:
 
 def test_a_public_class_name_stands_once() -> None:
     places: dict[str, set[Path]] = defaultdict(set)
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].add(path)
@@ -144,13 +158,10 @@ def test_evals_has_only_rooms_and_the_contract_names_every_room() -> None:
     assert "ignore_imports" not in section
 
 
-MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES}
-
-
 def imported_by(path: Path) -> set[str]:
     """The modules of the package that a file imports, also inside functions and for types alone."""
     found: set[str] = set()
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(trees()[path]):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ragrounds"):
             found |= {f"{node.module}.{alias.name}" for alias in node.names} & MODULES.keys() or {node.module}
     return found & MODULES.keys()
@@ -177,7 +188,8 @@ def leaves() -> set[str]:
 
 def core_lines() -> int:
     """Lines of what a stranger reads to understand a run."""
-    return sum(len(SOURCES[path].splitlines()) for name, path in MODULES.items() if name not in leaves())
+    own = leaves()
+    return sum(len(sources()[path].splitlines()) for name, path in MODULES.items() if name not in own)
 
 
 def test_nothing_in_the_core_imports_a_leaf() -> None:
@@ -205,5 +217,6 @@ def test_no_module_imports_itself_through_others() -> None:
 if __name__ == "__main__":  # what HOUSE_LEAVES is, and how large the core is without them
     print(" ".join(sorted(str(MODULES[name].relative_to(ROOT / "ragrounds")) for name in leaves())))
     print(
-        f"core: {core_lines():,} lines of {sum(len(text.splitlines()) for text in SOURCES.values()):,}", file=sys.stderr
+        f"core: {core_lines():,} lines of {sum(len(text.splitlines()) for text in sources().values()):,}",
+        file=sys.stderr,
     )

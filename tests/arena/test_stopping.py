@@ -21,6 +21,7 @@ def test_under_equal_systems_the_expected_stake_stays_one():
         assert (chance * np.exp(log_stake(wins, games - wins))).sum() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_looking_after_every_match_keeps_the_error_rate():
     # 2,000 sequences of 400 matches between equal systems, looked at 400 times each: a fixed test at 5 % is wrong in
     # about half of them.

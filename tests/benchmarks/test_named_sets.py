@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.build.test_missing import folder_of_the_sample, write_truth
 from tests.conftest import Cli
 from tests.servers.process import running
 
 
+@pytest.mark.slow
 def test_a_set_goes_from_add_to_build_and_back(command: Cli, tmp_path: Path, home: Path) -> None:
     folder, out = tmp_path / "tiny", tmp_path / "mended"
     labelled = folder_of_the_sample(folder)

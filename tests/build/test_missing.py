@@ -65,6 +65,7 @@ def test_the_bootstrap_of_a_ratio_is_that_of_a_mean_where_all_weigh_the_same() -
         ratio_of_sums([1.0], [0.0], share=False)
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     """Drawn queries from a known distribution, 200 times: relevance falls with the rank and differs between queries."""
     dice = random.Random(7)

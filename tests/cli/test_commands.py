@@ -16,6 +16,7 @@ from tests.servers.process import Running
 SCORES = ("mirage", "strict", "robust", "facts")
 
 
+@pytest.mark.slow
 def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli, command: Cli) -> None:
     done = cli("run", "--json")
     assert done.returncode == 0, done.stderr
@@ -175,6 +176,7 @@ def test_the_authors_folder_of_per_question_files_is_read(command: Cli, tmp_path
     assert "test_anatomy-000.json" in broken.stderr
 
 
+@pytest.mark.slow
 def test_the_audit_finds_what_is_known_of_mirage(command: Cli, data: Path) -> None:
     done = command("data", "audit", f"mirage:{data / 'mirage' / 'benchmark.json'}")
     assert done.returncode == 0, done.stderr

@@ -232,7 +232,13 @@ def flip(home: Path, table: str, column: str) -> None:
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [("calls", "response"), ("blobs", "data"), ("attempts", "body"), ("questions", "body"), ("runs", "body")],
+    [
+        ("calls", "response"),
+        *(
+            pytest.param(table, column, marks=pytest.mark.slow)
+            for table, column in (("blobs", "data"), ("attempts", "body"), ("questions", "body"), ("runs", "body"))
+        ),
+    ],
 )
 def test_a_flipped_bit_is_one_clear_line(command: Cli, home: Path, table: str, column: str) -> None:
     options = ["--limit", "3", "--agent", "vanilla_rag[top_k=8]", "--model", MODEL, "--display", "none"]

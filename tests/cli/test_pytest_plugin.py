@@ -195,6 +195,7 @@ def test_a_wrong_argument_is_one_line(pytester: pytest.Pytester) -> None:
     assert "_settings" not in done.stdout.str()  # no frame of ours
 
 
+@pytest.mark.slow
 def test_a_graph_of_the_project_and_a_file_of_questions_are_found_beside_the_test(pytester: pytest.Pytester) -> None:
     """Wherever pytest is started, and though the file is another user's for all that the settings know."""
     folder = pytester.mkdir("evals")
@@ -339,6 +340,7 @@ def test_what_an_installed_plugin_s_package_is_imported_by_changes_nothing(pytes
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_an_async_test_and_no_asyncio_plugin(pytester: pytest.Pytester) -> None:
     """The fixture needs no loop, and may be called where one runs."""
     pytester.makepyfile(

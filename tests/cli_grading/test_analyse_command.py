@@ -17,6 +17,7 @@ def ran(command):
     return command
 
 
+@pytest.mark.slow
 def test_every_analysis_draws_and_gives_a_table_json_and_svg(ran, tmp_path):
     for name in sorted({*analyses()} - {"failures"}):  # which needs what OGCaReBench alone says of a case
         more = ("--size", "baseline:extractive=1") if name == "size" else ()

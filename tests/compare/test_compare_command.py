@@ -45,6 +45,7 @@ def test_the_figures_are_those_of_the_stored_scores(ran, home):
     assert pair["tests"]["p_mcnemar"] == pytest.approx(min(1.0, 2 * tail))
 
 
+@pytest.mark.slow
 def test_formats_claims_and_exit_codes(ran, tmp_path):
     runs = ("direct", "vanilla_rag[top_k=8]")
     picture = tmp_path / "frontier.svg"

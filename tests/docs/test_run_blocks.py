@@ -97,6 +97,7 @@ def run(tmp_path: Path) -> Run:
     return outcomes
 
 
+@pytest.mark.slow
 def test_a_page_is_run_as_a_reader_would(run: Run) -> None:
     seconds = outputs.Volatile(re.compile(r"\d+\.\d s"), "<time>", "")
     found = run(PAGE, Rules(volatile=(seconds,)))

@@ -35,6 +35,7 @@ def retrievers(home: Path) -> list[str]:
         return [run.identity["retriever"] for run in store.runs()]
 
 
+@pytest.mark.slow
 def test_two_servers_have_two_indexes_unless_they_have_one_name(command: Cli, home: Path) -> None:
     pytest.importorskip("faiss")
     with embedding_server() as one, embedding_server() as two:

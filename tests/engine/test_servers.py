@@ -34,6 +34,7 @@ def asked(*servers: Running) -> int:
     return sum(server.stats()["asked"] for server in servers)
 
 
+@pytest.mark.slow
 def test_two_other_addresses_are_not_answered_from_the_journal_of_the_first(command: Cli, home: Path) -> None:
     with openai_server() as a, openai_server() as b, openai_server() as c, openai_server() as d:
         first, second = ("--base-url", a.url, "--base-url", b.url), ("--base-url", f"{c.url},{d.url}")
@@ -48,6 +49,7 @@ def test_two_other_addresses_are_not_answered_from_the_journal_of_the_first(comm
     assert identities(home) == ["openai:m[server=lab]", "openai:m[server=other]"]
 
 
+@pytest.mark.slow
 def test_a_group_grows_moves_and_shrinks_under_its_name(command: Cli, home: Path) -> None:
     with openai_server() as a, openai_server() as b, openai_server() as c:
         for urls, made in ((f"{a.url},{b.url}", 4), (f"{a.url},{b.url},{c.url}", 0), (c.url, 0)):
@@ -160,6 +162,7 @@ def run_ids(home: Path) -> list[str]:
         return [run.id for run in store.runs()]
 
 
+@pytest.mark.slow
 def test_what_is_not_told_is_no_change(command: Cli, home: Path) -> None:
     port = free_port()
     entry: dict[str, Any] = {"id": "m", "owned_by": "vllm", "root": "/w"}
@@ -198,6 +201,7 @@ def test_workers_go_by_what_their_leader_was_told(command: Cli, home: Path) -> N
     assert "fingerprint=" in identities(home)[1]
 
 
+@pytest.mark.slow
 def test_another_model_that_answers_is_said(command: Cli, home: Path, tmp_path: Path) -> None:
     # The third reply and all after it come from another model, without a word.
     with openai_server("--says", "m-2024-08-06,m-2024-08-06,cheap") as server:

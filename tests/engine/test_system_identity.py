@@ -94,6 +94,7 @@ def ran(command: Any, server: Any) -> Runs:
     return run
 
 
+@pytest.mark.slow
 def test_a_model_in_a_variable(write: Any, ran: Runs) -> None:
     write('os.environ["MODEL"]')
     first = ran(MODEL="a")
@@ -136,6 +137,7 @@ def test_a_model_that_no_digest_sees(write: Any, ran: Runs, tmp_path: Path) -> N
     assert ran()[:2] == (first.run, 0)
 
 
+@pytest.mark.slow
 def test_a_model_of_the_configuration(write: Any, ran: Runs) -> None:
     write(text=GRAPH)
     agent = "./mine.py:graph"
@@ -283,6 +285,7 @@ def test_what_an_endpoint_is_asked(ran: Runs, tmp_path: Path, server: Any) -> No
     assert ran(agent="./ours.toml")[:2] == (first.run, 0)
 
 
+@pytest.mark.slow
 def test_an_application_with_an_env_file(
     ran: Runs, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +330,7 @@ def build():
 """
 
 
+@pytest.mark.slow
 def test_a_model_inside_the_process(write: Any, ran: Runs, tmp_path: Path) -> None:
     """It sends nothing: it is known by what the system's object holds."""
     write(text=INSIDE)

@@ -10,6 +10,7 @@ from ragrounds.evals.exchange.formats import export_formats
 from ragrounds.evals.retrieval.trec import read_run
 
 
+@pytest.mark.slow
 def test_files_by_command(command, tmp_path):
     assert command("run", "--display", "none", "--limit", "5").returncode == 0
     lines = tmp_path / "out.jsonl"

@@ -95,6 +95,7 @@ def test_something_else_in_the_stream_is_tried_again(data: str, said: str) -> No
         read_reply(f"data: {data}\n\ndata: [DONE]\n\n".encode(), SSE)
 
 
+@pytest.mark.slow
 def test_a_run_that_streams_is_answered_by_the_journal_of_one_that_did_not(command: Cli, server: Running) -> None:
     def run(model: str, *more: str) -> dict[str, Any]:
         at = ("--base-url", server.url, "--limit", "6", "--display", "none", "--json")

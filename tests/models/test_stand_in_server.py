@@ -70,6 +70,7 @@ def test_it_listens_on_this_machine_alone_and_ends_with_its_block() -> None:
         pass
 
 
+@pytest.mark.slow
 def test_every_strategy_runs_to_its_end(url: str, tmp_path: Path) -> None:
     agents = ["direct", "direct_cot", "cot_refine", "cot_refine_rag[top_k=2]", "vanilla_rag[top_k=2]",
               "i_medrag[rounds=2,queries=2,top_k=2]", "search_o1[top_k=2]", "search_r1[top_k=2]", "tool_agent[top_k=2]",

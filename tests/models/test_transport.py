@@ -175,6 +175,7 @@ def test_a_server_more_does_not_change_the_identity() -> None:
     assert spec(f"{one},{one}/") == spec(one)
 
 
+@pytest.mark.slow
 def test_a_run_over_two_servers_goes_on_over_three(command: Cli) -> None:
     def run(*more: str) -> str:
         line = ("run", "--agent", "direct", "--limit", "20", "--model", "openai:m", "--display", "none", "--json")

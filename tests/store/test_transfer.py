@@ -323,6 +323,7 @@ def test_names_that_do_harm_are_refused(file: Path, tmp_path: Path, fields: dict
         brought(file, tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_a_record_that_swells_is_refused(file: Path, tmp_path: Path) -> None:
     import zstandard
 
@@ -352,7 +353,7 @@ with Store(__import__("pathlib").Path(sys.argv[1])) as store, open_source(sys.ar
 """
 
 
-@pytest.mark.parametrize("batches", [0, 12, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 6, 9))])
+@pytest.mark.parametrize("batches", [12, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2, 6, 9))])
 def test_killed_in_the_middle_leaves_whole_runs_and_goes_on(
     store: Store, file: Path, tmp_path: Path, batches: int
 ) -> None:

@@ -80,7 +80,14 @@ async def test_damage_is_named_with_its_place(tmp_path: Path, kind: str) -> None
     assert any(said in f"{one.place}: {one.what}" for one in mine), found.findings
 
 
-@pytest.mark.parametrize("kind", [kind for kind in DAMAGE if "body" not in kind])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=() if kind in ("a score", "a call that is gone") else pytest.mark.slow)
+        for kind in DAMAGE
+        if "body" not in kind
+    ],
+)
 async def test_damage_on_postgresql_is_named_too(url: str, tmp_path: Path, kind: str) -> None:
     await filled(tmp_path, url)
     assert looked_through(tmp_path, url).damaged == 0
@@ -141,12 +148,12 @@ async def test_the_command_says_it_and_ends_with_one(command: Cli, home: Path) -
 @pytest.mark.parametrize(
     ("table", "column"),
     [
-        ("attempts", "body"),
-        ("calls", "request"),
         ("calls", "response"),
         ("blobs", "data"),
-        ("questions", "body"),
-        ("runs", "body"),
+        pytest.param("attempts", "body", marks=pytest.mark.slow),
+        pytest.param("calls", "request", marks=pytest.mark.slow),
+        pytest.param("questions", "body", marks=pytest.mark.slow),
+        pytest.param("runs", "body", marks=pytest.mark.slow),
     ],
 )
 async def test_a_flipped_bit_is_named_or_changes_nothing(tmp_path: Path, table: str, column: str) -> None:

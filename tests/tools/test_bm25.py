@@ -278,7 +278,7 @@ def test_a_process_that_cannot_count_is_told(beir, tmp_path, monkeypatch):
     assert open_bm25(collection, module.Bm25Parameters()).ranked("statins", 1)
 
 
-@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("there", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_it_is_compiled_once_that_pays_or_it_is_said_what_is_missing(tmp_path, monkeypatch, caplog, there):
     if there:
         pytest.importorskip("numba", reason="needs numba: install ragrounds[fast]")

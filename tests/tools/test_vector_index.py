@@ -87,7 +87,7 @@ def test_what_is_found_has_the_scores_of_the_stored_vectors(text, metric, tmp_pa
 def test_a_poor_index_is_measured_as_one(tmp_path):
     """The measurement can fail: one list of many, and no re-ranking."""
     vectors = clustered(2_000)
-    form = FaissForm(index="IVF40,PQ2", search="nprobe=1", rerank=0).fitted(*vectors.shape)
+    form = FaissForm(index="IVF40,PQ2x4", search="nprobe=1", rerank=0).fitted(*vectors.shape)
     build_index(tmp_path / "index.faiss", vectors, "ip", form, None)
     measured = measured_recall(read_index(tmp_path / "index.faiss", vectors, "ip", form), vectors, "ip", form)
     assert measured.recall < 0.7
@@ -127,7 +127,7 @@ def test_a_form_that_cannot_be_meant_is_told(store, reason, beir, tmp_path):
 def test_an_index_is_built_once_measured_and_told(beir, tmp_path):
     words = "gout statin asthma renal lupus sepsis croup angina".split()
     corpus = beir([(f"d{n}", "", f"{words[n % 8]} {words[n // 8 % 8]} case {n}") for n in range(300)])
-    spec = f'dense[{_HASHING},kept=float16,store=faiss[index="IVF4,PQ4",search="nprobe=4"]]'
+    spec = f'dense[{_HASHING},kept=float16,store=faiss[index="IVF4,PQ4x4",search="nprobe=4"]]'
     with BUILT.collecting() as told:
         first = open_searcher(spec, corpus, tmp_path)
     with BUILT.collecting() as again:
@@ -144,7 +144,7 @@ def test_an_index_is_built_once_measured_and_told(beir, tmp_path):
     for query in ("gout renal case", "sepsis croup"):
         same = [[p.score for p in one.find(query, 5)] for one in (first, exact)]  # many passages are equally near
         assert same[0] == pytest.approx(same[1], abs=1e-4)
-    assert second.spec.endswith('store=faiss[index="IVF4,PQ4",search="nprobe=3"]]')
+    assert second.spec.endswith('store=faiss[index="IVF4,PQ4x4",search="nprobe=3"]]')
     assert "batch" not in open_searcher(spec.replace("kept", "batch=7,kept"), corpus, tmp_path).spec
 
 
