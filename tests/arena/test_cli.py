@@ -162,6 +162,7 @@ def test_another_model_that_judges_is_noted(command, home):
     assert json.loads(command("arena", "show", "--json", "--resamples", "100").stdout)["notes"] == report["notes"]
 
 
+@pytest.mark.slow
 def test_systems_play_under_names_of_their_own(run, judges, home):
     names = ("--as", "strong=GPT-4 <b>+</b> RAG", "--as", "weak=No search")
     played = json.loads(run(*PLAY, *names, "--json").stdout)

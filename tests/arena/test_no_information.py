@@ -72,6 +72,7 @@ def test_a_constant_judge_ranks_nobody(play, home, judge, orders, said):
     assert share["high"] > 0.01  # of 60 matches, not of all there could be
 
 
+@pytest.mark.slow
 def test_it_is_withheld_in_frames_and_report_too(play, home, tmp_path):
     play("grader-a")
     frame = show_arena(resamples=200).to_pandas("ratings")
@@ -84,6 +85,7 @@ def test_it_is_withheld_in_frames_and_report_too(play, home, tmp_path):
     assert "ratings from" not in part
 
 
+@pytest.mark.slow
 def test_in_a_panel_it_has_no_agreement_and_no_order_of_its_own(play):
     told = json.loads(play("grader", "grader-a", "grader-late", more=("--json",)).stdout)
     (axis,) = told["axes"]

@@ -207,6 +207,7 @@ def test_missing_labels_are_found_and_counted(command: Cli, tmp_path: Path, home
     assert before["nDCG@10"] != after["nDCG@10"]
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_labels_taken_away_are_found_again(command: Cli, tmp_path: Path, home: Path, data: Path) -> None:
     """MED is judged as a whole, so that its truth is known: every second label is taken away, and a grader that knows

@@ -51,6 +51,7 @@ def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     assert whole["tables"][0]["pairs"][0]["tests"]["p_mcnemar"] is not None
 
 
+@pytest.mark.slow
 def test_an_undecided_claim_goes_on_with_more_questions(command: Cli) -> None:
     claim = "separated(direct, vanilla_rag) @ 99.9%"
     done = command(*RUN, "--until", claim, "--max-questions", "10", "--json")

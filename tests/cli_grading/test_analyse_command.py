@@ -51,6 +51,7 @@ def test_a_curve_has_the_tables_figures(ran, tmp_path):
     assert "mirage" in ran("analyse", "passages", *RUNS, "--scorer", "mirage").stdout
 
 
+@pytest.mark.slow
 def test_k_is_used(ran):
     one = json.loads(ran("analyse", "success", RUNS[1], "--k", "1", "--json").stdout)["record"][0]
     all_ = json.loads(ran("analyse", "success", RUNS[1], "--k", "8", "--json").stdout)["record"][0]

@@ -79,6 +79,7 @@ def test_verify_what_no_card_describes(command, tmp_path):
     assert command("data", "verify", "sample").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_verify_the_real_file(command, data):
     command("data", "add", "mirage", str(data / "mirage/benchmark.json"))

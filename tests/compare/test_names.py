@@ -114,6 +114,7 @@ def test_systems_that_the_store_calls_alike_are_told_apart(two, command):
     assert "ours (vanilla_rag[top_k=8])" in told
 
 
+@pytest.mark.slow
 def test_a_name_given_at_the_run_stays_and_asks_nobody_again(command, home, tmp_path):
     (tmp_path / "mine.toml").write_text(
         'graph = "vanilla_rag"\nas = "Ours"\nsummary = "of mine"\nsearches = true\n\n[parameters]\ntop_k = 2\n'

@@ -89,6 +89,7 @@ def counted(monkeypatch, home, count):
     return len(tests), len(statements)
 
 
+@pytest.mark.slow
 def test_the_work_grows_with_the_runs_and_not_with_their_square(monkeypatch, tmp_path):
     sizes = (5, 10, 30)
     found = [counted(monkeypatch, tmp_path / str(size), size) for size in sizes]
@@ -111,6 +112,7 @@ def test_the_frontier_is_that_of_each_against_each():
         assert (_undominated(right, cost) == ~beaten).all()
 
 
+@pytest.mark.slow
 def test_a_picture_of_many_runs_names_those_on_the_frontier(home):
     stage(home, 40)
     comparison = rr.compare(rr.runs(), baseline="run00").comparison

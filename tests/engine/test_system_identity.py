@@ -147,6 +147,7 @@ def test_a_model_of_the_configuration(write: Any, ran: Runs) -> None:
     assert ran(agent=f"{agent}[config.model=a]")[:2] == (first.run, 0)
 
 
+@pytest.mark.slow
 def test_another_temperature_is_another_model_and_more_tokens_are_not(write: Any, ran: Runs, tmp_path: Path) -> None:
     hidden = tmp_path / "options.cfg"
     source = "**__import__('json').loads(HERE.joinpath('options' + '.' + 'cfg').read_text()), temperature"

@@ -288,6 +288,7 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
         earlier_record(store, runs[:1], CLAIM, 4)
 
 
+@pytest.mark.slow
 def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
     with Store(tmp_path, url) as store:
         planned_runs, asked, _ = pair(store, 4)
@@ -339,6 +340,7 @@ async def test_a_question_that_is_out_hides_those_behind_it(store: Store) -> Non
     assert (tests.n, tests.draws) == (9, 3)
 
 
+@pytest.mark.slow
 async def test_a_run_that_went_on_to_its_end_is_like_any_other(store: Store) -> None:
     planned_runs, asked, golds = pair(store, 30)
     until = watching(planned_runs, asked)

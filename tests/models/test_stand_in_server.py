@@ -177,6 +177,7 @@ def test_its_vectors_hold_words(url: str) -> None:
     assert b"dimensions" in refused
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_it_is_ended(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ragrounds", "stand-in", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:

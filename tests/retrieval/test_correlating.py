@@ -44,6 +44,7 @@ def test_the_interval_is_scipys_bootstrap():
     )
 
 
+@pytest.mark.slow
 def test_pairs_of_one_sentence_are_drawn_together():
     wanted, bad, _ = made()
     alone, _ = correlations({"m": bad.tolist()}, wanted.tolist(), [str(n) for n in range(300)])

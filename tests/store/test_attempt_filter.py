@@ -221,6 +221,7 @@ def test_what_can_be_typed_is_not_too_much_for_the_database(quiz: Pages, opened:
             quiz.order(opened * times + field.example + ")" * 8)
 
 
+@pytest.mark.slow
 def test_long_expressions_are_not_too_much_either(quiz: Pages) -> None:
     for one in ("made ", "right or ", "mark:x or "):
         assert len(quiz.order(one * (3990 // len(one)) + "made")) == 8

@@ -209,7 +209,7 @@ async def test_a_dead_processs_response_that_nobody_paid_for_is_free(tmp_path: P
         journal.close()
 
 
-@pytest.mark.parametrize("recorded", [1_002, 1_001, 3])
+@pytest.mark.parametrize("recorded", [1_002, pytest.param(1_001, marks=pytest.mark.slow), 3])
 async def test_what_many_dead_calls_have_left_is_looked_up_in_parts(tmp_path: Path, recorded: int) -> None:
     with Store(tmp_path) as store:
         journal = StoreJournal(store)

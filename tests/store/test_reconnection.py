@@ -73,6 +73,7 @@ async def test_a_run_outlives_a_restart_and_asks_nothing_twice(
     assert len(said) % 2 == 0
 
 
+@pytest.mark.slow
 async def test_after_the_timeout_there_is_one_line_and_a_call_that_was_paid_is_kept(
     postgres: Restartable, url: str, tmp_path: Path
 ) -> None:

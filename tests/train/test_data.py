@@ -94,7 +94,7 @@ def _slowly(vectors, threshold, seeds, neighbours, most):
     return index
 
 
-@pytest.mark.parametrize("seeds", [0, 10, 700, 2000])
+@pytest.mark.parametrize("seeds", [0, 10, 700, pytest.param(2000, marks=pytest.mark.slow)])
 def test_the_diversity_filter_does_what_the_paper_says(seeds):
     draw = np.random.default_rng(seeds)
     centres = draw.normal(size=(40, 8))

@@ -66,7 +66,7 @@ def test_where_there_is_room_the_query_stands_in_the_line(hunt_pages: Pages) -> 
     assert line.hops[0].query[:12] not in "".join(text for text, _ in hop_cells(summary, line, narrow, {}))
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[1:])])
 async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int]) -> None:
     row = planted(hunt_pages, hunted, "drift")
     app = TraceApp(hunt_pages, row=row)

@@ -40,13 +40,17 @@ def shown(pilot: Pilot[None]) -> str:
     return screen(pilot.app)
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (140, 40), (240, 50)])
+@pytest.mark.parametrize(
+    ("width", "height"),
+    [(80, 24), pytest.param(140, 40, marks=pytest.mark.slow), pytest.param(240, 50, marks=pytest.mark.slow)],
+)
 async def test_the_main_screen_from_small_to_very_wide(viewer: Open, width: int, height: int) -> None:
     async with viewer(width, height) as pilot:
         await press(pilot, *["down"] * 6)
         matches(pilot.app, f"browse-{width}x{height}")
 
 
+@pytest.mark.slow
 async def test_light_shows_the_same_text(viewer: Open) -> None:
     async with viewer() as pilot:
         dark = shown(pilot)
@@ -140,7 +144,7 @@ async def test_sorting(viewer: Open) -> None:
         assert "by cost, lowest first" in shown(pilot)
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 45)])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), pytest.param(160, 45, marks=pytest.mark.slow)])
 async def test_the_compare_screen(viewer: Open, width: int, height: int) -> None:
     async with viewer(width, height) as pilot:
         await press(pilot, "down", "c")
