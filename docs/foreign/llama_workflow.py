@@ -56,4 +56,6 @@ class NotesWorkflow(Workflow):
         return StopEvent(result=str(said))
 
 
-workflow = NotesWorkflow(timeout=60)
+async def ask(question: str) -> str:
+    """Run it on a question."""
+    return str(await NotesWorkflow(timeout=60).run(query=question))

@@ -95,7 +95,7 @@ SYSTEMS = (
     Foreign(
         "llama_workflow",
         "LlamaIndex workflow",
-        "llama_workflow.py:workflow",
+        "llama_workflow.py:ask",
         LLAMA,
         ("llama-index-core", "llama-index-workflows"),
         card='input = { query = "prompt" }\n',

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -156,40 +156,23 @@ class Probe(Struct, frozen=True):
     """What it writes into `owned_by`; empty: nothing of its own."""
     path: str
     """Beside ``/v1``."""
-    read: Callable[[object, str], Iterator[tuple[str, str]]]
+    fields: tuple[str, ...]
 
-
-def _version(told: object, model: str) -> Iterator[tuple[str, str]]:
-    yield from _facts(_fields(told), ("version",))
-
-
-def _llama_cpp(told: object, model: str) -> Iterator[tuple[str, str]]:
-    fields = _fields(told)
-    yield from _facts(fields, ("build_info", "model_path", "chat_template"))
-    yield from _facts(_fields(fields.get("default_generation_settings")), ("n_ctx",))
-
-
-def _ollama(told: object, model: str) -> Iterator[tuple[str, str]]:
-    """Its list of weights, which have digests."""
-    for one in _entries(_fields(told).get("models")):
-        if one.get("name") in (model, f"{model}:latest"):
-            yield from _facts(one, ("digest",))
-
-
-def _tgi(told: object, model: str) -> Iterator[tuple[str, str]]:
-    names = ("model_id", "model_sha", "model_dtype", "version", "max_total_tokens")
-    yield from _facts(_fields(told), names)
-
-
-def _sglang(told: object, model: str) -> Iterator[tuple[str, str]]:
-    yield from _facts(_fields(told), ("model_path", "weight_version"))
+    def read(self, told: object, model: str) -> Iterator[tuple[str, str]]:
+        """The facts in an answer: its own, those of llama.cpp's settings, and of Ollama's weights by that name."""
+        fields = _fields(told)
+        yield from _facts(fields, self.fields)
+        yield from _facts(_fields(fields.get("default_generation_settings")), self.fields)
+        for one in _entries(fields.get("models")):
+            if one.get("name") in (model, f"{model}:latest"):
+                yield from _facts(one, self.fields)
 
 
 _PROBES = (
-    Probe("vllm", "/version", _version),
-    Probe("llamacpp", "/props", _llama_cpp),
-    Probe("library", "/api/tags", _ollama),
-    Probe("library", "/api/version", _version),
-    Probe("sglang", "/get_model_info", _sglang),
-    Probe("", "/info", _tgi),
+    Probe("vllm", "/version", ("version",)),
+    Probe("llamacpp", "/props", ("build_info", "model_path", "chat_template", "n_ctx")),
+    Probe("library", "/api/tags", ("digest",)),
+    Probe("library", "/api/version", ("version",)),
+    Probe("sglang", "/get_model_info", ("model_path", "weight_version")),
+    Probe("", "/info", ("model_id", "model_sha", "model_dtype", "version", "max_total_tokens")),
 )

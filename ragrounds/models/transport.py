@@ -4,9 +4,8 @@ A request is one POST, JSON out and bytes back, over one shared aiohttp session 
 openai's own client, which took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs 1.1 s
 over its aiohttp transport, aiohttp alone 0.2 s (``perf/engine.md``).
 
-Each call goes to the server with the fewest calls in flight. A server whose connections fail is left out, for a second
-at first and for twice as long after each further failure; then one call is sent there, and when that is answered, the
-server is used again.
+Each call goes to the server with the fewest calls in flight. A server whose connection failed is asked for nothing for
+some seconds, as long as there is another.
 """
 
 from __future__ import annotations
@@ -101,20 +100,18 @@ class Transport:
         return Transient("connection", f"the connection was cut: {said}")
 
 
-FIRST, LONGEST = 1.0, 60.0
-"""Seconds that a server is left out after its first failure, and at most."""
+PAUSE = 10.0
+"""Seconds that a server is left out after its connection failed."""
 
 
 class BalancedServer:
-    """One of the servers of a model, with its calls in flight and its failures."""
+    """One of the servers of a model, with its calls in flight."""
 
     def __init__(self, transport: Transport, clock: ServerClock | None = None) -> None:
         self.transport = transport
         self.in_flight = 0
         self.picked = 0
         """The number of the call that came here last."""
-        self.failures = 0
-        """Failed connections in a row."""
         self.back = 0.0
         """When it may be tried again, while it is left out."""
         self._clock = clock
@@ -146,47 +143,26 @@ class ServerPool:
             Transient: its connection failed; the next try finds another server.
             StopRun: no server has ever been reached.
         """
-        server = self._pick()
+        now = self._clock()
+        server = min(self._all, key=lambda one: (one.back > now, one.in_flight, one.picked))
         self._calls += 1
         server.picked = self._calls
         server.in_flight += 1
         try:
             yield server
+            self._answered = True
         except Unreachable as error:
-            self._leave_out(server)
-            if self._answered or any(not other.failures for other in self._all):
+            server.back = self._clock() + PAUSE
+            if self._answered or any(not other.back for other in self._all):
                 raise Transient("connection", f"cannot connect to {server.place}") from error
             raise
         except Transient as fault:
             if fault.kind == "connection":
-                self._leave_out(server)
-            elif fault.status is not None:
-                self._let_in(server)
+                server.back = self._clock() + PAUSE
+            self._answered = self._answered or fault.status is not None
             raise
-        else:
-            self._let_in(server)
         finally:
             server.in_flight -= 1
-
-    def _pick(self) -> BalancedServer:
-        if len(self._all) == 1:
-            return self._all[0]
-        now = self._clock()
-        # After a failure one call goes there to see, and no second before it is answered.
-        there = [one for one in self._all if not one.failures or (one.back <= now and not one.in_flight)]
-        if not there:
-            return min(self._all, key=lambda one: one.back)
-        return min(there, key=lambda one: (one.in_flight, one.picked))
-
-    def _leave_out(self, server: BalancedServer) -> None:
-        now = self._clock()
-        if server.back <= now:  # else one of many that were in flight when it failed
-            server.back = now + min(LONGEST, FIRST * 2 ** min(server.failures, 10))
-            server.failures += 1
-
-    def _let_in(self, server: BalancedServer) -> None:
-        server.failures = 0
-        self._answered = True
 
     async def close(self) -> None:
         """Close the connections."""

@@ -25,9 +25,7 @@ from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
-from llama_index.core.workflow import (
-    Event, HumanResponseEvent, InputRequiredEvent, StartEvent, StopEvent, Workflow, step,
-)
+from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 
 
 class Served(CustomLLM):
@@ -77,32 +75,14 @@ class Flow(Workflow):
         return StopEvent(result={"answer": said.text, "letter": "B"})
 
 
-class Asks(Workflow):
-    @step
-    async def ask(self, ev: StartEvent) -> InputRequiredEvent:
-        return InputRequiredEvent(prefix="Which patient is meant?")
-
-    @step
-    async def end(self, ev: HumanResponseEvent) -> StopEvent:
-        return StopEvent(result=f"For {ev.response}: B.")
-
-
-class Begun(StartEvent):
-    case: str
-    urgency: int = 0
-
-
-class Odd(Workflow):
-    @step
-    async def only(self, ev: Begun) -> StopEvent:
-        return StopEvent(result=f"B, for {ev.case[:5]}")
-
-
 engine = RetrieverQueryEngine.from_args(Words(), llm=Served())
 local = RetrieverQueryEngine.from_args(Words(), llm=MockLLM())
 chat = ContextChatEngine.from_defaults(retriever=Words(), llm=Served())
 own = Own()
-flow, asks, odd = Flow(), Asks(), Odd()
+
+
+async def flow(question):
+    return await Flow().run(query=question)
 
 
 def made():
@@ -158,7 +138,7 @@ async def test_passages_have_the_same_ids_in_every_process(mine):
     assert len(set(ids[0])) == 2
 
 
-async def test_a_workflow_is_run_its_steps_seen_and_its_letter_read(mine, tmp_path):
+async def test_the_steps_of_a_workflow_in_a_function_are_seen(mine, tmp_path):
     agent, _ = mine("flow")
     file = tmp_path / "flow.toml"
     file.write_text(f'system = "{agent}"\nchoice = "letter"')
@@ -166,23 +146,6 @@ async def test_a_workflow_is_run_its_steps_seen_and_its_letter_read(mine, tmp_pa
     assert (played.attempt.text, played.attempt.choice) == ("The answer is (B).", "B")
     assert played.nodes == ["look", "Words", "say"]
     assert played.calls == ["search searching@Words", "model answering@say"]
-
-
-async def test_a_workflow_that_needs_a_person_is_paused_or_answered(mine):
-    agent, _ = mine("asks")
-    paused = (await play(agent, [])).attempt
-    assert (paused.status, paused.reason) == ("paused", "the system asked a person: Which patient is meant?")
-    answered = (await play(f'{agent}[on_interrupt="the first"]', [])).attempt
-    assert (answered.status, answered.text) == ("completed", "For the first: B.")
-
-
-async def test_an_event_of_one_s_own_is_filled_by_the_agent_s_file(mine, tmp_path):
-    agent, _ = mine("odd")
-    with pytest.raises(UserError, match=r'input = \{ case = "prompt" \}'):
-        open_system(open_agent(agent).card)
-    file = tmp_path / "odd.toml"
-    file.write_text(f'system = "{agent}"\ninput = {{ case = "question" }}')
-    assert (await play(str(file), [])).attempt.text == "B, for Which"
 
 
 async def test_an_engine_is_asked_as_its_users_ask_it(mine):
