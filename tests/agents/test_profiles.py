@@ -1,7 +1,6 @@
 """Papers' profiles: what they set, what comes before them, and what of them reaches a run and its server."""
 
 import json
-import tomllib
 
 import pytest
 
@@ -124,14 +123,6 @@ def test_a_run_as_published_samples_as_published_and_the_command_comes_first(mon
         assert (again.ids, again.made) == (result.ids, 0)
         rr.run("sample", "vanilla_rag[retriever=bm25]", profile="medrag", temperature=0.3, **given)
         assert server.bodies[-1]["temperature"] == 0.3
-
-
-def test_files_are_plain_data():
-    from importlib.resources import files
-
-    for name in profile_names():
-        text = files("ragrounds.agents").joinpath("published", f"{name}.toml").read_text()
-        assert tomllib.loads(text)["summary"]
 
 
 def test_a_model_s_own_layout_and_context_come_before_the_graph_s():

@@ -45,7 +45,7 @@ def test_what_a_price_depends_on_and_is_not_known_leaves_it_unknown() -> None:
 def test_a_wrong_price_is_one_line_with_the_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prices.toml"
     path.write_text(f'["openai:m"]\n{text}\n')
-    with pytest.raises(UserError, match=r"prices\.toml(, 'openai:m')?: .*Expected one table a model"):
+    with pytest.raises(UserError, match=r"prices\.toml, 'openai:m': .*Expected one table a model"):
         read_prices(path)
 
 
@@ -82,10 +82,3 @@ def test_a_price_changes_no_identity() -> None:
     plain = open_model('openai:m[base_url="http://127.0.0.1:1/v1"]').spec
     for more in ("price_gpu_hour=1,gpus=2", "batch=true", "price_input=1,price_output=2"):
         assert open_model(f'openai:m[base_url="http://127.0.0.1:1/v1",{more}]').spec == plain
-
-
-def test_a_wrong_price_names_its_model(tmp_path):
-    file = tmp_path / "prices.toml"
-    file.write_text('["openai:good"]\ninput = 1.0\noutput = 2.0\n["openai:odd"]\ncached_read = 1.0\n')
-    with pytest.raises(UserError, match=r"prices\.toml, 'openai:odd': .*cached_read"):
-        read_prices(file)

@@ -12,7 +12,7 @@ from ragrounds.models.langchain import messages_of, read_message
 from ragrounds.models.openai_protocol import body_of, read_reply
 from ragrounds.models.options import read_options
 from ragrounds.models.reply_parts import without_keys
-from ragrounds.records import Message, Reply, TokenLogprob, ToolCall
+from ragrounds.records import Message, Reply, TokenLogprob, ToolCall, Usage
 from ragrounds.redaction import Redactor
 from ragrounds.specs import parse
 
@@ -207,3 +207,9 @@ def test_tokens_that_spell_a_key_are_not_kept():
         assert reply.notes == ("a key stood in the reply: it was replaced by [key]",)
     fine = Reply(text="ab", logprobs=(TokenLogprob("a", -1.0), TokenLogprob("b", -1.0)))
     assert without_keys(fine, Redactor()) is fine
+
+
+def test_a_completion_is_read_as_a_reply():
+    usage = {"prompt_tokens": 7, "completion_tokens": 2}
+    reply = read({"text": " heparin.", "finish_reason": "stop"}, usage=usage)
+    assert (reply.text, reply.usage) == (" heparin.", Usage(input=7, output=2))

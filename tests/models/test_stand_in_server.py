@@ -80,6 +80,11 @@ def test_every_strategy_runs_to_its_end(url: str, tmp_path: Path) -> None:
     attempts = result.to_pandas("attempts")
     assert set(attempts["status"]) == {"completed"}
     assert all(text.strip() for text in attempts["text"])
+    # Every message of a replay must be what it was, or the journal does not hold its answer.
+    again = rr.run("sample", agents, model="openai:any", base_url=url, alias=ALIAS, limit=6, home=tmp_path,
+                   journal="replay", new=True)  # fmt: skip
+    assert again.made == 0
+    assert list(again.to_pandas("attempts")["text"]) == list(attempts["text"])
     for agent, rows in attempts.groupby("agent"):
         if agent.partition("[")[0] not in ("direct", "direct_cot", "cot_refine"):
             assert (rows["searches"] > 0).all(), agent

@@ -9,6 +9,7 @@ import pytest
 from ragrounds.models.wire_forms import (
     WireRequest,
     WireResponse,
+    call_key,
     canonical,
     given_back,
     known_call,
@@ -152,3 +153,27 @@ def test_the_form_of_a_reply_and_the_choice_of_a_tool_are_shown_however_they_are
         request = found.request()
         assert request.response_format == (None if "messages" in path else wanted)
         assert request.tool_choice == choice
+
+
+def key(messages: list[dict[str, object]], **more: object) -> bytes:
+    found = call("/v1/chat/completions", {"model": "m", "messages": messages, **more})
+    assert found is not None
+    return call_key(found, 0)
+
+
+def conversation(*ids: str, text: str = "found", swapped: bool = False) -> list[dict[str, object]]:
+    calls = [{"id": one, "type": "function", "function": {"name": "search", "arguments": "{}"}} for one in ids]
+    told = [{"role": "tool", "tool_call_id": one, "content": f"{text} {number}"} for number, one in enumerate(ids)]
+    if swapped:
+        told = [{**one, "tool_call_id": id} for one, id in zip(told, reversed(ids), strict=True)]
+    return [{"role": "user", "content": "?"}, {"role": "assistant", "content": None, "tool_calls": calls}, *told]
+
+
+def test_ids_that_are_drawn_anew_make_no_other_key_and_all_else_does() -> None:
+    assert key(conversation("a1", "b2")) == key(conversation("c3", "d4"))
+    assert key(conversation("a1", "b2")) != key(conversation("a1", "b2", swapped=True))
+    assert key(conversation("a1", "b2")) != key(conversation("a1", "a1"))
+    assert key(conversation("a1")) != key(conversation("a1", text="else"))
+    assert key(conversation("a1")) != key(conversation("a1"), seed=1)
+    assert key([{"role": "user", "content": "a1"}]) != key([{"role": "user", "content": "c3"}])
+    assert key(conversation("a1"), metadata={"id": "x"}) != key(conversation("a1"), metadata={"id": "y"})
