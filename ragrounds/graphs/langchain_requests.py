@@ -104,9 +104,7 @@ def chosen_tool(choice: object, names: Sequence[str]) -> str | None:
         function = choice.get("function")
         named = function.get("name") if isinstance(function, dict) else choice.get("name")
         choice = named or choice.get("type")
-    if choice is True:
-        if len(names) != 1:
-            raise UserError(f"tool_choice=True is for a single tool, and there are {len(names)}. Name the one.")
+    if choice is True and names:
         return names[0]
     if choice in (None, False, "auto"):
         return None

@@ -55,10 +55,9 @@ class ProviderModel:
 
     def price(self, reply: Reply) -> float | None:
         """Dollars of a reply; ``None``: not known."""
-        batch = self._options.serving.batch
         if self._price is not None:
-            return self._price.of(reply.usage, reply.busy, batch=batch)
-        if reply.usage is None or self._listed is None or batch:  # the list has no batch rates
+            return self._price.of(reply.usage, reply.busy)
+        if reply.usage is None or self._listed is None:
             return None
         return listed_price(self._listed, self._options.model, reply.usage)
 

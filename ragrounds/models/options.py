@@ -115,8 +115,6 @@ class Serving(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """GPUs of the server; by default `tensor_parallel`, or 1."""
     stream: bool = False
     """Have answers sent as they are written: for servers behind something that cuts silent connections."""
-    batch: bool = False
-    """The server answers at its batch rates: the price list's factor for these is applied."""
 
     def __post_init__(self) -> None:
         for url in self.urls:

@@ -25,8 +25,6 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of prompt tokens read from the provider's cache (default: `input`)."""
     reasoning: float | None = None
     """Of reasoning tokens, where they are priced apart from the rest of the output (default: `output`)."""
-    batch: float | None = None
-    """What all prices are multiplied by at batch rates, such as 0.5."""
     gpu_hour: float | None = None
     """Dollars for an hour of one GPU, in place of prices for tokens: charged while the server is busy."""
     gpus: int | None = None
@@ -39,31 +37,27 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ways = (tokens != (None, None), self.gpu_hour is not None, self.request is not None)
         if sum(ways) != 1 or (ways[0] and None in tokens):
             raise ValueError("expected `input` and `output`, or `gpu_hour`, or `request`")
-        for name in ("input", "output", "cached", "reasoning", "batch", "gpu_hour", "gpus", "request"):
+        for name in ("input", "output", "cached", "reasoning", "gpu_hour", "gpus", "request"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"`{name}` is {value}; expected a number from 0")
 
-    def of(self, usage: Usage | None, busy: float | None = None, *, batch: bool = False) -> float | None:
+    def of(self, usage: Usage | None, busy: float | None = None) -> float | None:
         """Dollars of one reply; ``None`` where what they depend on is not known.
 
         Args:
             usage: its tokens.
             busy: seconds of the server's busy time that it is charged with.
-            batch: it was answered at batch rates.
         """
-        if batch and self.batch is None:
-            return None
-        factor = self.batch if batch and self.batch is not None else 1.0
         if self.gpu_hour is not None:
-            return None if busy is None else factor * busy / 3600 * self.gpu_hour * (self.gpus or 1)
+            return None if busy is None else busy / 3600 * self.gpu_hour * (self.gpus or 1)
         if usage is None or self.input is None or self.output is None:
             return None
         cached = self.input if self.cached is None else self.cached
         reasoning = self.output if self.reasoning is None else self.reasoning
         given = (usage.input - usage.cached) * self.input + usage.cached * cached
         written = (usage.output - usage.reasoning) * self.output + usage.reasoning * reasoning
-        return factor * (given + written) / 1e6
+        return (given + written) / 1e6
 
 
 FREE = Price(input=0.0, output=0.0)

@@ -1,4 +1,4 @@
-"""Prices: the user's own over the dated list; cached, reasoning, batch rates; the GPU-hour; unknown stays unknown."""
+"""Prices: the user's own over the dated list; cached, reasoning; the GPU-hour; unknown stays unknown."""
 
 from __future__ import annotations
 
@@ -20,13 +20,10 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert plain.of(USAGE) == pytest.approx((1000 + 1000) / 1e6)
     assert Price(input=1, output=10, cached=0.1).of(USAGE) == pytest.approx((600 + 40 + 1000) / 1e6)
     assert Price(input=1, output=10, reasoning=20).of(USAGE) == pytest.approx((1000 + 400 + 1200) / 1e6)
-    assert Price(input=1, output=10, batch=0.5).of(USAGE, batch=True) == pytest.approx(1000 / 1e6)
-    assert Price(input=1, output=10, batch=0.5).of(USAGE) == plain.of(USAGE)
 
 
 def test_what_a_price_depends_on_and_is_not_known_leaves_it_unknown() -> None:
     assert Price(input=1, output=10).of(None) is None
-    assert Price(input=1, output=10).of(USAGE, batch=True) is None
     assert Price(gpu_hour=2.5).of(USAGE) is None
     assert Price(gpu_hour=2.5, gpus=4).of(None, 36.0) == pytest.approx(0.1)
 
@@ -39,7 +36,7 @@ def test_what_a_price_depends_on_and_is_not_known_leaves_it_unknown() -> None:
         "input = 1\noutput = 1\ngpu_hour = 2",
         "gpu_hour = -1",
         "input = 1\noutput = nan",
-        "input = 1\noutput = 1\nbtach = 0.5",
+        "input = 1\noutput = 1\ncahced = 0.5",
     ],
 )
 def test_a_wrong_price_is_one_line_with_the_file(tmp_path: Path, text: str) -> None:
@@ -54,13 +51,11 @@ def test_the_spec_stands_above_the_file_and_the_file_above_the_list(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghijkl")
     path = tmp_path / "prices.toml"
-    path.write_text('["openai:gpt-4o-mini"]\ninput = 1\noutput = 10\nbatch = 0.5\n["vllm:m"]\ngpu_hour = 3.6\n')
+    path.write_text('["openai:gpt-4o-mini"]\ninput = 1\noutput = 10\n["vllm:m"]\ngpu_hour = 3.6\n')
     prices, reply = read_prices(path), Reply(text="", usage=USAGE, busy=10.0)
     # By hand, of OpenAI's page: 600 tokens at $0.15 a million, 400 cached ones at $0.075, 100 written at $0.60.
     assert open_model("openai:gpt-4o-mini").price(reply) == pytest.approx((600 * 0.15 + 400 * 0.075 + 100 * 0.6) / 1e6)
     assert open_model("openai:gpt-4o-mini", prices).price(reply) == pytest.approx(2000 / 1e6)
-    assert open_model("openai:gpt-4o-mini[batch=true]", prices).price(reply) == pytest.approx(1000 / 1e6)
-    assert open_model("openai:gpt-4o-mini[batch=true]").price(reply) is None
     own = open_model("openai:gpt-4o-mini[price_input=2,price_output=20]", prices)
     assert own.price(reply) == pytest.approx(4000 / 1e6)
     # GPUs: the file's, or those that the model is spread over.
@@ -80,5 +75,5 @@ def test_a_wrong_price_in_a_model_is_one_line(wrong: str) -> None:
 
 def test_a_price_changes_no_identity() -> None:
     plain = open_model('openai:m[base_url="http://127.0.0.1:1/v1"]').spec
-    for more in ("price_gpu_hour=1,gpus=2", "batch=true", "price_input=1,price_output=2"):
+    for more in ("price_gpu_hour=1,gpus=2", "price_input=1,price_output=2"):
         assert open_model(f'openai:m[base_url="http://127.0.0.1:1/v1",{more}]').spec == plain

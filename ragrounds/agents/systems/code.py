@@ -19,6 +19,7 @@ from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -74,16 +75,11 @@ class OwnSource(Struct, frozen=True, kw_only=True):
 
     def joined(self, other: OwnSource) -> OwnSource:
         """Both together."""
-        return OwnSource(
-            files=(*self.files, *other.files),
-            modules=(*self.modules, *other.modules),
-            folders=(*self.folders, *other.folders),
-            packages=(*self.packages, *other.packages),
-            variables={**self.variables, **other.variables},
-            sources=(*self.sources, *other.sources),
-            values={**self.values, **other.values},
-            imports=(*self.imports, *other.imports),
-        )
+        both = {name: (getattr(self, name), getattr(other, name)) for name in self.__struct_fields__}
+        made: dict[str, Any] = {
+            name: {**one, **more} if isinstance(one, Mapping) else (*one, *more) for name, (one, more) in both.items()
+        }
+        return OwnSource(**made)
 
 
 class SystemCode(Struct, frozen=True, kw_only=True):

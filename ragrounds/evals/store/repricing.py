@@ -39,8 +39,6 @@ class PriceBook(Struct, frozen=True, kw_only=True):
 
     listed: Mapping[str, Price] = {}
     said: Mapping[str, Price] = {}
-    batch: frozenset[str] = frozenset()
-    """Models that answered at batch rates."""
 
     @classmethod
     def of(cls, listed: Mapping[str, Price], models: Iterable[str]) -> PriceBook:
@@ -50,7 +48,6 @@ class PriceBook(Struct, frozen=True, kw_only=True):
             UserError: a model without a price.
         """
         said: dict[str, Price] = {}
-        batch = set()
         for text in models:
             options = read_options(parse(text))
             name = f"{options.provider}:{options.model}"
@@ -61,9 +58,7 @@ class PriceBook(Struct, frozen=True, kw_only=True):
                     "million tokens, or price_gpu_hour=…"
                 )
             said[name] = msgspec.structs.replace(price, gpus=price.gpus or options.gpus)
-            if options.serving.batch:
-                batch.add(name)
-        return cls(listed=listed, said=said, batch=frozenset(batch))
+        return cls(listed=listed, said=said)
 
     def of_model(self, spec: Spec, usage: Usage | None, busy: Callable[[], float | None]) -> float | None:
         """Dollars of a reply; ``None``: not known."""
@@ -71,7 +66,7 @@ class PriceBook(Struct, frozen=True, kw_only=True):
         price = self.said.get(spec.name) or self.listed.get(spec.name)
         if price is not None:
             timed = busy() if price.gpu_hour is not None else None
-            return price.of(usage, timed, batch=spec.name in self.batch)
+            return price.of(usage, timed)
         if usage is None or provider == VLLM or "server" in spec.parameters or not model:
             return None
         return 0.0 if provider == "baseline" else listed_price(provider, model, usage)
