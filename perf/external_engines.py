@@ -2,7 +2,7 @@
 
     python perf/external_engines.py BEIR_FOLDER [--model PATH] [--keep FOLDER] [--part measured|killed]
 
-Builds an index of a BEIR folder, brings it by `ragrounds index push` to every engine whose client is installed, and
+Builds an index of a BEIR folder, brings its passages to every engine whose client is installed, and
 asks all of them the same questions. Vectors come from a sentence-transformers model (``--model``), made once and
 kept in ``--keep``; without one they are bags of hashed words, and the page says so. In the speeds the vectors of
 questions are there already: what is measured is the engine and its client, in one thread.
@@ -29,6 +29,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -41,9 +43,13 @@ from langchain_core.embeddings import Embeddings
 
 from ragrounds.api import index
 from ragrounds.records import Passage
+from ragrounds.specs import Spec
+from ragrounds.tools.collection import open_named
 from ragrounds.tools.embedders import joined
 from ragrounds.tools.retriever import open_searcher, retrievers
 from tests.servers.engines import chroma, pgvector_programs
+from tests.servers.filled_engines import Row as Passed
+from tests.servers.filled_engines import fill
 from tests.servers.postgresql import restartable
 from tests.servers.process import Running, openai_server
 
@@ -107,10 +113,10 @@ class Server(NamedTuple):
 
 
 class Target(NamedTuple):
-    """An engine: what is pushed to, and its server where it has one."""
+    """An engine: what is filled, and its server where it has one."""
 
     name: str
-    to: str
+    spec: Spec
     server: Server | None
 
 
@@ -155,7 +161,7 @@ def page(options: argparse.Namespace, place: Path) -> tuple[str, str]:
         specs, seconds = {}, {}
         for target in targets:
             begun = time.perf_counter()
-            specs[target.name] = index.push(corpus, target.to, embed=EMBED, home=home, progress=False).spec
+            specs[target.name] = filled(target.spec, home)
             seconds[target.name] = time.perf_counter() - begun
         first = second = ""
         if options.part != "killed":
@@ -188,11 +194,11 @@ def table(
         f"`python perf/external_engines.py`, {time.strftime('%Y-%m-%d', time.gmtime())}: {len(documents):,} "
         f"passages and {len(queries):,} questions of {options.corpus.name}, {vectors}; {platform.machine()}, "
         f"{os.cpu_count()} cores shared with other work, Python {platform.python_version()}. Every engine was "
-        "filled by `ragrounds index push` and asked through its retriever, as a run asks it, for 10 passages. "
+        "filled by its client and asked through its retriever, as a run asks it, for 10 passages. "
         "Overlap: the share of the exact search's ten that it finds. Questions a second: one at a time, and 64 in a "
         "call; their vectors were there.\n"
     )
-    yield "| engine | nDCG@10 | overlap@10 | fused with BM25: nDCG@10 | questions/s | 64 in a call | push, s |"
+    yield "| engine | nDCG@10 | overlap@10 | fused with BM25: nDCG@10 | questions/s | 64 in a call | filled, s |"
     yield "|---|---|---|---|---|---|---|"
     yield line("BM25 (ours)", of("bm25"), exact[1], None, None)
     yield line("exact vectors (ours, FAISS flat)", exact, exact[1], of(f"rrf[a=bm25,b={EXACT}]"), None)
@@ -200,13 +206,13 @@ def table(
         yield line(NAMES[name], of(spec), exact[1], of(f"rrf[a=bm25,b={spec}]"), seconds[name])
 
 
-def line(name: str, one: tuple[Row, list], exact: list, fused: tuple[Row, list] | None, push: float | None) -> str:
+def line(name: str, one: tuple[Row, list], exact: list, fused: tuple[Row, list] | None, seconds: float | None) -> str:
     """A row of the table."""
     row, hits = one
     overlap = fmean(len(set(here) & set(there)) / max(1, len(there)) for here, there in zip(hits, exact, strict=True))
     both = f"{fused[0].ndcg:.4f}" if fused else ""
     batch = "" if np.isnan(row.batch) else f"{row.batch:,.0f}"
-    took = "" if push is None else f"{push:.1f}"
+    took = "" if seconds is None else f"{seconds:.1f}"
     return f"| {name} | {row.ndcg:.4f} | {overlap:.3f} | {both} | {row.alone:,.0f} | {batch} | {took} |"
 
 
@@ -258,14 +264,22 @@ def targets_in(place: Path, stack: contextlib.ExitStack, away: list[str]) -> lis
                 continue
             postgresql = stack.enter_context(restartable(programs))
             server = Server(lambda one=postgresql: one.stop("immediate"), postgresql.start)
-            made.append(Target(name, f"pgvector:{postgresql.url}", server))
+            made.append(Target(name, Spec("pgvector", {"url": postgresql.url, "table": CORPUS}), server))
         elif importlib.util.find_spec(CLIENTS[name]) is None:
             away.append(NAMES[name])
         elif name == "chroma":
             running = stack.enter_context(chroma(place / "chroma-server"))
-            made.append(Target(name, f"chroma:{running.url}", Server(running.kill, running.start)))
+            made.append(
+                Target(
+                    name,
+                    Spec("chroma", {"url": running.url, "collection": CORPUS}),
+                    Server(running.kill, running.start),
+                )
+            )
         else:
-            made.append(Target(name, f"{name.removesuffix('_folder')}:{place / name}", None))
+            engine = name.removesuffix("_folder")
+            called = "table" if engine == "lancedb" else "collection"
+            made.append(Target(name, Spec(engine, {"path": str(place / name), called: CORPUS}), None))
     return made
 
 
@@ -311,7 +325,11 @@ def kills(targets: Sequence[Target], specs: dict[str, str], place: Path, corpus:
     with openai_server("--latency", str(LATENCY)) as model:
         for number, target in enumerate(targets):
             home = place / f"runs-{number}"
-            spec = specs[target.name] if target.server else pushed_again(target, place)
+            spec = specs[target.name]
+            if target.server is None:  # filled again by a process of its own: this one keeps the first place open
+                fresh = target.spec.having(path=str(place / f"fresh-{target.name}"))
+                with ProcessPoolExecutor(1, get_context("spawn")) as apart:
+                    spec = apart.submit(filled, fresh, place / "home").result()
             command = [
                 sys.executable, "-m", "ragrounds", "run", "--agent", "vanilla_rag", "--retriever", spec,
                 "--model", "openai:made-up", "--base-url", model.url, "--limit", str(QUESTIONS), "--concurrency", "2",
@@ -320,24 +338,16 @@ def kills(targets: Sequence[Target], specs: dict[str, str], place: Path, corpus:
             yield from killed(target, command, home, model)
 
 
-def pushed_again(target: Target, place: Path) -> str:
-    """Fill another place by a command of its own: this process keeps the first one open. Gives the spec."""
-    fresh = place / f"fresh-{target.name}"
-    adapter = target.to.partition(":")[0]
-    command = [
-        sys.executable,
-        "-m",
-        "ragrounds",
-        "index",
-        "push",
-        "papers",
-        "--to",
-        f"{adapter}:{fresh}",
-        "--embed",
-        EMBED,
+def filled(spec: Spec, home: Path) -> str:
+    """Fill an engine with all passages, and give the retriever that searches it."""
+    kept, passages = Kept(), open_named(CORPUS, home).store.each()
+    rows = [
+        Passed(*texts, np.asarray(kept.embed_query(joined(texts[2], texts[3], "sentence")), np.float32))
+        for texts in passages
     ]
-    done = subprocess.run(command, env=surroundings(place / "home"), capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    for start in range(0, len(rows), 500):
+        fill(spec, rows[start : start + 500])
+    return str(spec.having(embed=EMBED))
 
 
 def surroundings(home: Path) -> dict[str, str]:

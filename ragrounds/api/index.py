@@ -33,7 +33,6 @@ from ragrounds.tools.collection import (
 from ragrounds.tools.collection_builder import build_version, exclusive_build, read_report
 from ragrounds.tools.corpora import BadLine, UnreadableLine, corpus_source, guess_family
 from ragrounds.tools.index_details import EngineSize, IndexDetails, IndexVersion
-from ragrounds.tools.push_transfer import PushedIndex, push_collection, target_spec
 from ragrounds.tools.retriever import open_searcher
 from ragrounds.tools.vector_events import BUILT
 from ragrounds.tools.vector_files import import_vectors
@@ -156,36 +155,6 @@ def build(given: IndexArguments) -> BuiltIndex:
             opened[open_searcher(spec, corpus, chosen.home, progress=tell).spec] = None
     passed_over = tuple(str(wrong) for wrong in bad or ())
     return BuiltIndex(index=_described(root), retrievers=tuple(opened), passed_over=passed_over, new=new)
-
-
-def push(
-    name: str,
-    to: str,
-    *,
-    embed: str = "",
-    home: str | Path | None = None,
-    settings: Settings | None = None,
-    progress: Progress | bool | None = None,
-) -> PushedIndex:
-    """Bring the passages of an index to a search engine that keeps them itself. Those with the same id are replaced; a
-    push that was interrupted goes on where it stood when the same is asked again.
-
-    Args:
-        name: an index.
-        to: ``ADAPTER:ADDRESS``, such as ``pgvector:postgresql://USER@HOST/DB`` or ``lancedb:FOLDER``, or a spec of the
-            adapter, with the fields that are filled: ``pgvector[url=…,table=…]``.
-        embed: the embedding model, as the retriever ``dense`` names it; empty: that of the spec, or words alone.
-        home, settings: the folder of the indexes, and all settings; ``None``: the user's.
-        progress: is told how many passages were embedded and pushed; False: nothing is shown.
-
-    Raises:
-        UserError: an unknown index or engine; an engine that holds other fields or dimensions, or cannot be reached.
-        StopRun: the disk is full.
-    """
-    spec = target_spec(to, embed)
-    collection = open_named(name, chosen_settings(settings, home).home)
-    with counted(progress) as tell:
-        return push_collection(collection, spec, tell)
 
 
 def list_indexes(*, home: str | Path | None = None, settings: Settings | None = None) -> list[IndexDetails]:

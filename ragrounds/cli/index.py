@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from typing import Annotated
 
-import msgspec
 import typer
 from msgspec.structs import asdict, replace
 
@@ -77,35 +76,3 @@ def rm(name: IndexName, yes: options.Yes = False) -> None:
         typer.confirm(f"Remove the index {safe(name)} ({found.bytes / 1e6:,.1f} MB)?", abort=True, err=True)
     indexes.remove(name)
     say(f"removed {safe(name)}")
-
-
-@index.command("push")
-def push(
-    name: Annotated[str, typer.Argument(help="An index, as `ragrounds index ls` lists it.")],
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            help="pgvector:URL, chroma:URL, lancedb:FOLDER …, or a spec that names fields: pgvector[url=…,table=…].",
-        ),
-    ],
-    embed: Annotated[
-        str, typer.Option(help="Embedding model, as dense[model=…] names it; without one words alone are pushed.")
-    ] = "",
-    as_json: options.AsJson = False,
-) -> None:
-    """Bring an index to a search engine: pgvector, Chroma, LanceDB or Qdrant.
-
-    Passages with the same id are replaced. Give the same command again after an interruption: it goes on there.
-    """
-    with counting() as progress:
-        done = indexes.push(name, to, embed=embed, progress=progress)
-    if as_json:
-        print_json({"pushed": msgspec.to_builtins(done)})
-        return
-    if done.resumed:
-        say(f"{done.resumed:,} passages were there already, from a push that was interrupted")
-    if done.held != done.passages:
-        say(f"it holds {done.held:,} passages; the index {done.passages:,}")
-    say(f"pushed {done.corpus}: {done.passages:,} passages, searchable with")
-    tell(done.spec)

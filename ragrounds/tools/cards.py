@@ -107,7 +107,7 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Val
         named = check_address(str(store), "name no server here")
         raise UserError(
             f"Unknown store {named!r}: expected faiss or faiss[index=…]. Vectors in Chroma are searched by the "
-            "retriever chroma[…], which `ragrounds index push` fills."
+            "retriever chroma[…]."
         )
     return encoding, store
 

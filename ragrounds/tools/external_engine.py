@@ -1,11 +1,11 @@
-"""One vendor's search engine behind its official client: how it connects, what it holds, how it searches and is filled.
+"""One vendor's search engine behind its official client: how it connects, what it holds, how it searches.
 What all adapters share stands here; what a searcher makes of one in :mod:`ragrounds.tools.external_index`."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,7 +19,6 @@ from ragrounds.specs import Spec
 from ragrounds.text import safe
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_parameters import (
-    FIELDS,
     ExternalParameters,
     Record,
     check_fields,
@@ -29,7 +28,6 @@ from ragrounds.tools.external_parameters import (
     text_of,
     variable,
 )
-from ragrounds.tools.push import PushRow, PushTarget
 
 Vendor = Any
 """What a vendor's client is or gives: its types are its own matter, and the tests run the real one."""
@@ -47,8 +45,6 @@ class Held:
 
     fields: Sequence[str]
     """Names of the fields that records have; empty: not known."""
-    dimensions: int = 0
-    """Of its vectors; 0: it has none, -1: any."""
     metric: Metric | None = None
     """By which its vectors are compared; ``None``: the question says."""
 
@@ -67,7 +63,7 @@ class EngineFault(Exception):
         self.kind = kind
 
 
-class ExternalEngine(PushTarget):
+class ExternalEngine(ABC):
     """One table, collection or index behind its vendor's official client, with blocking calls that several threads make
     at a time. Every call may raise the client's own errors: :meth:`fault` says which of them pass."""
 
@@ -79,19 +75,17 @@ class ExternalEngine(PushTarget):
     by_words: ClassVar[bool] = True
     """Whether it searches by words, too."""
 
-    def __init__(self, given: ExternalParameters, spec: Spec, *, filling: bool = False) -> None:
+    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
         """Nothing is opened before the first call.
 
         Args:
             given: The parameters of the spec.
             spec: The retriever.
-            filling: It is opened to be filled: what it names need not be there.
 
         Raises:
-            UserError: nothing is named, no place or two are, a variable is not set, or the names of the fields to fill
-                cannot be those of a table.
+            UserError: nothing is named, no place or two are, or a variable is not set.
         """
-        self.given, self.name, self.spec, self.filling = given, spec.name, str(spec), filling
+        self.given, self.name, self.spec = given, spec.name, str(spec)
         self.named = str(getattr(given, self.place))
         self.local = bool(getattr(given, "path", ""))
         self.address = place_of(given, self.name)
@@ -99,17 +93,6 @@ class ExternalEngine(PushTarget):
         self.secrets = secrets_in(self.address, self.key, *self.key.split(":", 1)[1:])
         if not self.named:
             raise UserError(f"{self.name} needs its {self.place}: {self.name}[{self.place}=NAME].")
-        self.names = {one: str(getattr(given, one)) for one in FIELDS}
-        """What a passage's id, document, title, text and vector are called there."""
-        dotted = [name for name in self.names.values() if "." in name]
-        if filling and (dotted or len(set(self.names.values())) < len(FIELDS)):
-            wrong = f"{dotted[0]!r} has a dot" if dotted else "two of them are the same"
-            raise UserError(
-                f"Cannot push to {self.name} under these names of fields: {wrong}. Give each a plain name, or none."
-            )
-        self.held: Held | None = None
-        self.dimensions = 0
-        """Of the vectors that are pushed; 0: none."""
         self.metric: Metric = "cosine"
         self._opening = threading.RLock()
         self._client: Vendor = None
@@ -156,20 +139,8 @@ class ExternalEngine(PushTarget):
     def records(self, document: str) -> Sequence[Record]:
         """The records of a document; empty: the engine cannot tell."""
 
-    @abstractmethod
-    def create(self) -> None:
-        """Make it, for :attr:`names`, :attr:`dimensions` and :attr:`metric`."""
-
-    def finish(self) -> None:
-        """Make what was put searchable, and build what speeds the search up."""
-
-    @classmethod
-    def filled(cls, spec: Spec, name: str) -> Spec:
-        """The spec that searches what was pushed; without a table or collection, the one of our index' name."""
-        return spec if cls.place in spec.parameters else spec.having(**{cls.place: name})
-
     def fault(self, error: Exception) -> str:
-        """By what clients have in common; see :meth:`ragrounds.tools.push.PushTarget.fault`."""
+        """The kind of a client's error, as :class:`EngineFault` names them; empty: not known, it does not pass."""
         return client_fault(error)
 
     @property
@@ -186,8 +157,7 @@ class ExternalEngine(PushTarget):
                 except ImportError:
                     raise UserError(f"{self.name} needs its client: install ragrounds[{self.extra}].") from None
                 try:
-                    if not self.filling:
-                        self._check(client)
+                    self._check(client)
                 except BaseException:
                     self.release(client)
                     raise
@@ -195,17 +165,17 @@ class ExternalEngine(PushTarget):
             return self._client
 
     def _check(self, client: Vendor) -> None:
-        self.held = self.look(client)
-        if self.held is None:
+        held = self.look(client)
+        if held is None:
             names = sorted(self.others(client))
             listed = ", ".join(safe(one, 60) for one in names[:20]) or "none"
             raise UserError(
                 f"{self.name} has no {self.place} {self.named!r}.{nearest(self.named, names)} Its {self.place}s: "
                 f"{listed}."
             )
-        check_fields(self.given, self.held.fields, self.name)
+        check_fields(self.given, held.fields, self.name)
         asked = query_encoding(self.given).metric if self.given.embed and self.given.mode != "text" else "cosine"
-        self.metric = self.held.metric or asked
+        self.metric = held.metric or asked
 
     def close(self) -> None:
         """Give back the connections."""
@@ -276,41 +246,6 @@ class ExternalEngine(PushTarget):
         """The fields that a passage is made of, each once. Vectors are never sent along."""
         given = self.given
         return [one for one in dict.fromkeys((given.id, given.text, given.title, given.document)) if one]
-
-    def texts_of(self, row: PushRow) -> dict[str, object]:
-        """A passage on its way as a record, without its vector."""
-        return {self.names[one]: getattr(row, one) for one in FIELDS if one != "vector"}
-
-    def begin(self, dimensions: int, metric: Metric) -> int:
-        """See :meth:`ragrounds.tools.push.PushTarget.begin`."""
-        self.dimensions, self.metric = dimensions, metric
-        held = self.look(self.client)
-        if held is None:
-            self.create()
-            return 0
-        absent = [self.names[one] for one in FIELDS if self.names[one] not in held.fields]
-        absent = [name for name in absent if held.fields and (dimensions or name != self.names["vector"])]
-        if absent:
-            raise UserError(
-                f"{self.name}'s {self.place} {self.named!r} is there and has no field {absent[0]!r}: its fields are "
-                f"{', '.join(held.fields)}. Name another {self.place}, or its fields: {self.name}[text=…,title=…]."
-            )
-        if dimensions and held.dimensions not in (dimensions, -1):
-            raise UserError(
-                f"The vectors of {self.name}'s {self.place} {self.named!r} have {held.dimensions or 'no'} dimensions, "
-                f"these {dimensions}: name another {self.place}."
-            )
-        if dimensions and held.metric not in (metric, None):
-            raise UserError(
-                f"{self.name}'s {self.place} {self.named!r} compares by {held.metric}, the model's metric is {metric}: "
-                f"push to another {self.place}."
-            )
-        return self.count()
-
-    def end(self) -> int:
-        """See :meth:`ragrounds.tools.push.PushTarget.end`."""
-        self.finish()
-        return self.count()
 
 
 def paths_in(record: Record, before: str = "") -> Iterator[str]:

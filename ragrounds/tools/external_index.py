@@ -1,7 +1,7 @@
 """The shared ground of retrievers over an index that somebody else keeps: pgvector, Chroma, LanceDB, Qdrant.
 
 An adapter is one :class:`~ragrounds.tools.external_engine.ExternalEngine`: how a vendor's client connects, describes
-what is there, searches it and fills it, with plain blocking calls. :func:`external_retriever` makes a retriever of it,
+what is there, searches it, with plain blocking calls. :func:`external_retriever` makes a retriever of it,
 and :class:`ExternalSearcher` does the rest for all of them: queries become vectors by an embedder of ours
 (``embed=…``), fields become passages (:mod:`ragrounds.tools.external_parameters`), calls run in a few
 threads over the client's pooled connections, faults that pass are met with a bounded number of tries, and every other
@@ -44,7 +44,6 @@ from ragrounds.text import safe
 from ragrounds.tools.embedders import Vectors, check_embedder, open_embedder
 from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found
 from ragrounds.tools.external_parameters import external_parameters, query_encoding, read_parameters
-from ragrounds.tools.push import PushTarget
 from ragrounds.tools.retriever import Retriever, SearchedCorpora
 
 SAMPLED = 1_000
@@ -67,7 +66,7 @@ class Calls:
         ended: Ends the waiting between tries.
     """
 
-    def __init__(self, engine: PushTarget, ended: threading.Event | None = None) -> None:
+    def __init__(self, engine: ExternalEngine, ended: threading.Event | None = None) -> None:
         self._name, self._fault = engine.name, engine.fault
         self._redact = Redactor(*engine.secrets)
         self._ended = ended or threading.Event()
@@ -259,17 +258,13 @@ def external_retriever(
     cost: str = "a request to the server; with vectors, the model once for each query",
     caution: str = "",
 ) -> Retriever:
-    """The retriever of an adapter, which takes passages too: see :class:`~ragrounds.tools.retriever.Retriever`."""
+    """The retriever of an adapter: see :class:`~ragrounds.tools.retriever.Retriever`."""
 
     def _open(spec: Spec, corpora: SearchedCorpora) -> ExternalSearcher:
         given = read_parameters(spec, engine.parameters, words=engine.by_words)
         return ExternalSearcher(corpora.names, engine(given, spec))
 
-    def _target(spec: Spec, called: str) -> ExternalEngine:
-        filled = engine.filled(spec, called)
-        return engine(read_parameters(filled, engine.parameters, searching=False), filled, filling=True)
-
     return Retriever(
         name=name, summary=summary, example=example, open=_open, cost=cost, extra=engine.extra, library=library,
-        parameters=external_parameters(engine.parameters), caution=caution, own_corpus=True, push=_target,
+        parameters=external_parameters(engine.parameters), caution=caution, own_corpus=True,
     )  # fmt: skip

@@ -81,9 +81,8 @@ def external_parameters(kind: type[ExternalParameters]) -> tuple[RetrieverParame
     )
 
 
-def read_parameters(spec: Spec, kind: type[P], *, searching: bool = True, words: bool = True) -> P:
-    """Read the parameters of a spec. Only where it is opened for `searching` it has to say what makes vectors. Where
-    the engine does not search by `words`, there is one mode.
+def read_parameters(spec: Spec, kind: type[P], *, words: bool = True) -> P:
+    """Read the parameters of a spec. Where the engine does not search by `words`, there is one mode.
 
     Raises:
         UserError: one that is not known (names the nearest), a value of another kind, or a password in the address.
@@ -109,11 +108,11 @@ def read_parameters(spec: Spec, kind: type[P], *, searching: bool = True, words:
                 f"{parameter}=MY_{parameter[:3].upper()}. What was given is no name. "
                 "The key or address itself never stands in a spec."
             )
-    if searching and not words and given.mode != "vector":
+    if not words and given.mode != "vector":
         raise UserError(
             f"{spec.name} ranks by vectors alone: fuse it with BM25 for words, rrf[a=bm25,b={spec.name}[…]]."
         )
-    if searching and given.mode != "text" and not given.embed:
+    if given.mode != "text" and not given.embed:
         other = " Or search by words: mode=text." if words else ""
         raise UserError(
             f"{spec.name}[mode={given.mode}] needs what makes vectors of queries: {spec.name}[embed=MODEL], the model "
@@ -204,33 +203,18 @@ def secrets_in(*texts: str) -> list[str]:
     return [text for text in (*texts, *passwords) if text]
 
 
-def embedder_value(text: str) -> Value:
-    """An embedding model that the user names, as the value of ``embed=…``."""
-    return parse(text) if "[" in text else text
-
-
-def dense_spec(given: ExternalParameters) -> tuple[Spec, Encoding | None]:
-    """The embedder that `embed` names as the retriever ``dense`` takes it, with its card where it has one, and with the
-    metric of the spec where that says one.
+def query_encoding(given: ExternalParameters) -> Encoding:
+    """How queries become vectors, as the retriever ``dense`` takes it, by the metric of the spec where that says one.
 
     Raises:
-        UserError: the card is of a retriever that is not used this way.
+        UserError: `embed` names no embedder, or the card of a retriever that is not used this way.
     """
     spec, card = parse(given.embed) if "[" in given.embed else Spec(given.embed), None
     if spec.name in cards():
         card = card_encoding(spec)
     elif spec.name != "dense":
         spec = Spec("dense", {"model": spec.name, **spec.parameters})
-    return (spec.having(metric=given.metric) if given.metric else spec), card
-
-
-def query_encoding(given: ExternalParameters) -> Encoding:
-    """How queries become vectors.
-
-    Raises:
-        UserError: `embed` names no embedder.
-    """
-    return encoding_of(*dense_spec(given))[0]
+    return encoding_of(spec.having(metric=given.metric) if given.metric else spec, card)[0]
 
 
 def check_fields(given: ExternalParameters, known: Sequence[str], retriever: str) -> None:

@@ -30,7 +30,6 @@ from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, Progress, open_collection
 from ragrounds.tools.corpora import corpora_of
 from ragrounds.tools.merged import MergedSearcher
-from ragrounds.tools.push import PushTarget
 
 _ROOM = "ragrounds.tools"
 _MERGING = "ragrounds.tools.merged"
@@ -130,9 +129,6 @@ class Retriever:
     """More names that open it, such as those of cards."""
     caution: str = ""
     """What a user should know before it is relied on: ``not tried on a real server``."""
-    push: Callable[[Spec, str], PushTarget] | None = None
-    """Opens what passages of an index of ours are brought to: of a spec, and our index' name for the table or
-    collection where the spec names none; ``None``: they are not."""
     own_corpus: bool = False
     """It searches something of its own, such as the web: no --corpus is needed, and `corpora.names` may be empty."""
 

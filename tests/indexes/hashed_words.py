@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from langchain_core.embeddings import Embeddings
 
-from ragrounds.tools.push import PushRow
+from tests.servers.filled_engines import Row
 
 DIMENSIONS = 32
 EMBED = "import:hashed_words:Hashed"
@@ -42,19 +42,9 @@ class Hashed(Embeddings):
 def rows(texts=None, vectors=True):
     """Passages on their way: documents are what stands before the stroke."""
     return [
-        PushRow(id, id.split("-")[0], title, text, hashed(text) if vectors else None)
+        Row(id, id.split("-")[0], title, text, hashed(text) if vectors else None)
         for id, (title, text) in (texts or TEXTS).items()
     ]
-
-
-def pushed(target, texts=None, vectors=True, metric="cosine"):
-    """Bring passages to a target; gives how many it holds at the end."""
-    try:
-        target.begin(DIMENSIONS if vectors else 0, metric)
-        target.put(rows(texts, vectors))
-        return target.end()
-    finally:
-        target.close()
 
 
 def exact(query, k, texts=None):

@@ -6,10 +6,10 @@ import sys
 import time
 
 import pytest
-from hashed_words import pushed
+from hashed_words import EMBED, rows
 
 from ragrounds.specs import parse
-from ragrounds.tools.retriever import find_retriever
+from tests.servers.filled_engines import fill
 from tests.servers.process import ROOT
 from tests.servers.scripted_http import GOOD, scripted
 
@@ -23,7 +23,7 @@ def test_a_run_outlives_a_killed_search_server(tmp_path, monkeypatch):
 
     monkeypatch.setenv("STUB_KEY", KEY)
     stub = QdrantStub(KEY)
-    pushed(find_retriever("qdrant").push(parse("qdrant").having(url=stub.url, key_env="STUB_KEY"), "passages"))
+    fill(parse("qdrant").having(url=stub.url, key_env="STUB_KEY"), rows())
 
     def reply(prompt, before):
         time.sleep(0.2)  # so that the run is not over before the server is stopped
@@ -32,7 +32,7 @@ def test_a_run_outlives_a_killed_search_server(tmp_path, monkeypatch):
     def searches():
         return sum(path.endswith("query/batch") for _, path, _, _ in stub.asked)
 
-    retriever = f'qdrant[url="{stub.url}",key_env=STUB_KEY,mode=text]'
+    retriever = f'qdrant[url="{stub.url}",key_env=STUB_KEY,embed={EMBED}]'
     with scripted(reply) as model:
         command = [
             sys.executable, "-m", "ragrounds", "run", "--benchmark", "sample", "--agent", "vanilla_rag",
@@ -40,9 +40,10 @@ def test_a_run_outlives_a_killed_search_server(tmp_path, monkeypatch):
             "--concurrency", "2",
         ]  # fmt: skip
         home = tmp_path / "home"
+        paths = os.pathsep.join((str(ROOT), str(ROOT / "tests" / "indexes")))
         run = subprocess.Popen(
             command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env={**os.environ, "RAGROUNDS_HOME": str(home), "OPENAI_API_KEY": "none"},
+            env={**os.environ, "RAGROUNDS_HOME": str(home), "OPENAI_API_KEY": "none", "PYTHONPATH": paths},
         )  # fmt: skip
         while run.poll() is None and searches() < 4:
             time.sleep(0.02)

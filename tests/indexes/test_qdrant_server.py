@@ -4,12 +4,13 @@ import json
 import threading
 
 import pytest
-from hashed_words import EMBED, TEXTS, exact, pushed
+from hashed_words import EMBED, TEXTS, exact, rows
 
 from ragrounds.errors import GaveUp, UserError
 from ragrounds.specs import parse
 from ragrounds.tools import external_index
-from ragrounds.tools.retriever import find_retriever, open_searcher
+from ragrounds.tools.retriever import open_searcher
+from tests.servers.filled_engines import fill
 
 pytest.importorskip("qdrant_client", reason="qdrant-client is not installed: the extra `qdrant`")
 KEY = "Xq7-hidden-qdrant-k3y"
@@ -37,21 +38,18 @@ def opened(stub, tmp_path, **more):
 
 @pytest.fixture
 def held(stub):
-    target = find_retriever("qdrant").push(spec_of(stub), "passages")
-    assert pushed(target) == len(TEXTS)
+    fill(spec_of(stub), rows())
     return stub
 
 
 @pytest.mark.filterwarnings("ignore:Api key is used")
 async def test_a_server_is_searched_in_one_request_a_ranking(held, tmp_path):
-    searcher = opened(held, tmp_path, mode="hybrid", embed=EMBED)
+    near = opened(held, tmp_path, embed=EMBED)
     before = len(held.asked)
-    found = await searcher.search_many(["inhaler", "allopurinol"], 2)
+    found = await near.search_many([TEXTS["asthma-2"][1], TEXTS["gout-2"][1]], 2)
     assert [hits[0].id for hits in found] == ["asthma-2", "gout-2"]
     batches = [json.loads(body)["searches"] for _, path, _, body in held.asked[before:] if path.endswith("query/batch")]
-    assert [[one["using"] for one in batch] for batch in batches] == [["bm25"] * 2, ["vector"] * 2]
-    searcher.close()
-    near = opened(held, tmp_path, embed=EMBED)
+    assert [[one["using"] for one in batch] for batch in batches] == [["vector"] * 2]
     query = "uric acid in the joint"
     hits = await near.search(query, 3)
     assert [hit.id for hit in hits] == [id for id, _ in exact(query, 3)]
@@ -61,15 +59,15 @@ async def test_a_server_is_searched_in_one_request_a_ranking(held, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Api key is used")
 async def test_faults_pass_or_cost_one_search(held, tmp_path, monkeypatch):
-    searcher = opened(held, tmp_path, mode="text")
+    searcher = opened(held, tmp_path, embed=EMBED)
     held.faults += [503, 429]
-    assert (await searcher.search("allopurinol", 1))[0].id == "gout-2"
+    assert (await searcher.search("allopurinol lowers", 1))[0].id == "gout-2"
     held.faults += [429] * 3
     with pytest.raises(GaveUp, match="rate_limit"):
         await searcher.search("allopurinol", 1)
     held.stop()
     threading.Timer(0.2, held.start).start()
-    assert (await searcher.search("allopurinol", 1))[0].id == "gout-2"
+    assert (await searcher.search("allopurinol lowers", 1))[0].id == "gout-2"
     held.stop()
     monkeypatch.setattr(external_index, "OUTAGE", 0.2)
     with pytest.raises(GaveUp, match="gave no answer") as caught:

@@ -1,4 +1,4 @@
-"""Real servers as corpora: PostgreSQL with pgvector, and Chroma; both are filled by `ragrounds index push`."""
+"""Real servers as corpora: PostgreSQL with pgvector, and Chroma; both are filled by their own clients."""
 
 import asyncio
 import json
@@ -6,15 +6,14 @@ import uuid
 
 import pytest
 from aiohttp import ClientSession, web
-from hashed_words import EMBED, TEXTS, exact
+from hashed_words import EMBED, TEXTS, exact, rows
 
-from ragrounds.api import index as indexes
 from ragrounds.errors import GaveUp, UserError
 from ragrounds.specs import parse
 from ragrounds.tools import external_index
-from ragrounds.tools.push_transfer import target_spec
 from ragrounds.tools.retriever import open_searcher
 from tests.servers.engines import chroma, free_port
+from tests.servers.filled_engines import fill
 
 PLACE = {"pgvector": "table", "chroma": "collection"}
 CLIENTS = {"pgvector": "pgvector", "chroma": "chromadb"}
@@ -29,8 +28,10 @@ def target(request):
     return parse(request.param).having(url=server.url, **{PLACE[request.param]: "t" + uuid.uuid4().hex[:12]})
 
 
-def push(target, home, embed=EMBED):
-    return indexes.push("tiny", str(target), embed=embed, home=home, progress=False)
+def push(target, texts=None, embed=EMBED):
+    """Fill a target as the index `tiny` is: each passage is a document of its own."""
+    fill(target, [row._replace(document=row.id) for row in rows(texts, bool(embed))])
+    return target.having(embed=embed) if embed else target.having(mode="text", words="words")
 
 
 async def found(spec, query, k=3, home=None, corpus=""):
@@ -41,23 +42,21 @@ async def found(spec, query, k=3, home=None, corpus=""):
         getattr(searcher, "close", lambda: None)()
 
 
-async def test_what_was_pushed_is_found_by_its_vectors(index, home, target):
-    done = push(target, home)
-    assert (done.passages, done.held, done.resumed) == (len(TEXTS), len(TEXTS), 0)
+async def test_what_is_there_is_found_by_its_vectors(home, target):
+    spec = push(target)
     query = "uric acid in the joint"
-    hits = await found(done.spec, query, home=home)
-    # What our own exact search finds over the same vectors.
-    wanted = await found(f"dense[model={EMBED},store=faiss]", query, home=home, corpus="tiny")
-    assert [hit.id for hit in hits] == [hit.id for hit in wanted]
-    assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in wanted], abs=1e-5)
-    assert [(hit.title, hit.text, hit.document) for hit in hits] == [(h.title, h.text, h.document) for h in wanted]
+    hits = await found(spec, query, home=home)
+    wanted = exact(query, 3)
+    assert [hit.id for hit in hits] == [id for id, _ in wanted]
+    assert [hit.score for hit in hits] == pytest.approx([score for _, score in wanted], abs=1e-5)
+    assert [(hit.title, hit.text, hit.document) for hit in hits] == [(*TEXTS[id], id) for id, _ in wanted]
     assert [hit.rank for hit in hits] == [1, 2, 3]
     assert hits[0].corpus.startswith(f"{target.parameters[PLACE[target.name]]}@")
-    assert hits[0].retriever == done.spec
+    assert hits[0].retriever == str(spec)
 
 
-async def test_a_filter_and_many_queries_in_one_call(index, home, target):
-    spec = parse(push(target, home).spec)
+async def test_a_filter_and_many_queries_in_one_call(home, target):
+    spec = push(target)
     filtered = await found(spec.having(filter=FILTER[spec.name]), "swollen ankles and cough", k=5, home=home)
     assert {hit.title for hit in filtered} == {"Gout"}
     assert len(filtered) == 2
@@ -72,42 +71,20 @@ async def test_a_filter_and_many_queries_in_one_call(index, home, target):
     searcher.close()
 
 
-async def test_the_version_follows_the_content_and_push_replaces(index, home, target, corpus):
-    first = push(target, home)
-    before = open_searcher(first.spec, "", home).corpus
-    assert before == open_searcher(first.spec, "", home).corpus
-    indexes.build("tiny", corpus({**TEXTS, "flu-1": ("Influenza", "rest and tea")}), home=home, progress=False)
-    second = push(target, home)
-    assert (second.spec, second.held) == (first.spec, len(TEXTS))
-    after = open_searcher(second.spec, "", home)
+async def test_the_version_follows_the_content(home, target):
+    spec = push(target)
+    before = open_searcher(spec, "", home).corpus
+    assert before == open_searcher(spec, "", home).corpus
+    push(target, {**TEXTS, "flu-1": ("Influenza", "rest and tea")})
+    after = open_searcher(spec, "", home)
     assert after.corpus != before
     assert (await after.search("rest and tea", 1))[0].text == "rest and tea"
-    named = open_searcher(parse(second.spec).having(version="2026-01"), "mine", home)
+    named = open_searcher(spec.having(version="2026-01"), "mine", home)
     assert named.corpus == "mine@2026-01"
 
 
-def test_a_push_that_was_interrupted_goes_on_where_it_stood(index, home, target, monkeypatch):
-    from ragrounds.tools import push_transfer
-
-    monkeypatch.setattr(push_transfer, "BATCH", 3)
-    seen = []
-
-    def stop(doing, count):
-        if doing == "pushing":
-            seen.append(count)
-            if count == 6:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        indexes.push("tiny", str(target), embed=EMBED, home=home, progress=stop)
-    done = push(target, home)
-    assert seen == [3, 6]
-    assert (done.resumed, done.held) == (6, len(TEXTS))
-    assert push(target, home).resumed == 0
-
-
-def test_what_is_wrong_is_said_in_one_line(index, home, target):
-    spec = parse(push(target, home).spec)
+def test_what_is_wrong_is_said_in_one_line(home, target):
+    spec = push(target)
     with pytest.raises(UserError, match=r"has no field 'titel' for title=….*Its fields are .*title"):
         open_searcher(spec.having(title="titel"), "", home)
     with pytest.raises(UserError, match=r"has no \w+ 'nothere'"):
@@ -116,8 +93,6 @@ def test_what_is_wrong_is_said_in_one_line(index, home, target):
         open_searcher(spec.having(embd="x"), "", home)
     with pytest.raises(UserError, match="needs what makes vectors"):
         open_searcher(parse(str(target)), "", home)
-    with pytest.raises(UserError, match=r"dimensions"):
-        push(target, home, embed=f"dense[model={EMBED},dimensions=16]")
 
 
 @pytest.mark.parametrize("name", PLACE)
@@ -146,16 +121,15 @@ def test_no_key_stands_in_a_spec_or_an_error(name, home, monkeypatch):
     assert "\n" not in str(away.value)
 
 
-async def test_words_and_both_in_postgresql(index, home, pgvector_server):
+async def test_words_and_both_in_postgresql(home, pgvector_server):
     target = parse("pgvector").having(url=pgvector_server.url, table="public.words_" + uuid.uuid4().hex[:8])
-    words = push(target, home, embed="")
-    assert parse(words.spec).parameters["mode"] == "text"
-    hits = await found(words.spec, "does allopurinol lower the acids", home=home)
+    words = push(target, embed="")
+    hits = await found(words, "does allopurinol lower the acids", home=home)
     assert [hit.id for hit in hits] == ["gout-2", "gout-1"]
     assert hits[0].score > hits[1].score > 0
-    assert await found(words.spec, "it's : & | ! <-> \\ '", home=home) == []
+    assert await found(words, "it's : & | ! <-> \\ '", home=home) == []
     both = parse("pgvector").having(url=pgvector_server.url, table="both_" + uuid.uuid4().hex[:8])
-    spec = parse(push(both, home).spec).having(mode="hybrid")
+    spec = push(both).having(mode="hybrid", words="words")
     hits = await found(spec, "uric acid and allopurinol", home=home, k=4)
     assert hits[0].id == "gout-2"
     assert hits[0].score == pytest.approx(2 / 61)
@@ -180,14 +154,14 @@ async def test_fields_in_json_and_a_table_of_another_form(home, pgvector_server)
 
 
 async def test_fused_with_bm25_by_the_ids_of_passages(index, home, target):
-    outside = push(target, home).spec
+    outside = push(target)
     hits = await found(f"rrf[a=bm25,b={outside}]", "allopurinol uric acid", home=home, corpus="tiny")
     assert hits[0].id == "gout-2"
     assert hits[0].score == pytest.approx(2 / 61)
     assert len({hit.id for hit in hits}) == len(hits)
 
 
-async def test_a_server_behind_a_token(chroma_server, index, home, monkeypatch):
+async def test_a_server_behind_a_token(chroma_server, home, monkeypatch):
     """Chroma's own server takes no token: one that does stands before it here, as a proxy would."""
     token = "t0ken-4711-of-the-clinic"
 
@@ -214,23 +188,23 @@ async def test_a_server_behind_a_token(chroma_server, index, home, monkeypatch):
     monkeypatch.setenv("CLINIC_TOKEN", token)
     try:
         spec = parse("chroma").having(url=f"http://127.0.0.1:{port}", key_env="CLINIC_TOKEN", collection="behind")
-        done = await asyncio.to_thread(push, spec, home)
-        assert token not in done.spec
-        searcher = await asyncio.to_thread(open_searcher, done.spec, "", home)
+        spec = await asyncio.to_thread(push, spec)
+        assert token not in str(spec)
+        searcher = await asyncio.to_thread(open_searcher, spec, "", home)
         assert (await searcher.search("fever", 1))[0].id == "flu-1"
         monkeypatch.setenv("CLINIC_TOKEN", "another-0815-token")
         monkeypatch.setattr(external_index, "FIRST_WAIT", 0.01)
         with pytest.raises(GaveUp) as refused:
-            await asyncio.to_thread(open_searcher, done.spec, "", home)
+            await asyncio.to_thread(open_searcher, spec, "", home)
         assert "another-0815" not in str(refused.value)
     finally:
         await runner.cleanup()
 
 
 @pytest.mark.slow
-async def test_a_chroma_server_that_is_killed_and_comes_back(index, home, tmp_path, monkeypatch):
+async def test_a_chroma_server_that_is_killed_and_comes_back(home, tmp_path, monkeypatch):
     with chroma(tmp_path / "killed") as server:
-        spec = push(parse("chroma").having(url=server.url, collection="tiny"), home).spec
+        spec = push(parse("chroma").having(url=server.url, collection="tiny"))
         searcher = open_searcher(spec, "", home)
         assert (await searcher.search("fever", 1))[0].id == "flu-1"
         server.kill()
@@ -247,8 +221,8 @@ async def test_a_chroma_server_that_is_killed_and_comes_back(index, home, tmp_pa
 
 
 @pytest.mark.slow
-async def test_a_postgresql_server_that_crashes_and_comes_back(index, home, pgvector_server, monkeypatch):
-    spec = push(parse("pgvector").having(url=pgvector_server.url, table="crashing"), home).spec
+async def test_a_postgresql_server_that_crashes_and_comes_back(home, pgvector_server, monkeypatch):
+    spec = push(parse("pgvector").having(url=pgvector_server.url, table="crashing"))
     searcher = open_searcher(spec, "", home)
     before = await searcher.search("fever", 1)
     pgvector_server.stop("immediate")
@@ -276,16 +250,6 @@ async def test_with_a_version_of_its_own_nothing_is_asked_before_a_search(home, 
     with pytest.raises(GaveUp) as away:
         await searcher.search("fever", 1)
     assert away.value.kind == "connection"
-
-
-def test_what_a_target_may_be():
-    assert str(target_spec("chroma:/data/store")) == "chroma[path=/data/store]"
-    assert str(target_spec("chroma:http://127.0.0.1:8000")) == "chroma[url=http://127.0.0.1:8000]"
-    assert target_spec("pgvector[table=x]", "bge-small-en").parameters["embed"] == "bge-small-en"
-    with pytest.raises(UserError, match="Cannot push to 'bm25'"):
-        target_spec("bm25:x")
-    with pytest.raises(UserError, match="given twice"):
-        target_spec("pgvector[embed=x]", "y")
 
 
 def test_the_exact_comparison_of_these_tests():

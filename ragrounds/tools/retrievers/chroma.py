@@ -18,21 +18,15 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-import numpy as np
-
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, status_fault
 from ragrounds.tools.external_index import external_retriever
 from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
-from ragrounds.tools.push import PushRow
 
 _LOOKED_AT = 100
 """Records whose metadata say which fields there are."""
-
-
-_GRAPH = {"ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
 
 
 class ChromaParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,8 +48,8 @@ class ChromaEngine(ExternalEngine):
     by_words = False
     _collection: Vendor = None
 
-    def __init__(self, given: ExternalParameters, spec: Spec, *, filling: bool = False) -> None:
-        super().__init__(given, spec, filling=filling)
+    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
+        super().__init__(given, spec)
         where = json_given(given.filter, "filter", self.name, '{"year": {"$gt": 2015}}')
         self._where: dict[str, Vendor] = {"where": where} if where else {}
 
@@ -68,7 +62,7 @@ class ChromaEngine(ExternalEngine):
         more = {"tenant": self.given.tenant, "database": self.given.database}
         settings = Settings(anonymized_telemetry=False)
         if self.local:
-            if not self.filling and not Path(self.address).is_dir():
+            if not Path(self.address).is_dir():
                 raise UserError(f"There is no folder {self.address!r} for chroma to search: expected one of Chroma's.")
             return chromadb.PersistentClient(self.address, settings=settings, **more)
         parts = urlsplit(self.address)
@@ -84,7 +78,7 @@ class ChromaEngine(ExternalEngine):
         """Nothing: Chroma shares its connections among its clients."""
 
     def look(self, client: Vendor) -> Held | None:
-        """The collection's space, the keys of the first records' metadata, and the dimensions of the first vector."""
+        """The collection's space, and the keys of the first records' metadata."""
         try:
             # Without `embedding_function=None` Chroma downloads a model of its own.
             held = self._collection = client.get_collection(self.named, embedding_function=None)
@@ -92,13 +86,12 @@ class ChromaEngine(ExternalEngine):
             if type(problem).__name__ not in ("NotFoundError", "InvalidArgumentError"):
                 raise
             return None
-        first = held.get(limit=1, include=["embeddings"])["embeddings"]
         found = held.get(limit=_LOOKED_AT, include=["metadatas"])["metadatas"] or []
         keys = {str(key) for each in found for key in each or {}}
-        fields = ["id", "text", "vector", *sorted(keys)] if found and not self.filling else []
+        fields = ["id", "text", "vector", *sorted(keys)] if found else []
         spaces = ((held.configuration_json.get(kind) or {}).get("space") for kind in ("hnsw", "spann"))
         metric: Metric = next((space for space in spaces if space in ("cosine", "ip", "l2")), "l2")
-        return Held(fields, int(np.shape(first)[-1]) if len(first) else -1, metric)
+        return Held(fields, metric)
 
     def others(self, client: Vendor) -> Iterable[str]:
         """The first collections."""
@@ -144,23 +137,6 @@ class ChromaEngine(ExternalEngine):
         if "nauthorized" in said or "orbidden" in said:
             return "auth"
         return status_fault(code()) if callable(code) else ""
-
-    def create(self) -> None:
-        """The collection, with a graph that compares by the metric."""
-        if not self.dimensions:
-            raise UserError("chroma holds vectors: name what makes them with --embed MODEL.")
-        self._collection = self.client.get_or_create_collection(
-            self.named, embedding_function=None, configuration={"hnsw": {"space": self.metric, **_GRAPH}}
-        )
-
-    def put(self, rows: Sequence[PushRow]) -> None:
-        """Insert or replace records."""
-        self._collection.upsert(
-            ids=[row.id for row in rows],
-            documents=[row.text for row in rows],
-            metadatas=[{self.given.title: row.title, self.given.document: row.document} for row in rows],
-            embeddings=np.asarray([row.vector for row in rows], dtype=np.float32),
-        )
 
 
 def _records(found: Vendor) -> list[list[Record]]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -64,38 +64,6 @@ _NOT_RESULTS = ("device", "batch")
 """Parameters that say how fast vectors are made: a searcher's name does not hold them."""
 
 
-class PassageVectors(NamedTuple):
-    """The vectors of a collection's passages, as they are kept on disk."""
-
-    vectors: StoredVectors
-    """A row a passage, in the collection's order, shape (passages, dimensions)."""
-    encoding: Encoding
-    embedder: Embedder
-    folder: Path
-
-
-def passage_vectors(
-    collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Count | None = None
-) -> PassageVectors:
-    """The vectors of all passages, made where they are not there; an interrupted build is resumed. No store is opened.
-
-    Raises:
-        UserError: the model cannot be had; vectors that do not fit the collection.
-        StopRun: the disk is full.
-    """
-    encoding, _ = encoding_of(spec, card)
-    documents, folder = vectors_place(collection, encoding)
-    embedder = open_embedder(encoding)
-
-    def _make() -> DenseStatistics:
-        return _build(collection, folder, documents, encoding, embedder, progress)
-
-    statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), _make, resumes=True)
-    path, kind = vectors_file(folder, encoding)
-    vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
-    return PassageVectors(vectors, encoding, embedder, folder)
-
-
 def open_dense(
     collection: Collection, spec: Spec, card: Encoding | None = None, *, progress: Progress | None = None
 ) -> DenseSearcher:
@@ -107,15 +75,24 @@ def open_dense(
         StopRun: the disk is full.
     """
     encoding, store = encoding_of(spec, card)
-    made = passage_vectors(collection, spec, card, progress=partial(progress, "embedding") if progress else None)
+    documents, folder = vectors_place(collection, encoding)
+    embedder = open_embedder(encoding)
+    counting = partial(progress, "embedding") if progress else None
+
+    def _make() -> DenseStatistics:
+        return _build(collection, folder, documents, encoding, embedder, counting)
+
+    statistics = whole_index(collection, folder, DenseStatistics, (FORMAT, documents), _make, resumes=True)
+    path, kind = vectors_file(folder, encoding)
+    vectors = map_array(path, kind).reshape(statistics.passages, statistics.dimensions)
     placed = {key: value for key, value in spec.parameters.items() if key not in _NOT_RESULTS}
     if encoding.alias:
         placed.pop("base_url", None)
     form = faiss_form(store)
     placed["store"] = form_text(form)
     doing = partial(progress, "indexing vectors") if progress else None
-    found = indexed_store(collection, made.folder.name, made.vectors, made.encoding.metric, form, doing)
-    return DenseSearcher(collection, made.folder, str(Spec(spec.name, placed)), made.embedder, found)
+    found = indexed_store(collection, folder.name, vectors, encoding.metric, form, doing)
+    return DenseSearcher(collection, folder, str(Spec(spec.name, placed)), embedder, found)
 
 
 def indexed_store(

@@ -13,20 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
-import numpy as np
-
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor
 from ragrounds.tools.external_index import external_retriever
 from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
-from ragrounds.tools.push import PushRow
 
 _DISTANCES: Mapping[Metric, str] = {"cosine": "cosine", "ip": "dot", "l2": "l2"}
 _OPTIONS = ("nprobes", "refine_factor", "ef")
-SCANNED = 100_000
-"""Vectors up to which a table is searched exactly, without an index over them."""
 
 
 class LanceParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,8 +42,8 @@ class LanceEngine(ExternalEngine):
     extra = "lancedb"
     _table: Vendor = None
 
-    def __init__(self, given: ExternalParameters, spec: Spec, *, filling: bool = False) -> None:
-        super().__init__(given, spec, filling=filling)
+    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
+        super().__init__(given, spec)
         self._options = json_given(self.given.options, "options", self.name, '{"nprobes": 20, "refine_factor": 5}')
         if wrong := set(self._options) - {*_OPTIONS}:
             raise UserError(f"lancedb has no option {min(wrong)!r}: expected some of {', '.join(_OPTIONS)}.")
@@ -70,13 +65,11 @@ class LanceEngine(ExternalEngine):
         table = self._table = client.open_table(self.named)
         # Of a dotted name the whole object is read.
         self._read = _tops(self.read, [field.name for field in table.schema])
-        kinds = {field.name: field.type for field in table.schema}
         metrics = {called: metric for metric, called in _DISTANCES.items()}
         said = [table.index_stats(one.name) for one in table.list_indices() if list(one.columns) == [self.given.vector]]
         indexed = [str(one.distance_type or "").lower() for one in said if one]
         return Held(
             [name for field in table.schema for name in _names(field, "")],
-            getattr(kinds.get(self.given.vector), "list_size", 0),
             metrics.get(indexed[0]) if indexed else None,
         )
 
@@ -146,36 +139,6 @@ class LanceEngine(ExternalEngine):
         if isinstance(error, OSError) or "connect" in said or "dns error" in said:
             return "connection"
         return "bad_request" if isinstance(error, ValueError | RuntimeError) else ""
-
-    def create(self) -> None:
-        """A table with texts and vectors."""
-        self._table = self.client.create_table(self.named, schema=self._rows([]).schema)
-
-    def put(self, rows: Sequence[PushRow]) -> None:
-        """Insert passages, in place of those with the same id."""
-        merge = self._table.merge_insert(self.names["id"]).when_matched_update_all().when_not_matched_insert_all()
-        merge.execute(self._rows(rows))
-
-    def _rows(self, rows: Sequence[PushRow]) -> Vendor:
-        import pyarrow as pa
-
-        texts = ("id", "document", "title", "text")
-        columns = {self.names[one]: pa.array([getattr(row, one) for row in rows], pa.string()) for one in texts}
-        if self.dimensions:
-            flat = np.concatenate([np.zeros(0, np.float32), *(row.vector for row in rows if row.vector is not None)])
-            columns[self.names["vector"]] = pa.FixedSizeListArray.from_arrays(pa.array(flat), self.dimensions)
-        return pa.table(columns)
-
-    def finish(self) -> None:
-        """Put many small batches together; index the words, and the vectors of more than :data:`SCANNED` passages."""
-        from lancedb.index import FTS
-
-        self._table.optimize()
-        self._table.create_index(self.names["text"], config=FTS(), replace=True)
-        if self.dimensions and self.count() > SCANNED:
-            self._table.create_index(
-                _DISTANCES[self.metric], vector_column_name=self.names["vector"], index_type="IVF_HNSW_SQ"
-            )
 
 
 def _tops(names: Sequence[str], columns: Sequence[str]) -> list[str]:

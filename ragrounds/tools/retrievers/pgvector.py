@@ -22,25 +22,16 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-import numpy as np
-
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found, Held, Vendor
 from ragrounds.tools.external_index import external_retriever
-from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given, read_parameters
-from ragrounds.tools.push import PushRow
+from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
 
 WHOLE = 200_000
 """Passages up to which the version is a digest of all ids and texts, which the server makes."""
-_METRICS: dict[Metric, tuple[str, str]] = {
-    "cosine": ("<=>", "vector_cosine_ops"),
-    "ip": ("<#>", "vector_ip_ops"),
-    "l2": ("<->", "vector_l2_ops"),
-}
-_MOST_INDEXED = 2000
-"""Dimensions above which pgvector has no index for the type `vector`."""
+_OPERATORS: dict[Metric, str] = {"cosine": "<=>", "ip": "<#>", "l2": "<->"}
 _WAITING = 5
 """Seconds that a call waits for a connection."""
 _PASSWORD = re.compile(r"authentication failed|no password supplied|no pg_hba\.conf entry", re.IGNORECASE)
@@ -75,13 +66,11 @@ class PgvectorEngine(ExternalEngine):
     place = "table"
     extra = "pgvector"
 
-    def __init__(self, given: ExternalParameters, spec: Spec, *, filling: bool = False) -> None:
-        super().__init__(given, spec, filling=filling)
+    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
+        super().__init__(given, spec)
         self._columns: list[str] = []
         self._options = json_given(self.given.options, "options", self.name, '{"hnsw.ef_search": 400}')
         self._settings: dict[str, object] = {"ivfflat.probes": 20}
-        if filling and "." in self.given.words:
-            raise UserError(f"pgvector cannot make the field {self.given.words!r}: give a plain name, without a dot.")
 
     def connect(self) -> Vendor:
         """A pool of connections, once the server has answered.
@@ -96,7 +85,7 @@ class PgvectorEngine(ExternalEngine):
         from psycopg_pool import ConnectionPool
 
         self._sql: Vendor = sql
-        vectors = bool(self.dimensions) if self.filling else self.given.mode != "text"
+        vectors = self.given.mode != "text"
 
         def configure(connection: Vendor) -> None:
             """Prepare a new connection: no statement takes longer than the spec says."""
@@ -107,8 +96,6 @@ class PgvectorEngine(ExternalEngine):
 
         with psycopg.connect(self.address, connect_timeout=_WAITING, autocommit=True) as first:
             # Its error says what is wrong, where a pool's says that it waited.
-            if vectors and self.filling:
-                first.execute("CREATE EXTENSION IF NOT EXISTS vector")
             held = first.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
             if vectors and held is None:
                 raise EngineFault(
@@ -132,7 +119,7 @@ class PgvectorEngine(ExternalEngine):
         client.close(timeout=1)
 
     def look(self, client: Vendor) -> Held | None:
-        """The table's columns, and the dimensions that its column of vectors takes."""
+        """The table's columns."""
         with client.connection() as connection:
             table, words = self._table(), self.given.words
             [there] = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone()
@@ -140,13 +127,9 @@ class PgvectorEngine(ExternalEngine):
                 return None
             described = connection.execute(self._sql.SQL("SELECT * FROM {} LIMIT 0").format(table)).description
             self._columns = [column.name for column in described]
-            found = connection.execute(
-                "SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s",
-                (table.as_string(connection), self.given.vector),
-            ).fetchone()
         if words and words not in self._columns:
             raise UserError(f"pgvector has no field {words!r} for words=…. Its fields are {', '.join(self._columns)}.")
-        return Held(self._columns, int(found[0]) if found else 0)
+        return Held(self._columns)
 
     def others(self, client: Vendor) -> Iterable[str]:
         """The first tables."""
@@ -191,7 +174,7 @@ class PgvectorEngine(ExternalEngine):
         """The nearest passages by the operator of the metric."""
         sql = self._sql
         settings = {"hnsw.ef_search": min(1000, max(k, 200)), **self._settings, **self._options}
-        distance = sql.SQL("{} {} %s").format(self._column(self.given.vector), sql.SQL(_METRICS[self.metric][0]))
+        distance = sql.SQL("{} {} %s").format(self._column(self.given.vector), sql.SQL(_OPERATORS[self.metric]))
         asked = self._select(distance, sql.SQL("ORDER BY score LIMIT {}").format(sql.Literal(k)))
         with self.client.connection() as connection:
             for name, value in settings.items():
@@ -280,68 +263,6 @@ class PgvectorEngine(ExternalEngine):
         if self.metric == "cosine":
             return 1 - distance
         return -distance if self.metric == "ip" else -(distance**2)
-
-    @classmethod
-    def filled(cls, spec: Spec, name: str) -> Spec:
-        """With the names of the table and of the column of words that are made."""
-        given = read_parameters(spec, PgvectorParameters, searching=False)
-        made = spec.having(table=given.table or re.sub(r"\W", "_", name).lower(), words=given.words or "words")
-        return made if given.embed else made.having(mode="text")
-
-    def create(self) -> None:
-        """The table, with a column of words that PostgreSQL makes by itself."""
-        sql = self._sql
-        columns = {one: sql.Identifier(name) for one, name in self.names.items()}
-        vector = sql.SQL(f", {{}} vector({self.dimensions})").format(columns["vector"])
-        made = sql.SQL(
-            "CREATE TABLE IF NOT EXISTS {table} ({id} text PRIMARY KEY, {document} text, {title} text, {text} text "
-            "NOT NULL, {words} tsvector GENERATED ALWAYS AS (to_tsvector({language}::regconfig, "
-            "coalesce({title}, '') || ' ' || {text})) STORED{vectors})"
-        )
-        words, language = sql.Identifier(self.given.words), sql.Literal(self.given.language)
-        columns["vectors"] = vector if self.dimensions else sql.SQL("")
-        with self.client.connection() as connection:
-            connection.execute(made.format(**columns, table=self._table(), words=words, language=language))
-
-    def put(self, rows: Sequence[PushRow]) -> None:
-        """Copy the rows to the server, then insert or replace them, in one transaction."""
-        with self.client.connection() as connection, connection.transaction(), connection.cursor() as cursor:
-            sql = self._sql
-            kept = ["id", "document", "title", "text", *(["vector"] if self.dimensions else [])]
-            names = [sql.Identifier(self.names[one]) for one in kept]
-            replaced = sql.SQL(", ").join([sql.SQL("{0} = excluded.{0}").format(name) for name in names[1:]])
-            fill = {
-                "temp": sql.Identifier("ragrounds_push"),
-                "table": self._table(),
-                "listed": sql.SQL(", ").join(names),
-            }
-            made = sql.SQL("CREATE TEMP TABLE {temp} ON COMMIT DROP AS SELECT {listed} FROM {table} LIMIT 0")
-            cursor.execute(made.format(**fill))
-            with cursor.copy(sql.SQL("COPY {temp} ({listed}) FROM STDIN").format(**fill)) as copy:
-                for row in rows:
-                    texts = (text.replace("\0", "\ufffd") for text in (row.id, row.document, row.title, row.text))
-                    copy.write_row([*texts, *([] if row.vector is None else [np.asarray(row.vector)])])
-            taken = sql.SQL(
-                "INSERT INTO {table} ({listed}) SELECT {listed} FROM {temp} ON CONFLICT ({id}) DO UPDATE SET {replaced}"
-            )
-            cursor.execute(taken.format(**fill, id=names[0], replaced=replaced))
-
-    def finish(self) -> None:
-        """Build the indexes of vectors (HNSW) and of words (GIN), and refresh the planner's figures."""
-        sql, stem, words, vector = self._sql, self.named.split(".")[-1], self.given.words, self.names["vector"]
-        made = [(words, "gin", words, "")]
-        if 0 < self.dimensions <= _MOST_INDEXED:
-            made.append((f"{vector}_{self.metric}", "hnsw", vector, f" {_METRICS[self.metric][1]}"))
-        with self.client.connection() as connection:
-            connection.execute("SET statement_timeout = 0")
-            try:
-                for called, kind, column, operators in made:
-                    index = sql.SQL(f"CREATE INDEX IF NOT EXISTS {{}} ON {{}} USING {kind} ({{}}{operators})")
-                    name = sql.Identifier(f"{stem}_{called}"[:60])
-                    connection.execute(index.format(name, self._table(), sql.Identifier(column)))
-                connection.execute(sql.SQL("ANALYZE {}").format(self._table()))
-            finally:
-                connection.execute("SELECT set_config('statement_timeout', %s, false)", (self._patience,))
 
 
 PGVECTOR = external_retriever(

@@ -3,9 +3,8 @@
 
 ``mode=vector`` searches the vectors by the collection's own metric; ``vector=…`` names them where there are several.
 ``mode=text`` searches a sparse vector (``sparse=bm25``) whose weights Qdrant multiplies by the inverse document
-frequency (``modifier: idf``, from 1.10 on), which makes it BM25. ``terms`` says how a query becomes one:
-``lucene-english``, as ``ragrounds index push`` wrote them, or the name of a model that Qdrant computes by itself or
-through fastembed: ``terms="Qdrant/bm25"``. ``mode=hybrid`` asks for both and fuses them.
+frequency (``modifier: idf``, from 1.10 on), which makes it BM25. ``terms`` names the model that made them, which Qdrant
+computes by itself or through fastembed: ``terms="Qdrant/bm25"``. ``mode=hybrid`` asks for both and fuses them.
 
 ``filter`` is Qdrant's, as JSON: ``{"must": [{"key": "meta.year", "range": {"gt": 2015}}]}``. A score is the cosine or
 the inner product, or the squared distance with a minus sign.
@@ -13,12 +12,9 @@ the inner product, or the squared distance with a minus sign.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
-import uuid
 import weakref
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -26,18 +22,12 @@ from typing import Annotated, ClassVar
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec
 from ragrounds.text import safe
-from ragrounds.tools.analysers import analyser
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.external_engine import ExternalEngine, Found, Held, Vendor, client_fault, paths_in
 from ragrounds.tools.external_index import external_retriever
 from ragrounds.tools.external_parameters import ExternalParameters, Record, json_given
-from ragrounds.tools.push import PushRow
 
 _METRICS: Mapping[str, Metric] = {"Cosine": "cosine", "Dot": "ip", "Euclid": "l2"}
-OUR_TERMS = "lucene-english"
-K1, B, AVERAGE = 1.2, 0.75, 256.0
-"""BM25's constants, and the number of terms that a passage is taken to have on average: a weight is written once, when
-nobody knows yet what else will be pushed (fastembed's ``Qdrant/bm25`` takes the same)."""
 
 
 class QdrantParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,9 +39,7 @@ class QdrantParameters(ExternalParameters, frozen=True, kw_only=True, forbid_unk
     collection: Annotated[str, "the collection"] = "passages"
     vector: Annotated[str, "name of the vectors; by default the only ones"] = ""
     sparse: Annotated[str, "name of the sparse vectors, for mode=text and hybrid"] = "bm25"
-    terms: Annotated[
-        str, "what makes sparse vectors of queries: lucene-english (as pushed), or a model such as Qdrant/bm25"
-    ] = OUR_TERMS
+    terms: Annotated[str, "model that makes sparse vectors of queries, in Qdrant or through fastembed"] = "Qdrant/bm25"
     options: Annotated[str, 'of the search, as JSON: {"exact": true}, {"hnsw_ef": 256}'] = ""
 
 
@@ -64,12 +52,11 @@ class QdrantEngine(ExternalEngine):
     _folders: ClassVar[weakref.WeakValueDictionary[str, Vendor]] = weakref.WeakValueDictionary()
     _lock = threading.Lock()
 
-    def __init__(self, given: ExternalParameters, spec: Spec, *, filling: bool = False) -> None:
-        super().__init__(given, spec, filling=filling)
+    def __init__(self, given: ExternalParameters, spec: Spec) -> None:
+        super().__init__(given, spec)
         self._filter: Vendor = json_given(given.filter, "filter", self.name, '{"must": [{"key": "year", …}]}')
         self._options: Vendor = json_given(self.given.options, "options", self.name, '{"exact": true}')
-        self._using = given.vector or ("vector" if filling else "")
-        self.names["vector"] = self._using
+        self._using = given.vector
 
     def connect(self) -> Vendor:
         """A client.
@@ -120,7 +107,7 @@ class QdrantEngine(ExternalEngine):
         held = client.get_collection(self.named).config.params.vectors or {}
         dense = dict(held) if isinstance(held, Mapping) else {"": held}
         one = dense.get(self._using)
-        if self.given.mode != "text" and not self.filling:
+        if self.given.mode != "text":
             if not self._using and len(dense) == 1:
                 [(self._using, one)] = dense.items()
             if one is None:
@@ -135,8 +122,8 @@ class QdrantEngine(ExternalEngine):
         points, _ = client.scroll(self.named, limit=100, with_payload=True)
         inside = [name for point in points for name in paths_in(point.payload or {})]
         # The vectors were looked for already, by the name that the spec gives them.
-        fields = [*dict.fromkeys(inside), *dense, self.given.vector] if points and not self.filling else []
-        return Held(fields, int(one.size) if one is not None else 0, _METRICS[distance])
+        fields = [*dict.fromkeys(inside), *dense, self.given.vector] if points else []
+        return Held(fields, _METRICS[distance])
 
     def others(self, client: Vendor) -> Iterable[str]:
         """All collections."""
@@ -166,12 +153,8 @@ class QdrantEngine(ExternalEngine):
 
     def by_texts(self, queries: Sequence[str], k: int) -> Iterable[Iterable[Found]]:
         """For each query the `k` best points by their sparse vectors."""
-        models, terms = self._models, self.given.terms
-        if terms != OUR_TERMS:
-            return self._found([models.Document(text=query, model=terms) for query in queries], self.given.sparse, k)
-        asked = [sorted(set(term_numbers(query))) for query in queries]
-        sparse = [models.SparseVector(indices=one, values=[1.0] * len(one)) for one in asked]
-        return self._found(sparse, self.given.sparse, k)
+        asked = [self._models.Document(text=query, model=self.given.terms) for query in queries]
+        return self._found(asked, self.given.sparse, k)
 
     def _found(self, asked: Sequence[object], using: str, k: int) -> list[list[Found]]:
         requests = [
@@ -194,44 +177,6 @@ class QdrantEngine(ExternalEngine):
         if found := client_fault(getattr(error, "source", error)):
             return found
         return "bad_request" if isinstance(error, ValueError | KeyError | IndexError) else ""
-
-    def create(self) -> None:
-        """Vectors, and a sparse vector of the words."""
-        client, models = self.client, self._models
-        distance = next(models.Distance(called) for called, one in _METRICS.items() if one == self.metric)
-        dense = {self._using: models.VectorParams(size=self.dimensions, distance=distance)} if self.dimensions else {}
-        sparse = {self.given.sparse: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-        client.create_collection(self.named, vectors_config=dense, sparse_vectors_config=sparse)
-        if not self.local:  # in this process there are none
-            client.create_payload_index(self.named, self.names["document"], models.PayloadSchemaType.KEYWORD)
-
-    def put(self, rows: Sequence[PushRow]) -> None:
-        """Insert passages, in place of those with the same id."""
-        models = self._models
-        points = []
-        for row in rows:
-            weights = term_weights(f"{row.title}\n{row.text}")
-            sparse = models.SparseVector(indices=list(weights), values=list(weights.values()))
-            dense = {} if row.vector is None else {self._using: row.vector.tolist()}
-            # Qdrant's ids are numbers or UUIDs: the same id is the same point.
-            point = str(uuid.uuid5(uuid.NAMESPACE_URL, row.id))
-            vectors = {self.given.sparse: sparse, **dense}
-            points.append(models.PointStruct(id=point, vector=vectors, payload=self.texts_of(row)))
-        self.client.upsert(self.named, points=points, wait=True)
-
-
-def term_numbers(text: str) -> list[int]:
-    """The terms of a text by our analyser for English, each as a number of 32 bits, as sparse vectors name them."""
-    words = analyser(OUR_TERMS)(text)
-    return [int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "little") for word in words]
-
-
-def term_weights(text: str) -> dict[int, float]:
-    """The sparse vector of a passage: BM25's weight of each term but for the inverse document frequency, which Qdrant
-    multiplies in when it searches."""
-    counts = Counter(term_numbers(text))
-    length = 1 - B + B * sum(counts.values()) / AVERAGE
-    return {number: count * (K1 + 1) / (count + K1 * length) for number, count in counts.items()}
 
 
 QDRANT = external_retriever(
