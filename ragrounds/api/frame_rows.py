@@ -12,6 +12,7 @@ from ragrounds.api import frames
 from ragrounds.api.frames import Part, Row, question_metadata
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import recorded_verdicts
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of
 from ragrounds.evals.store.database import chunks
 from ragrounds.evals.store.run_facts import attempt_totals
@@ -161,6 +162,8 @@ def _judgement_rows(store: Store, run: Run) -> Iterator[Part]:
         return
     questions, golds = store.questions(run)
     for method in judge_methods().values():
+        if not isinstance(method, LabelMethod):
+            continue
         fitting = [question for question in questions if method.fits(question, golds[question.id])]
         items = [(item, question.id) for question in fitting for item in method.items(golds[question.id])]
         for epoch in range(run.epochs):

@@ -18,7 +18,7 @@ from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import JUDGEMENTS, OF_RUNS, Frame
 from ragrounds.api.progress import counted
 from ragrounds.api.results import RunsResult
-from ragrounds.api.servers import open_judges
+from ragrounds.api.servers import met_retrievers, open_judges
 from ragrounds.api.workspace import (
     Progress,
     chosen_settings,
@@ -26,12 +26,13 @@ from ragrounds.api.workspace import (
     opened_runs,
     replaced,
     texts,
+    user_prices,
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.engine.budget import Budget
 from ragrounds.evals.engine.circuit_breaker import failure_limit
-from ragrounds.evals.judges.attempts import JudgedAnswer, LabelJudge
+from ragrounds.evals.judges.attempts import JudgedAnswer
 from ragrounds.evals.judges.labels import (
     LabelAgreement,
     agreement,
@@ -42,9 +43,12 @@ from ragrounds.evals.judges.labels import (
     shown_items,
 )
 from ragrounds.evals.judges.methods import (
+    JudgeMeans,
     by_panel,
     find_method,
     judgeable,
+    label_method,
+    open_method,
     verdicts,
 )
 from ragrounds.evals.judges.recorded import JudgeFinder, recorded_verdicts
@@ -54,6 +58,7 @@ from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Run, Score
+from ragrounds.tools.cards import named_embedder
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.progress.judged import JudgeProgress
@@ -177,7 +182,7 @@ class _Judged(Struct, frozen=True):
         str,
         Arg(
             "equivalence (to a reference answer; equivalence-published by OGCaReBench's own rules), statements "
-            "(entailed, contradicted).",
+            "(entailed, contradicted), ragas (its five figures) or one of them, such as ragas_faithfulness.",
         ),
     ]
 
@@ -193,6 +198,9 @@ class JudgeArguments(_Judged, frozen=True, kw_only=True):
     base_url: arguments.BaseUrl = None
     alias: arguments.Alias = None
     server_changed: arguments.ServerChanged = "stop"
+    embedder: Annotated[
+        str | None, Arg("'dense[model=…]' or a retriever's card: whose vectors are compared (ragas' relevancy).")
+    ] = None
     epochs: Annotated[
         Sequence[int], Arg("Only this epoch, from 0 (repeatable). [default: all]", option="--epoch", many=True)
     ] = ()
@@ -215,13 +223,17 @@ def judge(given: JudgeArguments) -> JudgeResult:
         rr.judge("direct", "equivalence", judges="openai:gpt-4o-mini", max_cost=5).to_pandas("judgements")
 
     Raises:
-        UserError: an unknown run, kind or model; a run without answers of this kind.
+        UserError: an unknown run, kind, model or embedder; a run without answers of this kind.
         StopRun: a judge cannot be asked at all; the calls that were made are kept.
     """
     chosen, wanted = chosen_settings(given.settings, given.home), find_method(given.kind)
     failing, changed, journal = failure_limit(given.fail_after), given.server_changed, given.journal
     with opened_runs(given.runs, chosen) as (store, found):
         fitting = {run.id: judgeable(store, run, wanted, given.epochs) for run in found}
+        vectors = None
+        if given.embedder:
+            vectors = named_embedder(*met_retrievers([given.embedder], chosen, changed, journal))
+        grader = open_method(wanted, JudgeMeans(store=store, embedder=vectors, prices=user_prices(chosen)))
         server = {"base_url": given.base_url, "alias": given.alias}
         models = open_judges(store, texts(given.judges), chosen, **server, changed=changed, journal=journal)
         recorded = StoreJournal(store, journal)
@@ -231,7 +243,7 @@ def judge(given: JudgeArguments) -> JudgeResult:
                 return await judge_runs(
                     store,
                     found,
-                    LabelJudge(wanted),
+                    grader,
                     models,
                     recorded,
                     PromptFolder(),
@@ -331,7 +343,7 @@ def write_label_sheet(given: SheetArguments) -> WrittenSheet:
     Raises:
         UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
     """
-    wanted, raters = find_method(given.kind), given.raters or ("label",)
+    wanted, raters = label_method(given.kind), given.raters or ("label",)
     with opened_runs([given.run], given.settings) as (store, [found]):
         sheet = label_sheet(store, found, wanted, epoch=given.epoch, limit=given.limit, seed=given.seed, raters=raters)
     with replaced(given.out, given.force) as file:
@@ -347,7 +359,7 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
     Raises:
         UserError: an unknown run, kind or label; no item has both a verdict and a majority of people.
     """
-    wanted, human = find_method(given.kind), given.human
+    wanted, human = label_method(given.kind), given.human
     labels = people_labels(human, item=given.item, raters=given.raters)
     labelled = {label for row in labels.items.values() for label in row if label}
     unknown = sorted(labelled - set(wanted.labels))

@@ -62,6 +62,8 @@ def judge_command(
       ragrounds judge direct_cot --kind statements --judge openai:gpt-4o --judge anthropic:claude-sonnet-4-5
 
       ragrounds judge direct_cot vanilla_rag --kind equivalence --judge openai:gpt-4o --max-cost 5
+
+      ragrounds judge vanilla_rag --kind ragas --judge openai:gpt-4o --embedder 'dense[model="openai:NAME"]'
     """
     _say_even(len(given.judges))
     result = judge_runs(**asdict(given))

@@ -197,7 +197,7 @@ def test_retrieval_by_servers(home: Path, tmp_path: Path, mode: JournalMode) -> 
     )
     home.mkdir(exist_ok=True)
     (home / "prices.toml").write_text('["openai:embed"]\ninput = 1000.0\noutput = 2000.0\n')
-    with running("openai_server") as writer, running("embedding_server") as embedder:
+    with running("openai_server") as writer, running("ragas_server") as embedder:
         dense = f'dense[model="openai:embed",base_url="{embedder.url}"]'
 
         def found(**more: str) -> tuple[dict[str, float], Account, Account]:

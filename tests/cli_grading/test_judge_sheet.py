@@ -199,7 +199,7 @@ def test_statements_one_by_one(command, home, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--kind", "ragas"), "is unknown"),
+        (("--kind", "ragas"), "gives numbers"),
         (("--epoch", "3"), "has no scores under"),
         (("--rater", "answer"), "cannot have a column"),
         (("--out", "there.csv"), "is there already"),

@@ -201,6 +201,7 @@ class TestRefusals:
         for scorer, kind in judged_by.items():
             told = refused(scorer)
             assert judged.format(scorer, kind) in told
+            assert ("--judge MODEL --embedder EMBEDDER`" in told) == (scorer == "ragas_answer_relevancy")
         assert "`ragrounds score two-strict-run --scorer strict` makes them" in refused("strict")
         nobody = refused("facts", "equivalent")
         assert "`ragrounds judge one-facts-run two-facts-run --kind equivalence --judge MODEL` makes them" in nobody
@@ -208,9 +209,10 @@ class TestRefusals:
     def test_every_kind_of_judging_is_known(self):
         judged = {name: made for name, made in all_scorers().items() if isinstance(made, JudgedScorer)}
         methods = judge_methods()
-        assert {made.judging for made in judged.values()} == set(methods)
+        assert {made.judging for made in judged.values()} | {"ragas"} == set(methods)
         for name, scorer in judged.items():
             assert name in {one.name for one in methods[scorer.judging].scorers}
+        assert len(methods["ragas"].scorers) == 5
 
     def test_other_scorers(self, store):
         asked = questions(2)

@@ -164,7 +164,7 @@ def test_commands_are_split_where_bash_ends_them() -> None:
     [
         ("ragrounds run --limit 3 | head -2", []),
         ("RAGROUNDS_HOME=x ragrounds runs ls --json > runs.json", []),
-        ("ragrounds judge RUN --kind statements --judge openai:NAME …", []),
+        ("ragrounds judge RUN --kind ragas --judge openai:NAME …", []),
         ("ragrounds runs", []),
         ("ragrounds runs --jsom", ["ragrounds runs has no option --jsom"]),
         ("echo; ragrounds comparre a b", ["ragrounds has no command 'comparre'"]),

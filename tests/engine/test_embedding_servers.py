@@ -13,8 +13,8 @@ from ragrounds.models.vllm_server import free_port
 from ragrounds.specs import parse
 from ragrounds.tools.embedding_servers import embedding_models, fingerprints_in, with_fingerprints
 from tests.conftest import Cli
-from tests.servers.embedding_server import embedding_server
 from tests.servers.process import Running
+from tests.servers.ragas_server import ragas_server
 
 
 def agent(url: str, more: str = "") -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def retrievers(home: Path) -> list[str]:
 @pytest.mark.slow
 def test_two_servers_have_two_indexes_unless_they_have_one_name(command: Cli, home: Path) -> None:
     pytest.importorskip("faiss")
-    with embedding_server() as one, embedding_server() as two:
+    with ragas_server() as one, ragas_server() as two:
         assert command("run", *agent(one.url)).returncode == 0
         assert command("run", *agent(two.url)).returncode == 0
         assert len(indexes(home)) == 2
@@ -60,7 +60,7 @@ def test_a_query_that_is_refused_fails_its_attempt_alone(command: Cli, home: Pat
     (tmp_path / "q.jsonl").write_text(
         "\n".join(json.dumps({"id": str(n), "question": text, "answer": "rest"}) for n, text in enumerate(texts))
     )
-    with embedding_server() as server:
+    with ragas_server() as server:
         asked = ("--benchmark", f"jsonl:{tmp_path / 'q.jsonl'}", "--corpus", "sample", "--model", "baseline:extractive")
         done = command("run", *asked, *agent(server.url), "--json")
     assert done.returncode == 3, done.stderr
@@ -72,11 +72,11 @@ def test_a_query_that_is_refused_fails_its_attempt_alone(command: Cli, home: Pat
 def test_another_server_behind_an_address_stops_or_embeds_anew(command: Cli, home: Path) -> None:
     pytest.importorskip("faiss")
     port = str(free_port())
-    with embedding_server("--port", port, "--root", "/weights/a") as server:
+    with ragas_server("--port", port, "--root", "/weights/a") as server:
         line = ("run", *agent(server.url))
         assert command(*line).returncode == 0
         count = embedded(server)
-    with embedding_server("--port", port, "--root", "/weights/b") as server:
+    with ragas_server("--port", port, "--root", "/weights/b") as server:
         for asked in (line, ("index", "build", "mine", "--from", "sample", "--retriever", line[2][22:-1])):
             stopped = command(*asked)
             assert stopped.returncode == 2, stopped.stderr

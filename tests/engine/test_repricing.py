@@ -94,7 +94,7 @@ def test_judges_and_arenas(grader: Running, home: Path) -> None:
 
 
 def test_searches_by_an_embedder(home: Path) -> None:
-    with running("embedding_server") as embedder:
+    with running("ragas_server") as embedder:
         retriever = f'dense[model="openai:letters",base_url="{embedder.url}"]'
         made = rr.run("sample", f"vanilla_rag[retriever={retriever}]", limit=4)
     assert rr.ledger(made).ledger.total.cost_uncached is None

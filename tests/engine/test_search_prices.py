@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from tests.servers.embedding_server import embedding_server
 from tests.servers.process import Running
+from tests.servers.ragas_server import ragas_server
 
 TOKENS = 10
 """What the server counts for each text."""
@@ -18,7 +18,7 @@ TOKENS = 10
 
 @pytest.fixture(scope="module")
 def embedding() -> Iterator[Running]:
-    with embedding_server() as running:
+    with ragas_server() as running:
         yield running
 
 

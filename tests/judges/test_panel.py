@@ -1,7 +1,8 @@
 import pytest
 
+from ragrounds.errors import UserError
 from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.panel import UNDECIDED, by_majority
+from ragrounds.evals.judges.panel import UNDECIDED, as_panel, by_majority
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from ragrounds.evals.store.journal import StoreJournal
@@ -37,6 +38,7 @@ def judge(name, grades):
 
 
 async def panel(grader, judges, journal):
+    as_panel(grader, judges)
     by_judge = [await judged(grader, ATTEMPTS, QUESTIONS, GOLDS, judge, journal) for judge in judges]
     return by_majority(grader, ATTEMPTS, GOLDS, by_judge)
 
@@ -66,3 +68,9 @@ async def test_a_majority_for_each_statement(journal):
     comprehensive = [score.value for score in made.scores if score.scorer == "comprehensiveness"]
     assert comprehensive == [0.0, 0.5, 0.5, 0.5]
     assert (made.panel.judged, made.panel.undecided) == (9, 0)
+
+
+@pytest.mark.parametrize("names", [[], ["a"], ["a", "a"]])
+async def test_a_panel_is_two_or_more(journal, names):
+    with pytest.raises(UserError, match="two or more different judges"):
+        await panel(LabelJudge(EQUIVALENCE), [judge(name, ["equivalent"] * 3) for name in names], journal)

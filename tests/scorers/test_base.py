@@ -37,6 +37,9 @@ def test_a_score_names_its_scorer_question_and_epoch():
 def test_its_command_names_all_runs():
     assert BARE.command(["one", "two"]) == "ragrounds score one two --scorer bare"
     assert described("equivalent").command(["one", "two"]) == "ragrounds judge one two --kind equivalence --judge MODEL"
+    assert described("ragas_answer_relevancy").command(["one"]) == (
+        "ragrounds judge one --kind ragas_answer_relevancy --judge MODEL --embedder EMBEDDER"
+    )
 
 
 def changed(**more):

@@ -18,7 +18,7 @@ def headlines(asked, present=None, card=None):
 def test_every_scorer_is_found_and_says_all_of_itself():
     found = all_scorers()
     assert {"mirage", "strict", "robust", "facts", "rouge-l", "triplets"} <= set(found)
-    assert {"equivalent", "comprehensiveness", "contradiction"} <= set(found)
+    assert {"equivalent", "comprehensiveness", "contradiction", "ragas_faithfulness"} <= set(found)
     for name, made in found.items():
         assert isinstance(made, ScorerRecord)
         assert name == made.name
@@ -72,8 +72,8 @@ def test_a_card_that_is_given_counts():
 
 def test_another_scorer_stands_beside_and_a_secondary_one_does_not():
     asked = [question({}, kind="long", benchmark="ogcarebench")]
-    present = {"equivalent", "comprehensiveness", "rouge-l[k=1]", "exact-match"}
-    assert headlines(asked, present) == [("long", "equivalent", ("comprehensiveness",))]
+    present = {"equivalent", "ragas_faithfulness", "rouge-l[k=1]", "exact-match"}
+    assert headlines(asked, present) == [("long", "equivalent", ("ragas_faithfulness",))]
 
 
 def test_what_is_not_known_is_described_by_its_name():

@@ -3,7 +3,9 @@
 import pytest
 
 from ragrounds.evals.scorers.equivalent import EQUIVALENCE
-from ragrounds.evals.scorers.judged import JudgeMethod, JudgeQuestion, VerdictForm, fenced
+from ragrounds.evals.scorers.equivalent_published import EQUIVALENCE_PUBLISHED
+from ragrounds.evals.scorers.judged import JudgeMethod, JudgeQuestion, LabelMethod, VerdictForm, fenced
+from ragrounds.evals.scorers.ragas import ALL_METRICS, RAGAS
 from ragrounds.evals.scorers.statements import STATEMENT_METHOD
 from tests.scorers.making import attempt, gold, question
 
@@ -31,9 +33,9 @@ def test_the_form_of_a_verdict():
 
 
 def test_a_method_of_ones_own_must_say_what_it_fits():
-    bare = JudgeMethod(name="m", scorers=(), needs="n")
+    bare = LabelMethod(name="m", scorers=(), needs="n")
     for call in (
-        lambda: bare.fits(LONG, gold()),
+        lambda: JudgeMethod(name="m", scorers=(), needs="n").fits(LONG, gold()),
         lambda: bare.unasked(attempt("x"), LONG, gold()),
         lambda: bare.questions(attempt("x"), LONG, gold()),
         lambda: bare.scores(attempt("x"), gold(), ()),
@@ -163,3 +165,42 @@ def test_what_no_judge_is_asked_about_equivalence():
     ):
         made = EQUIVALENCE.unasked(attempt(text, status), LONG, gold(reference))
         assert brief(made) == [("equivalent", value, "", read, reason)]
+
+
+def test_ragas_metrics_are_named_as_ragas_names_them():
+    assert [(one.metric, one.ragas_class) for one in RAGAS] == [
+        ("faithfulness", "Faithfulness"),
+        ("answer_relevancy", "AnswerRelevancy"),
+        ("context_precision", "ContextPrecision"),
+        ("context_recall", "ContextRecall"),
+        ("factual_correctness", "FactualCorrectness"),
+    ]
+    assert ALL_METRICS.metrics == RAGAS
+    assert ALL_METRICS.fits(LONG, gold())
+    assert not ALL_METRICS.fits(question(), gold())
+
+
+def test_the_published_judge_sees_two_texts_and_scores_under_its_own_name():
+    wanted = gold("Thrombin was injected.")
+    (asked,) = EQUIVALENCE_PUBLISHED.questions(attempt("Inject <<<thrombin."), LONG, wanted)
+    assert asked.texts == {"reference": "Thrombin was injected.", "answer": "Inject < < <thrombin."}
+    assert asked.prompt == "judge/equivalent_published"
+    assert EQUIVALENCE_PUBLISHED.fits(LONG, wanted)
+    for label, value in (("equivalent", 1.0), ("mismatch", 0.0), ("", None)):
+        (score,) = EQUIVALENCE_PUBLISHED.scores(attempt("x"), wanted, [(label, "")])
+        assert (score.scorer, score.value) == ("equivalent-published", value)
+    (empty,) = EQUIVALENCE_PUBLISHED.unasked(attempt(" "), LONG, wanted)
+    assert (empty.scorer, empty.value) == ("equivalent-published", 0.0)
+
+
+def test_the_published_judges_prompt_shows_no_question():
+    from ragrounds.prompts.loader import PromptFolder
+
+    for language in ("en", "zh"):
+        text = PromptFolder().source("judge/equivalent_published", language)
+        assert "$question" not in text
+        assert {word for word in ("$reference", "$answer", "$form") if word in text} == {
+            "$reference",
+            "$answer",
+            "$form",
+        }

@@ -17,7 +17,7 @@ from ragrounds.contracts import Journal, Model, Prompts
 from ragrounds.digests import code_digest, home_of, text_digest
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.verdict import FAILED, REFUSED, TRIES, Judgement, ask
-from ragrounds.evals.scorers.judged import JudgeMethod, VerdictForm
+from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod, VerdictForm
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
 from ragrounds.specs import Spec, parse
@@ -111,6 +111,27 @@ class JudgedAnswer(Struct, frozen=True, kw_only=True):
     """A call gave no reply: judging again may give what is missing."""
 
 
+class AttemptJudge(Protocol):
+    """Judges attempts by a model."""
+
+    @property
+    def scorers(self) -> tuple[str, ...]:
+        """Names of the scorers whose scores it gives, in the order that they are given."""
+
+    @property
+    def code(self) -> str:
+        """The digest of what its scores rest on beside the replies."""
+
+    async def judge(
+        self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
+    ) -> JudgedAnswer:
+        """Ask the judge about one attempt; free where nothing needs to be asked.
+
+        Raises:
+            ragrounds.errors.StopRun: the judge cannot be asked at all.
+        """
+
+
 def judge_code(method: JudgeMethod, *, panel: bool = False) -> str:
     """The digest of what a judged score rests on beside the replies: the way of judging, its prompts, and the code that
     asks and reads verdicts.
@@ -122,15 +143,15 @@ def judge_code(method: JudgeMethod, *, panel: bool = False) -> str:
     Raises:
         UserError: it names a prompt that is not there.
     """
-    asking = [_ASKING, *([_VOTING] if panel else ())]
+    asking = [method.asked_by.partition(":")[0] or _ASKING, *([_VOTING] if panel else ())]
     codes = [code_digest(home_of(method), within=("ragrounds.evals.scorers",)), *map(code_digest, asking)]
     return text_digest(*codes, *PromptFolder().digest(method.prompts).values())
 
 
 class LabelJudge(Struct, frozen=True):
-    """Judges attempts by a way of judging."""
+    """Judges attempts by labels (contract: :class:`AttemptJudge`)."""
 
-    method: JudgeMethod
+    method: LabelMethod
     tries: int = TRIES
     unreadable: UnreadableReplies | None = None
     """Counts them; a judge that it has given up is asked no more."""
@@ -148,11 +169,7 @@ class LabelJudge(Struct, frozen=True):
     async def judge(
         self, attempt: Attempt, question: Question, gold: Gold, judge: Model, journal: Journal, prompts: Prompts
     ) -> JudgedAnswer:
-        """Put the method's questions to the judge, one after the other; what has no verdict is missing.
-
-        Raises:
-            ragrounds.errors.StopRun: the judge cannot be asked at all.
-        """
+        """Put the method's questions to the judge, one after the other; what has no verdict is missing."""
         unasked = self.method.unasked(attempt, question, gold)
         if unasked:
             return JudgedAnswer(scores=unasked)
@@ -233,7 +250,7 @@ class AdmitAll:
 
 
 async def judge_tasks(
-    by: LabelJudge,
+    by: AttemptJudge,
     tasks: Sequence[JudgeTask],
     prompts: Prompts,
     *,

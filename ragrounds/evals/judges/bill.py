@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from msgspec.structs import replace as changed
 
 from ragrounds.contracts import Entry, Journal, Model
-from ragrounds.evals.judges.attempts import LabelJudge, judges_itself
+from ragrounds.evals.judges.attempts import AttemptJudge, judges_itself
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
 from ragrounds.models.model_names import other_models
@@ -176,7 +176,7 @@ class Judged(Struct, frozen=True, kw_only=True):
 def store_judged_run(
     store: Store,
     run: Run,
-    by: LabelJudge,
+    by: AttemptJudge,
     judges: Sequence[Model],
     made: Judged,
     left: Sequence[Score],

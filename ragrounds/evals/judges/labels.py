@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.evals.benchmarks.family import BenchmarkSource, families
-from ragrounds.evals.judges.methods import by_panel, find_method, verdicts
+from ragrounds.evals.judges.methods import by_panel, label_method, verdicts
 from ragrounds.evals.judges.recorded import RecordedVerdicts, ScoreJudges
-from ragrounds.evals.scorers.judged import JudgeMethod
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats.agreement import (
     Agreement,
     compare_with_human,
@@ -201,7 +201,7 @@ def physician_labels(folder: str, raters: Sequence[str] = ()) -> HumanLabels:
     Raises:
         UserError: a file or a column that is not there, a broken one, or no statement that both have.
     """
-    source, family, method = BenchmarkSource(Path(folder)), families()["kqa"], find_method("statements")
+    source, family, method = BenchmarkSource(Path(folder)), families()["kqa"], label_method("statements")
     places = {
         (_words(item.question.text), _words(text)): name
         for item in family.items(source)
@@ -297,7 +297,7 @@ class LabelSheet(Struct, frozen=True, kw_only=True):
         return as_csv(self.heading, self.rows)
 
 
-def shown_items(store: Store, run: Run, method: JudgeMethod, epoch: int = 0) -> dict[str, ShownItem]:
+def shown_items(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> dict[str, ShownItem]:
     """Item → its texts, of the answers that an epoch of a run has."""
     questions, golds = store.questions(run)
     answers = {attempt.question_id: attempt.text for attempt in store.attempts(run) if attempt.epoch == epoch}
@@ -312,7 +312,7 @@ def shown_items(store: Store, run: Run, method: JudgeMethod, epoch: int = 0) -> 
 def label_sheet(
     store: Store,
     run: Run,
-    method: JudgeMethod,
+    method: LabelMethod,
     *,
     epoch: int = 0,
     limit: int | None = None,

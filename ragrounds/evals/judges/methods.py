@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import cast
+
+from msgspec import Struct
 
 from ragrounds import hooks
 from ragrounds.errors import UserError, nearest
-from ragrounds.evals.judges.attempts import judge_code
-from ragrounds.evals.scorers.judged import JudgeMethod
+from ragrounds.evals.judges.attempts import AttemptJudge, LabelJudge, judge_code
+from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod
 from ragrounds.evals.store.store import Store
+from ragrounds.models.prices import Price
 from ragrounds.plugins import discover
 from ragrounds.records import Attempt, Gold, Question, Run
+from ragrounds.tools.cards import NamedEmbedder
+
+
+class JudgeMeans(Struct, frozen=True, kw_only=True):
+    """What a way of judging may need beside a judge."""
+
+    store: Store
+    embedder: NamedEmbedder | None = None
+    prices: Mapping[str, Price] = {}
 
 
 def judge_methods() -> dict[str, JudgeMethod]:
@@ -30,13 +44,40 @@ def find_method(name: str) -> JudgeMethod:
     return known[name]
 
 
+def label_method(name: str) -> LabelMethod:
+    """A way of judging whose verdicts are labels, so that people can give them too.
+
+    Raises:
+        UserError: there is none of this name, or its verdicts are numbers.
+    """
+    found = find_method(name)
+    if not isinstance(found, LabelMethod):
+        known = ", ".join(name for name, each in judge_methods().items() if each.labels)
+        raise UserError(f"--kind {name!r} gives numbers, which people's labels cannot be set against. Known: {known}.")
+    return found
+
+
+def open_method(method: JudgeMethod, means: JudgeMeans) -> AttemptJudge:
+    """What judges attempts in this way.
+
+    Raises:
+        UserError: ragas is not installed; no embedder for a metric that compares vectors.
+    """
+    if not method.asked_by:
+        return LabelJudge(cast("LabelMethod", method))
+    module, _, function = method.asked_by.partition(":")
+    judge: AttemptJudge = getattr(import_module(module), function)(method, means)
+    return judge
+
+
 def asked_form(prompt: str) -> str:
-    """The verdict that a prompt asks a judge for, as its last line holds it; empty: it is no prompt of a judge's."""
+    """The verdict that a prompt asks a judge for, as its last line holds it; empty: it is no prompt of judges' kinds
+    that are labels."""
     gold = Gold(question_id="", answer="-", facts=(("-",),))
     question = Question(id="", benchmark="", text="-", kind="long")
     attempt = Attempt(run="", question_id="", epoch=0, status="completed", text="-")
     for method in judge_methods().values():
-        if prompt in method.prompts:
+        if isinstance(method, LabelMethod) and prompt in method.prompts:
             return next((one.form.example for one in method.questions(attempt, question, gold)), "")
     return ""
 
@@ -58,14 +99,14 @@ def judgeable(store: Store, run: Run, method: JudgeMethod, epochs: Collection[in
     return lambda attempt: attempt.question_id in fitting and (not epochs or attempt.epoch in epochs)
 
 
-def by_panel(store: Store, run: Run, method: JudgeMethod) -> bool:
+def by_panel(store: Store, run: Run, method: LabelMethod) -> bool:
     """Whether the scores in the store are those of a majority of judges, by this version's code."""
     voted = judge_code(method, panel=True)
     return any(score.code == voted for score in store.scores(run, method.scorers[-1].name))
 
 
-def verdicts(store: Store, run: Run, method: JudgeMethod, epoch: int = 0) -> dict[str, str | None]:
-    """What the judge said, by item (:meth:`JudgeMethod.items`); ``None``: it gave no verdict.
+def verdicts(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> dict[str, str | None]:
+    """What the judge said, by item (:meth:`LabelMethod.items`); ``None``: it gave no verdict.
 
     Raises:
         UserError: the run was not judged in this way.

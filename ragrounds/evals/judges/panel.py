@@ -6,12 +6,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragrounds.evals.judges.attempts import JudgedAnswer, LabelJudge
+from ragrounds.contracts import Model
+from ragrounds.errors import UserError
+from ragrounds.evals.judges.attempts import AttemptJudge, JudgedAnswer, LabelJudge
 from ragrounds.evals.judges.bill import Judged, PanelAgreement
 from ragrounds.evals.stats.agreement import fleiss_kappa, krippendorff_alpha, majority
 from ragrounds.records import Attempt, Gold, Score
 
 UNDECIDED = "the judges have no majority"
+
+
+def as_panel(by: AttemptJudge, judges: Sequence[Model]) -> LabelJudge:
+    """What judges, where these judges can vote on its verdicts.
+
+    Raises:
+        UserError: fewer than two judges, or one of them twice; verdicts that are numbers, on which nobody can vote.
+    """
+    names = [judge.spec for judge in judges]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise UserError(f"A panel needs two or more different judges, got {', '.join(names) or 'none'}.")
+    if not isinstance(by, LabelJudge):
+        raise UserError(f"{by.scorers[0]} is a number, and numbers have no majority: name one --judge.")
+    return by
 
 
 def by_majority(

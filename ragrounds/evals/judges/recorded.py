@@ -2,7 +2,7 @@
 
 Scores hold no judge, and the store keeps the calls of all that were ever asked. The questions that a way of judging
 puts to its judge are made again, and the calls are looked up by their keys. So a reply to another wording of the prompt
-(an earlier version's) is not found: then the judges of the run are named alone.
+(an earlier version's) is not found, and neither is one of ragas' judges: then the judges of the run are named alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragrounds.errors import StopRun
 from ragrounds.evals.judges.attempts import JudgedAnswer, LabelJudge
 from ragrounds.evals.judges.methods import by_panel, find_method, judge_methods
 from ragrounds.evals.scorers import described
-from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
+from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.stats import majority
 from ragrounds.evals.store.codec import DamagedRecord
 from ragrounds.evals.store.store import Store
@@ -42,7 +42,7 @@ class RecordedJudge:
         name: its text.
     """
 
-    def __init__(self, store: Store, method: JudgeMethod, name: str) -> None:
+    def __init__(self, store: Store, method: LabelMethod, name: str) -> None:
         self._store, self._by, self._prompts = store, LabelJudge(method), PromptFolder()
         # Known by its name alone: it makes no reply, and costs nothing.
         self._model = cast("Model", SimpleNamespace(spec=name, price=lambda reply: None))
@@ -95,7 +95,7 @@ class RecordedVerdicts(Struct, frozen=True, kw_only=True):
 
 
 def recorded_verdicts(
-    store: Store, run: Run, method: JudgeMethod, epoch: int = 0, only: Set[str] | None = None
+    store: Store, run: Run, method: LabelMethod, epoch: int = 0, only: Set[str] | None = None
 ) -> list[RecordedVerdicts]:
     """The verdicts of every judge that the journal holds replies of, of one epoch; judges without any are left out.
     `only` holds the ids of the questions that are read; ``None``: all."""
@@ -138,9 +138,10 @@ def judge_replies(
     judges, methods = store.judges(run), judge_methods()
     made: list[JudgeReply] = []
     for name, scorer in judged:
+        method = methods.get(scorer.judging)
         told: dict[str, list[Reply]] = {}
-        for judge in judges if scorer.judging in methods else ():
-            by = RecordedJudge(store, methods[scorer.judging], judge)
+        for judge in judges if isinstance(method, LabelMethod) else ():
+            by = RecordedJudge(store, cast("LabelMethod", method), judge)
             # Nothing needed to be asked, or it was this judge: else another was asked, or in other words.
             if by.judge(attempt, question, gold) is not None or by.replies:
                 told[judge] = by.replies
@@ -193,10 +194,12 @@ class JudgeFinder:
         asked, method = tuple(self._store.judges(run)), find_method(kind)
         if not asked:
             return None
+        if not isinstance(method, LabelMethod):
+            return ScoreJudges(asked, known=len(asked) == 1)
         return _verdict_judges(self._store, run, method, asked)
 
 
-def _verdict_judges(store: Store, run: Run, method: JudgeMethod, asked: Sequence[str]) -> ScoreJudges:
+def _verdict_judges(store: Store, run: Run, method: LabelMethod, asked: Sequence[str]) -> ScoreJudges:
     """Whose verdicts of a kind that is labels the scores hold; `asked` are all whose replies about the run are kept."""
     panel = by_panel(store, run, method)
     if len(asked) == 1 and not panel:

@@ -23,7 +23,7 @@ from ragrounds.evals.judges.methods import find_method
 from ragrounds.evals.judges.recorded import RecordedJudge
 from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_code
 from ragrounds.evals.scorers.base import ScorerRecord
-from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
+from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text, is_whole
 from ragrounds.evals.store.database import autocommit
@@ -128,13 +128,15 @@ def _judge_again(store: Store, run: Run, scorer: JudgedScorer) -> None:
     """Read the scores again from recorded replies, where those of exactly one judge are complete: who gave scores that
     several could have given is not known."""
     method = find_method(scorer.judging)
+    if not isinstance(method, LabelMethod):
+        return
     stored = store.scored(run, scorer.name)
     read = [scores for name in store.judges(run) if (scores := _recorded(store, run, method, name, stored))]
     if len(read) == 1:
         store.add_scores(run, read[0])
 
 
-def _recorded(store: Store, run: Run, method: JudgeMethod, judge: str, wanted: Set[tuple[str, int]]) -> list[Score]:
+def _recorded(store: Store, run: Run, method: LabelMethod, judge: str, wanted: Set[tuple[str, int]]) -> list[Score]:
     """The scores that a judge's recorded replies make; empty: some reply is not recorded."""
     by, code = RecordedJudge(store, method, judge), judge_code(method)
     questions, golds = store.questions(run)

@@ -22,6 +22,7 @@ from ragrounds.evals.engine.circuit_breaker import FailureCount, FailureLimit
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import (
     AdmitAll,
+    AttemptJudge,
     JudgedAnswer,
     JudgeTask,
     LabelJudge,
@@ -32,7 +33,7 @@ from ragrounds.evals.judges.attempts import (
     none_readable,
 )
 from ragrounds.evals.judges.bill import Judged, JudgedRun, PayingJournal, constant_judges, paid_now, store_judged_run
-from ragrounds.evals.judges.panel import by_majority
+from ragrounds.evals.judges.panel import as_panel, by_majority
 from ragrounds.evals.scorers.answer_status import read_long
 from ragrounds.evals.store.journal import judging_payer
 from ragrounds.evals.store.store import Store
@@ -68,7 +69,7 @@ class JudgedRuns(Struct, frozen=True, kw_only=True):
 async def judge_runs(
     store: Store,
     runs: Sequence[Run],
-    by: LabelJudge,
+    by: AttemptJudge,
     judges: Sequence[Model],
     journal: Journal,
     prompts: Prompts,
@@ -85,12 +86,13 @@ async def judge_runs(
     begun.
 
     Raises:
-        UserError: runs on different questions, or one of them twice.
+        UserError: runs on different questions, or one of them twice; judges that cannot be a panel.
         ragrounds.errors.StopRun: a judge cannot be asked at all, or Ctrl-C was pressed twice; nothing is written but
             the calls.
     """
     unreadable = UnreadableReplies(patient=fail_after == NEVER_FAILING)
-    by, panel = replace(by, unreadable=unreadable), len(judges) > 1
+    by = replace(by, unreadable=unreadable) if isinstance(by, LabelJudge) else by
+    panel = as_panel(by, judges) if len(judges) > 1 else None
     _check_runs(runs)
     questions, golds = store.questions(runs[0])
     places = {question.id: place for place, question in enumerate(questions)}
@@ -116,7 +118,7 @@ async def judge_runs(
     admission = _BudgetAdmission(
         BudgetStop(budget),
         FailureCount(fail_after, "judgements"),
-        unreadable,
+        unreadable if isinstance(by, LabelJudge) else None,
         {run.id: paying[number] for number, run in enumerate(runs)},
         ends,
     )
@@ -127,7 +129,8 @@ async def judge_runs(
             if not ends:  # not by our own second Ctrl-C
                 raise
             raise ends[0] from None
-    mute = _mute(judged.values())
+    # A number that a judge's replies do not make is a result with a reason.
+    mute = _mute(judged.values()) if isinstance(by, LabelJudge) else ()
     kept: list[JudgedRun] = []
     for run, attempts in enumerate(tried):
         by_judge = [
@@ -137,7 +140,7 @@ async def judge_runs(
         answered = [one for number, one in enumerate(attempts) if (run, number, 0) in judged]
         left = [one for number, one in enumerate(attempts) if (run, number, 0) not in judged]
         missing = [_missing(one, scorer, admission.ended) for one in left for scorer in by.scorers]
-        made = by_majority(by, answered, golds, by_judge) if panel else by_one(by_judge[0])
+        made = by_one(by_judge[0]) if panel is None else by_majority(panel, answered, golds, by_judge)
         kept.append(
             store_judged_run(
                 store,
@@ -146,14 +149,16 @@ async def judge_runs(
                 judges,
                 made,
                 missing,
-                code=judge_code(by.method, panel=panel),
+                code=by.code if panel is None else judge_code(panel.method, panel=True),
                 attempts=len(answered),
                 earlier=paying[run].earlier,
                 replace=not mute,
             )
         )
+    if isinstance(by, LabelJudge):
+        kept = [_with_constants(one) for one in kept]
     return JudgedRuns(
-        runs=tuple(map(_with_constants, kept)),
+        runs=tuple(kept),
         ended=(admission.ended if any(one.left for one in kept) else "") or unreadable.reached(),
         mute=mute,
         unreadable=unreadable.first(),
@@ -194,7 +199,7 @@ def _check_runs(runs: Sequence[Run]) -> None:
 
 
 async def _judged(
-    by: LabelJudge,
+    by: AttemptJudge,
     tasks: Mapping[Key, JudgeTask],
     prompts: Prompts,
     at_once: int,
@@ -232,7 +237,7 @@ class _BudgetAdmission:
         self,
         spending: BudgetStop,
         failures: FailureCount,
-        unreadable: UnreadableReplies,
+        unreadable: UnreadableReplies | None,
         paying: Mapping[str, PayingJournal],
         ends: Sequence[BaseException],
     ) -> None:
@@ -245,7 +250,7 @@ class _BudgetAdmission:
         """Whether the task's question was begun before the end."""
         question = task.question.id
         if question not in self._open:
-            stopped = self._unreadable.reached() or self._failures.reached or self._spending.reached()
+            stopped = self._given_up() or self._failures.reached or self._spending.reached()
             self.ended = self.ended or (INTERRUPTED if self._ends else stopped)
             self._open[question] = not self.ended
         return self._open[question]
@@ -253,12 +258,15 @@ class _BudgetAdmission:
     @property
     def silent(self) -> bool:
         """Whether a judge was given up."""
-        return bool(self._unreadable.reached())
+        return bool(self._given_up())
+
+    def _given_up(self) -> str:
+        return self._unreadable.reached() if self._unreadable is not None else ""
 
     def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
         """Count what it took against the budget, and whether a call of it failed or no verdict could be read."""
         if answer.calls or answer.failed:
-            unread = none_readable(answer.verdicts)
+            unread = none_readable(answer.verdicts) if self._unreadable is not None else ""
             reason = next((call.error for call in answer.calls if call.error), unread)
             self._failures.count(task.judge.spec, task.judge.spec, answer.failed or bool(unread), reason)
         self._spending.count(*paid_now(answer.calls, self._paying[task.attempt.run].earlier))
@@ -283,7 +291,7 @@ async def _refuse() -> Never:
     raise StopRun("the budget is used up")
 
 
-async def _recorded(by: LabelJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts) -> dict[Key, JudgedAnswer]:
+async def _recorded(by: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: Prompts) -> dict[Key, JudgedAnswer]:
     """The judged answers to a question where the journal holds all of their calls, else none."""
     only = [replace(task, journal=_RecordedCalls(task.journal)) for task in tasks.values()]
     try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragrounds.evals.scorers.answer_status import read_long
-from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod, JudgeQuestion, Said, VerdictForm, fenced
+from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
 from ragrounds.records import Attempt, Gold, Question, Score, blank
 
 _AXIS = "grade"
@@ -21,7 +21,7 @@ EQUIVALENT = JudgedScorer(
 )
 
 
-class Equivalence(JudgeMethod, frozen=True, kw_only=True):
+class Equivalence(LabelMethod, frozen=True, kw_only=True):
     """Scores an answer 1.0 (equivalent) or 0.0 (mismatch, or no answer); no value where the judge gave no verdict."""
 
     labels: tuple[str, ...] = _FORM.values

@@ -25,10 +25,13 @@ class JudgedScorer(ScorerRecord, frozen=True, kw_only=True):
     kinds: tuple[Kind, ...] = ("long",)
     needs: str = "a judge"
     needs_judge: bool = True
+    embedder: bool = False
+    """Whether it compares vectors, so that an embedder must be named."""
 
     def command(self, runs: Sequence[str]) -> str:
-        """`ragrounds judge`."""
-        return f"ragrounds judge {' '.join(runs)} --kind {self.judging} --judge MODEL"
+        """`ragrounds judge`, with an embedder where it needs one."""
+        embedder = " --embedder EMBEDDER" if self.embedder else ""
+        return f"ragrounds judge {' '.join(runs)} --kind {self.judging} --judge MODEL{embedder}"
 
 
 class VerdictForm(Struct, frozen=True):
@@ -62,21 +65,28 @@ Said = tuple[str, str]
 
 
 class JudgeMethod(Struct, frozen=True, kw_only=True):
-    """A way of judging long answers by labels, so that people can give them too and several judges can vote:
-    `ragrounds judge --kind`. The scores of the last of its scorers hold the verdicts."""
+    """A way of judging long answers: `ragrounds judge --kind`."""
 
     name: str
     scorers: tuple[JudgedScorer, ...]
     needs: str
     """What a question must have, in words."""
     labels: tuple[str, ...] = ()
-    """What a verdict may be."""
+    """What a verdict may be; empty: verdicts are numbers."""
     prompts: tuple[str, ...] = ()
     """The package's prompts that its questions name."""
+    asked_by: str = ""
+    """``module:function`` that makes what asks in this way, from the method and what it may need
+    (:class:`ragrounds.evals.judges.methods.JudgeMeans`); empty: by labels."""
 
     def fits(self, question: Question, gold: Gold) -> bool:
         """Whether a question has what is needed."""
         raise NotImplementedError
+
+
+class LabelMethod(JudgeMethod, frozen=True, kw_only=True):
+    """A way of judging by labels, so that people can give them too and several judges can vote. The scores of the last
+    of its scorers hold the verdicts."""
 
     def unasked(self, attempt: Attempt, question: Question, gold: Gold) -> tuple[Score, ...]:
         """The scores of an attempt that needs no judge (it has no text, or there is nothing to set it against); empty:

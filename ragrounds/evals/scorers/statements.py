@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ragrounds.evals.benchmarks.benchmark import for_a_judge, must_have, nice_to_have
 from ragrounds.evals.scorers.answer_status import read_long
-from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod, JudgeQuestion, Said, VerdictForm, fenced
+from ragrounds.evals.scorers.judged import JudgedScorer, JudgeQuestion, LabelMethod, Said, VerdictForm, fenced
 from ragrounds.records import Attempt, Gold, Question, Score, blank
 
 ENTAILED, NEUTRAL, CONTRADICTED = "entailment", "neutral", "contradiction"
@@ -43,7 +43,7 @@ CONTRADICTION = JudgedScorer(
 )
 
 
-class Statements(JudgeMethod, frozen=True, kw_only=True):
+class Statements(LabelMethod, frozen=True, kw_only=True):
     """Judges an answer statement by statement; a figure is missing where the verdict on one of its statements is."""
 
     name: str = "statements"

@@ -16,7 +16,7 @@ from ragrounds.evals.arena.report import arena_report
 from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of, shown_items
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
-from ragrounds.evals.scorers.judged import JudgeMethod
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.stats import (
     Agreement,
     Estimate,
@@ -47,11 +47,13 @@ def verdict_parts(
     seed: int = 0,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[ReportPart]:
-    """Sheets of every kind of judging, of each run's first epoch; people's labels count for
+    """Sheets of every kind of judging whose verdicts are labels, of each run's first epoch; people's labels count for
     the kind that has their words. `names` holds run id → what it is called."""
     known: set[str] = set()
     find = JudgeFinder(store)
     for method, kind in judge_methods().items():
+        if not isinstance(kind, LabelMethod):
+            continue
         judged = [
             (names.get(run.id, one_line(run.agent, 60)), run, found)
             for run in runs
@@ -124,7 +126,7 @@ def _sides(
     return [RecordedVerdicts(judge=label, verdicts=dict(scored)), *own]
 
 
-def _scored(store: Store, run: Run, kind: JudgeMethod) -> dict[str, str | None]:
+def _scored(store: Store, run: Run, kind: LabelMethod) -> dict[str, str | None]:
     """The verdicts in the scores; an answer without a text was put to nobody."""
     return {
         item: verdict
@@ -135,7 +137,7 @@ def _scored(store: Store, run: Run, kind: JudgeMethod) -> dict[str, str | None]:
     }
 
 
-def _axes(store: Store, run: Run, kind: JudgeMethod) -> dict[str, list[str]]:
+def _axes(store: Store, run: Run, kind: LabelMethod) -> dict[str, list[str]]:
     """Axis → its items: the one grade, or must-have and nice-to-have statements apart."""
     questions, golds = store.questions(run)
     axes: dict[str, list[str]] = {}
@@ -152,7 +154,7 @@ def _axes(store: Store, run: Run, kind: JudgeMethod) -> dict[str, list[str]]:
     return axes
 
 
-def _shares(said: Verdicts, items: Sequence[str], kind: JudgeMethod, seed: int) -> tuple[str, ...]:
+def _shares(said: Verdicts, items: Sequence[str], kind: LabelMethod, seed: int) -> tuple[str, ...]:
     given = [(item, label) for item in items if (label := said.get(item)) is not None]
     missing = sum(item in said for item in items) - len(given)
     cells = [f"{len(given):,}", f"{missing:,}"]

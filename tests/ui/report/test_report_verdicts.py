@@ -97,8 +97,9 @@ def test_methods_say_what_a_judge_did_and_what_is_missing(home):
     judged(home, says("silent"))
     with Store(home) as store:
         runs = [store.run("direct")]
-        said = " ".join(methods(compare(store, runs), runs, ["equivalent"]))
+        said = " ".join(methods(compare(store, runs), runs, ["equivalent", "ragas_context_recall"]))
     assert "the share of answers that a judge found equivalent" in said
+    assert "ragas 0.4.3, context recall, by a judge" in said
     assert "Scores that are missing" in said
 
 

@@ -1,0 +1,102 @@
+"""ragas' figures of a long answer and of what was retrieved for it (Es et al. 2024; ragas 0.4.3, extra ``ragas``).
+
+* ``ragas_faithfulness``: share of the answer's statements that follow from the passages;
+* ``ragas_answer_relevancy``: mean cosine of the question with three questions made from the answer, 0 where the answer
+  commits to nothing;
+* ``ragas_context_precision``: average precision of the passages in their order, as useful for the reference answer;
+* ``ragas_context_recall``: share of the reference answer's statements that the passages hold;
+* ``ragas_factual_correctness``: F1 of the answer's claims and the reference's.
+
+How a judge is asked for them stands in :mod:`ragrounds.evals.judges.ragas`.
+"""
+
+from __future__ import annotations
+
+from ragrounds.evals.scorers.judged import JudgedScorer, JudgeMethod
+from ragrounds.records import Gold, Question
+
+
+class RagasScorer(JudgedScorer, frozen=True, kw_only=True):
+    """One of ragas' metrics, and what it cannot be computed without."""
+
+    takes: tuple[str, ...]
+    """What it scores, by the names of ragas' arguments; it cannot be computed without any of them."""
+    silent: float | None = None
+    """The value of an attempt without a text; ``None``: it has none, there is nothing to break into statements."""
+
+    @property
+    def metric(self) -> str:
+        """ragas' own name of it."""
+        return self.name.removeprefix("ragas_")
+
+    @property
+    def ragas_class(self) -> str:
+        """The name of ragas' class for it."""
+        return "".join(part.title() for part in self.metric.split("_"))
+
+
+FAITHFULNESS = RagasScorer(
+    name="ragas_faithfulness",
+    judging="ragas_faithfulness",
+    summary="ragas: share of the answer's statements that follow from the passages",
+    method="ragas 0.4.3, faithfulness, by a judge (share of the answer's statements that follow from the passages)",
+    takes=("user_input", "response", "retrieved_contexts"),
+)
+ANSWER_RELEVANCY = RagasScorer(
+    name="ragas_answer_relevancy",
+    judging="ragas_answer_relevancy",
+    summary="ragas: cosine of the question with questions made from the answer",
+    method="ragas 0.4.3, answer relevancy, by a judge (cosine of the question with questions made from the answer)",
+    takes=("user_input", "response"),
+    embedder=True,
+    silent=0.0,
+)
+CONTEXT_PRECISION = RagasScorer(
+    name="ragas_context_precision",
+    judging="ragas_context_precision",
+    summary="ragas: average precision of the passages, as useful for the reference",
+    method="ragas 0.4.3, context precision, by a judge "
+    "(average precision of the passages, as useful for the reference)",
+    takes=("user_input", "reference", "retrieved_contexts"),
+)
+CONTEXT_RECALL = RagasScorer(
+    name="ragas_context_recall",
+    judging="ragas_context_recall",
+    summary="ragas: share of the reference's statements that the passages hold",
+    method="ragas 0.4.3, context recall, by a judge (share of the reference's statements that the passages hold)",
+    takes=("user_input", "retrieved_contexts", "reference"),
+)
+FACTUAL_CORRECTNESS = RagasScorer(
+    name="ragas_factual_correctness",
+    judging="ragas_factual_correctness",
+    summary="ragas: F1 of the answer's and the reference's claims",
+    method="ragas 0.4.3, factual correctness, by a judge (F1 of the answer's and the reference's claims)",
+    takes=("response", "reference"),
+    silent=0.0,
+)
+RAGAS = (FAITHFULNESS, ANSWER_RELEVANCY, CONTEXT_PRECISION, CONTEXT_RECALL, FACTUAL_CORRECTNESS)
+"""All of them, in the order that they are asked for."""
+
+
+class RagasMethod(JudgeMethod, frozen=True, kw_only=True):
+    """A way of judging by ragas' metrics: all of them, or one."""
+
+    needs: str = "a long answer"
+    asked_by: str = "ragrounds.evals.judges.ragas:open_judge"
+
+    @property
+    def metrics(self) -> tuple[RagasScorer, ...]:
+        """The scorers, as ragas' metrics."""
+        return tuple(scorer for scorer in self.scorers if isinstance(scorer, RagasScorer))
+
+    def fits(self, question: Question, gold: Gold) -> bool:
+        """Long answers, whatever else a metric needs."""
+        return question.kind == "long"
+
+
+ALL_METRICS = RagasMethod(name="ragas", scorers=RAGAS)
+BY_FAITHFULNESS = RagasMethod(name=FAITHFULNESS.name, scorers=(FAITHFULNESS,))
+BY_ANSWER_RELEVANCY = RagasMethod(name=ANSWER_RELEVANCY.name, scorers=(ANSWER_RELEVANCY,))
+BY_CONTEXT_PRECISION = RagasMethod(name=CONTEXT_PRECISION.name, scorers=(CONTEXT_PRECISION,))
+BY_CONTEXT_RECALL = RagasMethod(name=CONTEXT_RECALL.name, scorers=(CONTEXT_RECALL,))
+BY_FACTUAL_CORRECTNESS = RagasMethod(name=FACTUAL_CORRECTNESS.name, scorers=(FACTUAL_CORRECTNESS,))
