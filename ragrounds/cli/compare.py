@@ -11,28 +11,16 @@ from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
 from ragrounds.api.compare import CompareArguments, CompareResult, LedgerView, compare, ledger
-from ragrounds.api.question_answers import question_answers
 from ragrounds.cli import options
 from ragrounds.cli.options import Options, PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, tell
-from ragrounds.errors import UserError
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
 from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
-from ragrounds.ui.question_table import answer_table
 from ragrounds.ui.run_tables import repriced_lines
 from ragrounds.ui.tables import latex, markdown, results_console
 
 app = typer.Typer()
-
-
-class ShownOptions(Options, frozen=True, kw_only=True):
-    """Which runs and questions."""
-
-    names: options.Names = None
-    question: Annotated[
-        str | None, typer.Option(help="Only what the runs answered to this question: its id, or the end of it.")
-    ] = None
 
 
 class FormOptions(Options, frozen=True, kw_only=True):
@@ -56,10 +44,10 @@ class FormOptions(Options, frozen=True, kw_only=True):
 @grouped
 def compare_command(
     runs: options.Runs,
-    which: ShownOptions,
     given: CompareArguments,
     plot: PlotOptions,
     form: FormOptions,
+    names: options.Names = None,
 ) -> None:
     """Accuracy with intervals, outcomes, tokens, cost paid and uncached, seconds; paired differences with their tests;
     the cost-accuracy frontier.
@@ -77,31 +65,10 @@ def compare_command(
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
     printed = form.chosen()
-    if which.question:
-        _print_question(runs, which.question, printed)
-        return
-    found = compare(**asdict(replace(given, runs=runs, names=parse_names(which.names or ()))))
+    found = compare(**asdict(replace(given, runs=runs, names=parse_names(names or ()))))
     _print(found, found.scorers, printed)
     draw_picture(found, plot)
     _say_claims(found, quiet=form.as_json)
-
-
-def _print_question(runs: Sequence[str], question: str, form: str) -> None:
-    """Print what runs answered to one question.
-
-    Raises:
-        UserError: a form that this has not.
-    """
-    if form == "--csv":
-        raise UserError("--question has no --csv; choose --json, --markdown or --latex.")
-    found = question_answers(runs, question)
-    if form == "--json":
-        print_json(found)
-    elif form:
-        tell((latex if form == "--latex" else markdown)([answer_table(found.lines)]), nl=False)
-    else:
-        found.draw(results_console())
-        say(f"Every step: ragrounds show {found.lines[0].run} {found.question.id}")
 
 
 def _print(found: CompareResult, scorers: Sequence[str], form: str) -> None:
