@@ -20,7 +20,7 @@ from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import MATCHES, RATINGS, Frame, Part, Row
 from ragrounds.api.progress import NotebookCell
-from ragrounds.api.results import Result, agents_text
+from ragrounds.api.results import Result
 from ragrounds.api.servers import open_judges
 from ragrounds.api.workspace import (
     JournalMode,
@@ -125,10 +125,6 @@ class ArenaStand(Result, frozen=True, kw_only=True):
     def draw(self, console: Console) -> None:
         """Print each axis, the judges, what it cost, what to know."""
         print_report(self.report, console)
-
-    def brief(self) -> str:
-        """Its id, and who plays."""
-        return f"{self.report.id}: {agents_text(self.report.names)}"
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The ratings on each axis, by its name."""

@@ -53,10 +53,6 @@ class LoadedBenchmark(Result, frozen=True, kw_only=True):
         )
         print_table(table, console)
 
-    def brief(self) -> str:
-        """Its name and size."""
-        return f"{self.name}, {len(self):,} questions"
-
     def own_frames(self) -> tuple[Frame, ...]:
         """The questions."""
         return (QUESTIONS,)

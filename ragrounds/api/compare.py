@@ -55,7 +55,6 @@ from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.run_tables import ledger_table
 from ragrounds.ui.tables import print_table
-from ragrounds.ui.text import dollars, number_of
 
 _COSTS = {"uncached": "cost_uncached", "paid": "cost_paid"}
 
@@ -99,12 +98,6 @@ class LedgerView(Result, frozen=True, kw_only=True):
             return
         print_table(ledger_table(self.ledger), console)
 
-    def brief(self) -> str:
-        """Calls and dollars."""
-        total = self.ledger.total
-        paid, uncached = dollars(total.cost_paid), dollars(total.cost_uncached)
-        return f"{number_of(total.calls, 'call')}, {paid} paid, {uncached} uncached"
-
     def own_frames(self) -> tuple[Frame, ...]:
         """The lines."""
         return (LEDGER,)
@@ -135,10 +128,6 @@ class AnalysedRuns(Result, frozen=True, kw_only=True):
     def draw(self, console: Console) -> None:
         """Print the table, its note, and the picture."""
         print_analysis(self.shown, console)
-
-    def brief(self) -> str:
-        """The table's title."""
-        return self.result.table.title
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The picture of the analysis."""

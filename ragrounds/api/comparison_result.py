@@ -8,7 +8,7 @@ from functools import partial
 from rich.console import Console
 
 from ragrounds.api.frames import FIGURES, OF_RUNS, PAIRS, Frame, Part, Row
-from ragrounds.api.results import RunsResult, agents_text
+from ragrounds.api.results import RunsResult
 from ragrounds.api.workspace import opened_runs
 from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.analyses.pictures import Picture
@@ -16,7 +16,6 @@ from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES
 from ragrounds.ui.comparison_tables import agent_names, print_comparison
 from ragrounds.ui.plot import PictureMaker
-from ragrounds.ui.text import in_scale, number_of
 
 
 class ComparisonResult(RunsResult, frozen=True, kw_only=True):
@@ -32,19 +31,6 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
     def draw(self, console: Console) -> None:
         """Print the tables of the comparison."""
         print_comparison(self.comparison, console=console)
-
-    def brief(self) -> str:
-        """The benchmark, the agents, the headline's values."""
-        names = {row.run: row.name or row.agent for row in self.comparison.rows}
-        values = [
-            f"{names[line.run]} {in_scale(line.overall.value, table.unit)}"
-            for table, _ in self.comparison.shown()[:1]
-            for line in table.lines
-        ]
-        by = f" by {self.comparison.headlines[0].scorer}" if self.comparison.headlines else ""
-        agents = values or list(names.values())
-        asked = f"{number_of(self.comparison.questions, 'question')} of {self.comparison.benchmark}"
-        return f"{asked}; {agents_text(agents)}{by}"
 
     def by_scorer(self) -> str:
         """The scorer whose scores its pictures show; empty: the first headline's."""

@@ -131,11 +131,6 @@ class Diagnosis(Result, frozen=True, kw_only=True):
         for line in self.lines():
             console.print(Text(safe(line)), soft_wrap=True)
 
-    def brief(self) -> str:
-        """The store, and whether it is whole."""
-        checked = "" if self.contents is None else f"; {self.contents.damaged:,} damaged"
-        return f"{self.store}{checked}"
-
 
 def _added(additions: tuple[Addition, ...]) -> Iterator[str]:
     broken = sum(bool(one.fault) for one in additions)

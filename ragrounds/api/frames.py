@@ -1,8 +1,5 @@
-"""The frames that results give to pandas and Polars: their columns, which stay.
-
-A column that is here keeps its name, type, unit and meaning; new ones are added at the end. The page of frames in
-the built site is made from this file.
-"""
+"""The frames that results give to pandas: their columns. The page of frames in the built site is made from this
+file."""
 
 from __future__ import annotations
 
@@ -220,8 +217,6 @@ JUDGEMENTS = Frame(
         _text("verdict", "The label; null: it was asked and gave none."),
     ),
 )
-_FIRST = ("calls", "input_tokens", "output_tokens", "cost_paid", "cost_uncached", "seconds")
-"""Totals that stand before the columns that came later."""
 FIGURES = Frame(
     "figures",
     "a run under one scorer: those that tables show come first, then the others that `pairs` has too",
@@ -237,10 +232,9 @@ FIGURES = Frame(
         _real("best", "The value if every open attempt (failed, capped, not run) had the best score.", "as value"),
         _whole("n", "Questions with a score."),
         _whole("missing", "Questions whose score is missing."),
-        *(one for name, one in _TOTALS.items() if name in _FIRST),
+        *_TOTALS.values(),
         _real("pooled", "The mean over all questions alike, whatever dataset they are of.", "as value"),
         _NAME,
-        *(one for name, one in _TOTALS.items() if name not in _FIRST),
     ),
 )
 PAIRS = Frame(

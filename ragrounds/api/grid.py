@@ -38,10 +38,6 @@ class QuestionGrid(Result, frozen=True, kw_only=True):
         for table in grid_tables(self.table):
             print_table(table, console)
 
-    def brief(self) -> str:
-        """How many questions and agents."""
-        return f"{len(self.table.rows):,} of {self.table.questions:,} questions × {len(self.table.agents)} agents"
-
     def own_frames(self) -> tuple[Frame, ...]:
         """A row for each cell."""
         return (GRID,)

@@ -84,10 +84,6 @@ class PublishedSite(Result, frozen=True, kw_only=True):
         for line in self.lines():
             console.print(line, markup=False, soft_wrap=True)
 
-    def brief(self) -> str:
-        """The page and what it shows."""
-        return next(iter(self.lines()))
-
     def facts(self) -> dict[str, object]:
         """The same as plain values."""
         return {**asdict(self), "folder": str(self.folder), "index": str(self.index)}

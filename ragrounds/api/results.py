@@ -1,8 +1,8 @@
-"""What every result of the API gives: plain text, HTML, frames of pandas and Polars."""
+"""What every result of the API gives: plain text, HTML, frames of pandas."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from rich.console import Console
 
-from ragrounds.api.data_frames import pandas_frame, polars_frame
+from ragrounds.api.data_frames import pandas_frame
 from ragrounds.api.frame_rows import rows_of
 from ragrounds.api.frames import OF_RUNS, Frame, Part
 from ragrounds.api.workspace import opened_runs
@@ -21,7 +21,6 @@ from ragrounds.ui.plot import PictureMaker, Plot, chosen_picture, chosen_theme
 
 if TYPE_CHECKING:
     import pandas
-    import polars
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -33,10 +32,6 @@ class Result(Struct, frozen=True, kw_only=True):
     def draw(self, console: Console) -> None:
         """Print the result on a console of rich's, as the command does."""
         raise NotImplementedError
-
-    def brief(self) -> str:
-        """The result in a few words."""
-        return ""
 
     def own_frames(self) -> tuple[Frame, ...]:
         """The frames that this result gives, the natural one first."""
@@ -63,19 +58,6 @@ class Result(Struct, frozen=True, kw_only=True):
         chosen = self._frame(frame)
         with self.parts(chosen) as parts:
             return pandas_frame(chosen, parts)
-
-    def to_polars(self, frame: str = "") -> polars.DataFrame:
-        """A frame of this result for Polars; `ragrounds.api.frames.columns_table()` has the columns of each.
-
-        Args:
-            frame: one of `frames`; empty: the first of them.
-
-        Raises:
-            UserError: this result has no such frame, or Polars is not installed.
-        """
-        chosen = self._frame(frame)
-        with self.parts(chosen) as parts:
-            return polars_frame(chosen, parts)
 
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """What draws the pictures of this result, by their names; the natural one first."""
@@ -110,7 +92,7 @@ class Result(Struct, frozen=True, kw_only=True):
         return text_of(self.draw)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.brief()}>"
+        return f"<{type(self).__name__}, frames: {', '.join(self.frames) or 'none'}>"
 
     def _repr_html_(self) -> str:
         return html_of(self.draw)
@@ -161,8 +143,3 @@ class RunsResult(Result, frozen=True, kw_only=True):
             return
         with opened_runs(self.ids, self.settings) as (store, runs):
             yield rows_of(frame, store, runs)
-
-
-def agents_text(agents: Sequence[str]) -> str:
-    """Agents in a few words."""
-    return ", ".join(agents[:3]) + (f" and {len(agents) - 3:,} more" if len(agents) > 3 else "")

@@ -213,13 +213,6 @@ class RetrievalResult(Result, frozen=True, kw_only=True):
         else:
             print_retrieval(self.entries, self.comparisons, self.measures, console, self.differences)
 
-    def brief(self) -> str:
-        """Each retriever with its first measure."""
-        first = self.measures[0]
-        had = [(one.retriever, one.mean) for one in self.means] or [(e["retriever"], e[first]) for e in self.entries]
-        over = f" over {len(self.sets)} sets" if self.means else ""
-        return f"{', '.join(f'{name} {value:.4f}' for name, value in had if value is not None)} {first}{over}"
-
     def facts(self) -> Entry:
         """The result as JSON has it, without the values of queries."""
         entries = [{key: value for key, value in one.items() if key != "per_query"} for one in self.entries]

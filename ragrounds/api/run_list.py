@@ -69,10 +69,6 @@ class RunList(RunsResult, frozen=True, kw_only=True):
         """Print a line for each run."""
         _draw(self.runs, console)
 
-    def brief(self) -> str:
-        """How many there are, and where."""
-        return f"{len(self.runs):,} of {self.stored:,} in {self.place}"
-
 
 def list_runs(
     words: str | Iterable[str] = (),

@@ -96,11 +96,6 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
         found = self.details()
         print_run(found.run, found.at_work, found.comparison, found.ledger, console)
 
-    def brief(self) -> str:
-        """Its id, what it is of, and how far it is."""
-        run, made = self.run, sum(self.statuses.values())
-        return f"{run.id}: {run.agent} on {run.benchmark}, {made:,} of {run.count * run.epochs:,} attempts"
-
 
 class StoredRuns(RunsResult, frozen=True, kw_only=True):
     """The runs of a store, oldest first: a sequence of :class:`LoadedRun`."""
@@ -133,10 +128,6 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
             console.print(f"No runs yet in {self.place}.", markup=False)
             return
         drawn_runs(self.ids[::-1], self.settings, console)
-
-    def brief(self) -> str:
-        """How many there are, and where."""
-        return f"{len(self.loaded):,} in {self.place}"
 
 
 def runs(*, home: str | Path | None = None, settings: Settings | None = None) -> StoredRuns:

@@ -98,13 +98,6 @@ class JudgeResult(RunsResult, frozen=True, kw_only=True):
         if self.comparison is not None:
             print_comparison(self.comparison, self.judged.runs[0].scorers, console)
 
-    def brief(self) -> str:
-        """How many answers were judged, and by whom."""
-        judged = sum(one.attempts for one in self.judged.runs)
-        return f"{judged:,} answers of {', '.join(self.ids)} judged" + (
-            f"; {self.judged.ended}" * bool(self.judged.ended)
-        )
-
     def own_frames(self) -> tuple[Frame, ...]:
         """The judgements first."""
         return (JUDGEMENTS, *(frame for frame in OF_RUNS if frame is not JUDGEMENTS))

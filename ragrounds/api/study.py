@@ -69,10 +69,6 @@ class StudyResult(Result, frozen=True, kw_only=True):
         """Print the table, the published figures and deviations, the differences, the analyses, the notes."""
         print_study(self.table, self.findings, console, picture=self.study.picture)
 
-    def brief(self) -> str:
-        """The title, and how many cells are done."""
-        return f"{self.table.title}: {self.table.count('done'):,} of {len(self.table.cells):,} cells"
-
     def own_pictures(self) -> Mapping[str, PictureMaker]:
         """The table, and the pictures of its analyses by their names."""
         kind = self.study.picture or "bars"

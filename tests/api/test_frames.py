@@ -1,18 +1,16 @@
-"""Frames of results: columns that stay, types also of nothing, nulls for what is not known, and the words of docs."""
+"""Frames of results: columns, types also of nothing, nulls for what is not known, and the words of docs."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import polars as pl
 import pytest
 
 import ragrounds as rr
 from ragrounds.api import frames
-from ragrounds.api.data_frames import pandas_frame, polars_frame
+from ragrounds.api.data_frames import pandas_frame
 from ragrounds.api.frame_rows import run_attempts
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Gold, Question, Run, Score
@@ -26,25 +24,14 @@ PANDAS = {
     "truth": "boolean",
     "time": "datetime64[us, UTC]",
 }
-POLARS = {
-    "text": pl.String,
-    "whole": pl.Int64,
-    "real": pl.Float64,
-    "truth": pl.Boolean,
-    "time": pl.Datetime("us", "UTC"),
-}
 BY_NAME = {frame.name: frame for frame in frames.FRAMES}
 
 
 def checked(result: rr.Result, name: str) -> pd.DataFrame:
-    """A frame of a result for pandas, after both libraries gave the columns that are promised, and the same cells."""
-    made, other, frame = result.to_pandas(name), result.to_polars(name), BY_NAME[name]
-    assert tuple(made.columns) == tuple(other.columns) == frame.names
+    """A frame of a result, which has the columns that are promised."""
+    made, frame = result.to_pandas(name), BY_NAME[name]
+    assert tuple(made.columns) == frame.names
     assert [str(kind) for kind in made.dtypes] == [PANDAS[column.type] for column in frame.columns]
-    assert other.dtypes == [POLARS[column.type] for column in frame.columns]
-    assert len(made) == len(other)
-    for column in frame.columns:
-        assert other[column.name].is_null().to_list() == made[column.name].isna().to_list(), column.name
     return made
 
 
@@ -129,7 +116,6 @@ def test_frames_of_nothing_have_their_types() -> None:
         assert [str(kind) for kind in pandas_frame(frame, iter([])).dtypes] == [
             PANDAS[one.type] for one in frame.columns
         ]
-        assert polars_frame(frame, iter([[]])).dtypes == [POLARS[one.type] for one in frame.columns]
 
 
 def test_a_frame_is_read_in_parts_in_the_order_of_the_questions(home: Path) -> None:
@@ -143,9 +129,8 @@ def test_a_frame_is_read_in_parts_in_the_order_of_the_questions(home: Path) -> N
         sizes = [len(part) for part in run_attempts(store, run)]
     assert sum(sizes) == 2000
     assert max(sizes) <= 800
-    frame = rr.load("r").to_polars("attempts")
-    assert frame["text"].to_list() == [f"{n}" for n in range(1000) for _ in range(2)]
-    assert len(rr.load("r").to_polars("scores")) == 2000
+    frame = rr.load("r").to_pandas("attempts")
+    assert frame["text"].tolist() == [f"{n}" for n in range(1000) for _ in range(2)]
 
 
 def test_what_judges_said_is_a_frame(home: Path, tmp_path: Path) -> None:
@@ -169,10 +154,9 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     found = rr.runs()
     with pytest.raises(rr.UserError, match=r"has no frame 'atempts'\. Did you mean 'attempts'"):
         found.to_pandas("atempts")
-    for library in ("pandas", "polars"):
-        monkeypatch.setitem(sys.modules, library, None)
-        with pytest.raises(rr.UserError, match=rf"pip install 'ragrounds\[{library}\]'"):
-            getattr(found, f"to_{library}")()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(rr.UserError, match=r"pip install 'ragrounds\[pandas\]'"):
+        found.to_pandas()
 
 
 def test_every_column_says_what_it_holds() -> None:
@@ -180,23 +164,3 @@ def test_every_column_says_what_it_holds() -> None:
     written = frames.columns_table()
     assert all(f"| `{column.name}` | {column.type} |" in written for frame in frames.FRAMES for column in frame.columns)
     assert [column for frame in frames.FRAMES for column in frame.columns if not column.words] == []
-
-
-PROMISED: dict[str, Any] = {
-    "runs": "run agent benchmark models questions epochs completed blocked failed capped paused not_run input_tokens "
-    "output_tokens cost_paid cost_uncached seconds calls created origin fingerprint",
-    "attempts": "run agent question_id epoch dataset subject kind gold status reason text input_tokens output_tokens "
-    "cached_tokens reasoning_tokens cost_paid cost_uncached seconds calls searches at",
-    "calls": "run agent question_id epoch call kind role node actor cached input_tokens output_tokens cached_tokens "
-    "reasoning_tokens cost_paid cost_uncached seconds at passages faults error key",
-    "scores": "run agent question_id epoch scorer value answer_status prediction reason",
-    "passages": "run agent question_id epoch search query rank passage document title score gold corpus retriever",
-    "judgements": "run agent question_id epoch kind judge item verdict",
-}
-
-
-@pytest.mark.parametrize("name", PROMISED)
-def test_columns_that_were_promised_stay(name: str) -> None:
-    """A column may be added at the end; none goes, moves or changes its name."""
-    columns = PROMISED[name].split()
-    assert list(BY_NAME[name].names[: len(columns)]) == columns

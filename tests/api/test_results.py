@@ -111,7 +111,7 @@ def test_retrieval_and_arenas_are_results_too(home: Path, tmp_path: Path, judges
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
     found = rr.retrieve(f"beir:{folder}", ["bm25", "bm25[b=0.4]"])
     assert found.to_pandas().query("measure == 'nDCG@10'")["value"].tolist() == [1.0, 1.0]
-    assert found.to_polars("queries")["query"].unique().to_list() == ["q1"]
+    assert found.to_pandas("queries")["query"].unique().tolist() == ["q1"]
     assert "nDCG@10" in str(found)
     assert page(found).names.count("table") >= 2
     stage(home, 20).close()

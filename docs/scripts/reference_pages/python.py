@@ -103,7 +103,7 @@ def _results(targets: dict[str, str]) -> str:
     parts = [
         "# Results",
         "What the functions return. Each shows itself in a notebook and when it is printed, and gives data frames: "
-        f"`to_pandas()`, `to_polars()`. [Frames]({FRAMES_PAGE}) has the columns of each frame.",
+        f"`to_pandas()`. [Frames]({FRAMES_PAGE}) has the columns of each frame.",
     ]
     for file in sorted((ROOT / "ragrounds" / "api").glob("*.py")):
         module = f"ragrounds.api.{file.stem}"
