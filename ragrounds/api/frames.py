@@ -217,6 +217,8 @@ JUDGEMENTS = Frame(
         _text("verdict", "The label; null: it was asked and gave none."),
     ),
 )
+_FIRST = ("calls", "input_tokens", "output_tokens", "cost_paid", "cost_uncached", "seconds")
+"""Totals that stand before the others."""
 FIGURES = Frame(
     "figures",
     "a run under one scorer: those that tables show come first, then the others that `pairs` has too",
@@ -232,9 +234,10 @@ FIGURES = Frame(
         _real("best", "The value if every open attempt (failed, capped, not run) had the best score.", "as value"),
         _whole("n", "Questions with a score."),
         _whole("missing", "Questions whose score is missing."),
-        *_TOTALS.values(),
+        *(one for name, one in _TOTALS.items() if name in _FIRST),
         _real("pooled", "The mean over all questions alike, whatever dataset they are of.", "as value"),
         _NAME,
+        *(one for name, one in _TOTALS.items() if name not in _FIRST),
     ),
 )
 PAIRS = Frame(
