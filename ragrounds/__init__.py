@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ragrounds.api.run import RunResult as RunResult
     from ragrounds.api.run import arun as arun
     from ragrounds.api.run import run as run
-    from ragrounds.api.run_list import list_runs as list_runs
     from ragrounds.api.runs import LoadedRun as LoadedRun
     from ragrounds.api.runs import load as load
     from ragrounds.api.runs import runs as runs
@@ -57,7 +56,7 @@ _PLACES = {
     "grid": "api.grid", "QuestionGrid": "api.grid",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
-    "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs", "list_runs": "api.run_list",
+    "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",
     "study": "api.study", "StudyResult": "api.study", "StudyListener": "api.study_call",
     "Result": "api.results",
     "RunListener": "api.progress", "TerminalListener": "api.progress", "NotebookListener": "api.progress",

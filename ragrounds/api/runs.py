@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -11,7 +12,6 @@ from rich.console import Console
 
 from ragrounds.api.frames import OF_RUNS, RUNS, Frame
 from ragrounds.api.results import RunsResult
-from ragrounds.api.run_list import drawn_runs
 from ragrounds.api.workspace import (
     Progress,
     RunsGiven,
@@ -19,11 +19,13 @@ from ragrounds.api.workspace import (
     open_store,
     opened_runs,
     run_names,
+    texts,
     unheard,
     user_settings,
 )
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import Comparison, compare
+from ragrounds.evals.compare.overview import RunOverview, run_overviews
 from ragrounds.evals.judges.recorded import with_replies
 from ragrounds.evals.store import garbage
 from ragrounds.evals.store.database import reclaim_space
@@ -35,7 +37,8 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
 from ragrounds.records import FINAL, Run
 from ragrounds.settings import Settings
-from ragrounds.ui.run_tables import print_run
+from ragrounds.ui.run_tables import print_run, runs_table
+from ragrounds.ui.tables import print_table
 
 
 class RunDetails(Struct, frozen=True, kw_only=True):
@@ -103,6 +106,10 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
     loaded: tuple[LoadedRun, ...]
     place: str
     """Where the store is."""
+    total: int
+    """Runs that the words fit."""
+    stored: int
+    """Runs of the store."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -122,31 +129,61 @@ class StoredRuns(RunsResult, frozen=True, kw_only=True):
         """The runs first."""
         return (RUNS, *(frame for frame in OF_RUNS if frame is not RUNS))
 
+    @property
+    def left(self) -> str:
+        """What is not among these, in a line; empty: everything is."""
+        if not self.stored:
+            return f"No runs yet in {self.place}. `ragrounds run` makes some."
+        if not self.total:
+            return f"None of the {self.stored:,} runs in {self.place} has these words."
+        shown = len(self)
+        return f"{shown:,} of {self.total:,} runs; --limit {self.total} shows all." if shown < self.total else ""
+
+    def overviews(self) -> list[RunOverview]:
+        """Each run with its headline figure and what it cost, the latest first."""
+        with open_store(self.settings) as store:
+            return run_overviews(store, store.named(self.ids[::-1]), kept_names(store.engine))
+
     def draw(self, console: Console) -> None:
         """Print a line for each run, the latest first."""
-        if not self.loaded:
-            console.print(f"No runs yet in {self.place}.", markup=False)
-            return
-        drawn_runs(self.ids[::-1], self.settings, console)
+        if self.loaded:
+            print_table(runs_table(self.overviews(), time.time()), console)
+        elif self.left:
+            console.print(self.left, markup=False)
 
 
-def runs(*, home: str | Path | None = None, settings: Settings | None = None) -> StoredRuns:
+def runs(
+    words: str | Iterable[str] = (),
+    *,
+    limit: int | None = None,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+) -> StoredRuns:
     """The runs of the store, oldest first.
 
-        rr.runs().to_pandas()
+        rr.runs("pubmedqa").to_pandas()
         rr.compare(rr.runs())
 
     Args:
+        words: only runs that have all of these in id, agent, name, benchmark or model, whatever their case.
+        limit: only so many, the newest.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: the store cannot be opened.
     """
-    chosen = chosen_settings(settings, home)
+    chosen, wanted = chosen_settings(settings, home), [word.casefold() for word in texts(words)]
     with open_store(chosen) as store:
-        names = kept_names(store.engine)
-        loaded = tuple(_loaded(store, run, chosen, names) for run in store.runs())
-        return StoredRuns(settings=chosen, loaded=loaded, place=store.place)
+        names, stored = kept_names(store.engine), store.runs()
+        fitting = [run for run in stored if all(word in _said(run, names) for word in wanted)]
+        loaded = tuple(_loaded(store, run, chosen, names) for run in fitting[-limit if limit else None :])
+        return StoredRuns(settings=chosen, loaded=loaded, place=store.place, total=len(fitting), stored=len(stored))
+
+
+def _said(run: Run, names: Mapping[str, str]) -> str:
+    models = run.identity.get("models")
+    asked = models.values() if isinstance(models, Mapping) else ()
+    return "\n".join([run.id, run.agent, names.get(run.id, ""), run.benchmark, *map(str, asked)]).casefold()
 
 
 def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings | None = None) -> LoadedRun:

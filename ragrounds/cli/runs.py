@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from ragrounds.api.resume import kept_options
-from ragrounds.api.run_list import list_runs
 from ragrounds.api.runs import collect_garbage, load, remove_run
+from ragrounds.api.runs import runs as stored_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.output import counting, print_json, say
@@ -34,11 +34,6 @@ def list_command(
         list[str] | None,
         typer.Argument(metavar="[WORD]...", help="Only runs with these in id, agent, name, benchmark or model."),
     ] = None,
-    sort: Annotated[
-        str,
-        typer.Option("--sort", "-s", metavar="COLUMN", help="age, score, paid, failed, done, time, agent, benchmark …"),
-    ] = "age",
-    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", min=1, metavar="N", help="So many at most. [default: 40; with --json all]"),
@@ -49,15 +44,15 @@ def list_command(
 
     Examples:
 
-      ragrounds runs ls pubmedqa --sort score
+      ragrounds runs ls pubmedqa
 
       ragrounds runs ls gpt-4o-mini --json
     """
-    found = list_runs(words or (), sort=sort, reverse=reverse, limit=limit or (None if as_json else _SHOWN))
+    found = stored_runs(words or (), limit=limit or (None if as_json else _SHOWN))
     if as_json:
-        print_json(found.runs, "runs")
+        print_json(found.overviews(), "runs")
         return
-    if found.runs:
+    if found.loaded:
         found.draw(results_console())
     if found.left:
         say(found.left)

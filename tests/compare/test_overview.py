@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ragrounds.api.run_list import list_runs
-from ragrounds.errors import UserError
+from ragrounds.api.runs import runs as stored_runs
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.compare.overview import RunOverview, run_overviews
+from ragrounds.evals.compare.overview import run_overviews
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run
 from ragrounds.settings import Settings
 from ragrounds.ui.comparison_words import verdict_lines
 from ragrounds.ui.run_tables import runs_table
@@ -69,34 +67,20 @@ def test_a_run_without_attempts_has_no_figure(store: Store) -> None:
     assert (found.made, found.score, found.scorer, found.cost_paid, found.seconds) == (0, None, "", 0.0, None)
 
 
-def test_runs_are_chosen_by_words_and_sorted(store: Store) -> None:
-    asked = questions(4)
-    for name, right, cost in (("low", [1, 0, 0, 0], 0.3), ("high", [1, 1, 1, 0], None), ("Middle", [1, 1, 0, 0], 0.1)):
-        add_run(store, name, asked, right, cost_uncached=cost)
+def test_runs_are_chosen_by_words_and_what_is_left_out_is_said(store: Store) -> None:
+    settings = Settings(home=store.home)
+    assert stored_runs(settings=settings).left.startswith("No runs yet in ")
+    for name in ("low", "high", "Middle"):
+        add_run(store, name, questions(2), [1, 0])
 
-    def listed(*words: str, sort: str = "age", reverse: bool = False, limit: int | None = None) -> list[str]:
-        settings = Settings(home=store.home)
-        found = list_runs(words, sort=sort, reverse=reverse, limit=limit, settings=settings)
-        return [one.run.agent for one in found.runs]
+    def listed(*words: str, limit: int | None = None) -> list[str]:
+        return [one.agent for one in stored_runs(words, limit=limit, settings=settings)]
 
-    assert listed() == ["Middle", "high", "low"]  # all of one moment: the last that was written first
-    assert listed(sort="score") == ["high", "Middle", "low"]
-    assert listed(sort="score", reverse=True) == ["low", "Middle", "high"]
-    assert listed(sort="score", limit=1) == ["high"]
-    assert listed(sort="uncached") == ["low", "Middle", "high"]  # what is not known stands last
-    assert listed(sort="uncached", reverse=True) == ["Middle", "low", "high"]
+    assert listed() == ["low", "high", "Middle"]
     assert listed("MIDDLE") == ["Middle"]
     assert listed("test:model", "high") == ["high"]
-    assert listed("nothing of this") == []
-    with pytest.raises(UserError, match="Did you mean 'score'"):
-        listed(sort="scores")
-
-
-def test_what_is_left_out_of_a_list_is_said(store: Store) -> None:
-    settings = Settings(home=store.home)
-    assert list_runs(settings=settings).left.startswith("No runs yet in ")
-    runs: list[Run] = [add_run(store, name, questions(2), [1, 0]) for name in ("one", "two", "three")]
-    assert list_runs(settings=settings).left == ""
-    assert list_runs(limit=2, settings=settings).left == "2 of 3 runs; --limit 3 shows all."
-    assert list_runs("zzz", settings=settings).left.startswith("None of the 3 runs in ")
-    assert all(isinstance(one, RunOverview) for one in run_overviews(store, runs, {}))
+    assert listed(limit=2) == ["high", "Middle"]
+    assert [one.run.agent for one in stored_runs(limit=2, settings=settings).overviews()] == ["Middle", "high"]
+    assert stored_runs(settings=settings).left == ""
+    assert stored_runs(limit=2, settings=settings).left == "2 of 3 runs; --limit 3 shows all."
+    assert stored_runs("zzz", settings=settings).left.startswith("None of the 3 runs in ")

@@ -199,7 +199,7 @@ def test_results_have_pictures(command: Cli, tmp_path: Path) -> None:
     assert result.pictures == ("scores", "differences", "frontier", "statuses", "answers")  # one dataset, no hops
     with pytest.raises(UserError, match="There is no picture 'hops' to draw"):
         result.plot("hops")
-    assert len(rr.list_runs().to_pandas()) == 2
+    assert len(rr.runs().to_pandas()) == 2
     found = rr.compare(list(result.ids))
     plot = found.plot()
     table = found.comparison.shown()[0][0]

@@ -168,7 +168,6 @@ def test_the_grid_is_a_result_with_a_frame(trace: Trace, home: Path) -> None:
     import ragrounds as rr
 
     found = rr.grid(["seeker", "plain"], where="agent:seeker and wrong", home=home)
-    assert found.brief() == "1 of 6 questions × 2 agents"
     frame = found.to_pandas()
     assert frame["question_id"].tolist() == ["quiz/004", "quiz/004"]
     assert frame["score"].tolist() == [0.0, 1.0]
