@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +18,7 @@ from ragrounds.api.aliases import names_of
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.event_loop import finish
 from ragrounds.api.frames import MATCHES, RATINGS, Frame, Part, Row
-from ragrounds.api.progress import NotebookCell
+from ragrounds.api.progress import NotebookCell, on_terminal
 from ragrounds.api.results import Result
 from ragrounds.api.servers import open_judges
 from ragrounds.api.workspace import (
@@ -38,7 +37,7 @@ from ragrounds.evals.arena.lineup import REFERENCE, Lineup, gather_lineup, load_
 from ragrounds.evals.arena.play import ArenaPlayer, FinishedMatch, PlayEstimate, estimate_play
 from ragrounds.evals.arena.report import ArenaReport, AxisReport, arena_report
 from ragrounds.evals.arena.schedules import open_schedule
-from ragrounds.evals.arena.verdicts import Ballot, ballots, combine_judgements, read_votes
+from ragrounds.evals.arena.verdicts import Ballot, ballots, combine_judgements
 from ragrounds.evals.engine.circuit_breaker import failure_limit
 from ragrounds.evals.judges.pairs import PROMPT, pairs_code
 from ragrounds.evals.store.arenas import Arena, ArenaStore
@@ -52,8 +51,6 @@ from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.progress.arena import LiveArena
 
-Live = Callable[["Arena"], AbstractContextManager[Callable[["FinishedMatch"], None]]]
-"""Opened when an arena begins to play: what it gives is told of every match that ends."""
 Calls = Literal["together", "apart"]
 Orders = Literal["both", "one"]
 AnswerPart = Literal["whole", "final"]
@@ -106,11 +103,9 @@ class ArenaArguments(_Players, frozen=True, kw_only=True):
         Mapping[str, str],
         Arg("What a run is called in tables, and no part of the arena: its id or agent's text → a name.", option="-"),
     ] = MappingProxyType({})
-    live: Annotated[
-        Callable[[Arena], AbstractContextManager[Callable[[FinishedMatch], None]]] | None,
-        Arg("Opened when it begins to play; none: a display in a terminal.", option="-"),
+    progress: Annotated[
+        bool | None, Arg("False: no display; True: lines also where there is no terminal.", option="-")
     ] = None
-    progress: Annotated[bool | None, Arg("False: no display.", option="-")] = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
 
@@ -191,7 +186,6 @@ def arena(given: ArenaArguments) -> PlayedArena:
         Interrupted: Ctrl-C; what was judged is kept.
     """
     settings = chosen_settings(given.settings, given.home)
-    live: Live = given.live or (_silent if given.progress is False else _shown)
     failing = failure_limit(given.fail_after)
     with opened_runs(given.runs, settings) as (store, runs):
         arena, lineup, judges = _arena(store, given, [run.id for run in runs], settings, given.journal)
@@ -208,7 +202,7 @@ def arena(given: ArenaArguments) -> PlayedArena:
 
         async def carry_out() -> str:
             async with closing(judges, recorded):
-                with live(renamed(arena, names)) as hear:
+                with _shown(renamed(arena, names), given.progress) as hear:
                     player = ArenaPlayer(
                         arena,
                         lineup,
@@ -230,31 +224,24 @@ def arena(given: ArenaArguments) -> PlayedArena:
     return PlayedArena(settings=settings, report=report, ended=ended, made=recorded.made, reused=recorded.reused)
 
 
-def _silent(arena: Arena) -> AbstractContextManager[Callable[[FinishedMatch], None]]:
-    return nullcontext(lambda finished: None)
-
-
 @contextmanager
-def _shown(arena: Arena) -> Iterator[Callable[[FinishedMatch], None]]:
-    """A table that is drawn anew, in a notebook's cell or on the terminal; elsewhere nothing is shown."""
-    if not in_notebook():
-        if sys.stderr is None or not sys.stderr.isatty():
-            yield lambda finished: None
-            return
-        with LiveArena(arena) as shown:
-            yield shown.observe
-        return
-    cell, counts = NotebookCell(), LiveArena(arena)
+def _shown(arena: Arena, progress: bool | None) -> Iterator[Callable[[FinishedMatch], None]]:
+    """Who is told of every match that ends: a table that is drawn anew on the terminal, a line in a notebook's cell."""
+    if progress is False or (progress is None and not (in_notebook() or on_terminal())):
+        yield lambda finished: None
+    elif in_notebook():
+        cell, counts = NotebookCell(), LiveArena(arena)
 
-    def hear(finished: FinishedMatch) -> None:
-        """Count a match that ended; draw anew where the last picture is old enough."""
-        counts.count(finished)
-        cell.show([Text(counts.line()), counts.table()], counts.line())
+        def hear(finished: FinishedMatch) -> None:
+            """Count a match that ended; say it anew where the last line is old enough."""
+            counts.count(finished)
+            cell.show([Text(counts.line())], counts.line())
 
-    try:
         yield hear
-    finally:
-        cell.show([Text(counts.line()), counts.table()], counts.line(), at_once=True)
+        cell.show([Text(counts.line())], counts.line(), at_once=True)
+    else:
+        with LiveArena.opened(arena) as observe:
+            yield observe
 
 
 @takes(ArenaArguments)
@@ -429,15 +416,3 @@ def remove_arena(reference: str, settings: Settings | None = None) -> Arena:
         arena = kept.arena(reference)
         kept.remove(arena)
     return arena
-
-
-def add_votes(file: Path, reference: str = "", settings: Settings | None = None) -> tuple[Arena, int, int]:
-    """Read people's votes from a CSV file into an arena; gives it, how many votes they are, and of how many voters.
-
-    Raises:
-        UserError: as :func:`stored_arena`, or a file that cannot be read.
-    """
-    with stored_arena(reference, settings) as found:
-        votes = read_votes(file, found.arena, found.lineup)
-        found.kept.add_votes(found.kept.add(found.arena), votes)
-        return found.arena, len(votes), len({vote.voter for vote in votes})

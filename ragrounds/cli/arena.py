@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,7 +18,6 @@ from ragrounds.api.arena import (
     ArenaArguments,
     ArenaStand,
     Voting,
-    add_votes,
     estimate,
     list_arenas,
     remove_arena,
@@ -32,7 +30,6 @@ from ragrounds.cli.commands import Group
 from ragrounds.cli.options import PlotOptions, grouped
 from ragrounds.cli.output import draw_picture, print_json, say, tell
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.progress.arena import LiveArena
 from ragrounds.ui.tables import results_console
 from ragrounds.ui.text import dollars, number_of, one_line, safe, tokens
 
@@ -75,7 +72,7 @@ def play_command(
     if plan:
         _print_estimate(given, as_json)
         return
-    played = play(**asdict(replace(given, names=parse_names(names or ()), live=LiveArena.opened)))
+    played = play(**asdict(replace(given, names=parse_names(names or ()), progress=True)))
     say(f"Ended: {played.ended}. {number_of(played.made, 'call')} made, {played.reused:,} answered from the journal.")
     _print_stand(played, as_json)
     if any((axis.missing and not axis.matches) or axis.uninformed for axis in played.report.axes):
@@ -139,18 +136,6 @@ def remove_command(
     if not yes:
         typer.confirm(f"Remove the arena {name!r} with people's votes?", abort=True, err=True)
     say(f"Removed {remove_arena(name).id}.")
-
-
-@arena.command("votes")
-def votes_command(
-    file: Annotated[
-        Path, typer.Argument(help="CSV with question_id, first, second, outcome, and perhaps axis, voter.")
-    ],
-    arena: Annotated[str, typer.Option(help="An arena's id or the beginning of it. [default: the newest]")] = "",
-) -> None:
-    """Read human votes from a CSV file into an arena. They stand beside the judges and correct them."""
-    found, votes, voters = add_votes(file, arena)
-    say(f"{found.id}: {votes:,} votes of {voters:,} voters")
 
 
 @arena.command("vote")

@@ -92,15 +92,12 @@ def test_adaptive_ends_early(run, judges):
 
 
 @pytest.mark.slow
-def test_votes_from_a_file_and_from_the_keyboard(run, judges, tmp_path):
+def test_votes_from_the_keyboard(run, judges):
     run(*PLAY)
-    votes = tmp_path / "votes.csv"
-    votes.write_text("question_id,first,second,outcome\nq1,weak,strong,2\nq2,middle,strong,2\n", encoding="utf-8")
-    assert "8 votes of 1 voters" in run("votes", str(votes)).stderr
     cast = run("vote", "--voter", "ann", "--axis", "usefulness", "--limit", "3", input="1\nt\n2\n")
     assert "3 votes kept" in cast.stderr
     report = json.loads(run("show", "--json", "--resamples", "100").stdout)
-    assert report["votes"] == 11
+    assert report["votes"] == 3
     assert any(pair["other"] == "voter ann" for pair in report["axes"][0]["agreement"])
 
 

@@ -1,14 +1,18 @@
 """An arena and its votes in PostgreSQL are what they are in SQLite."""
 
 from ragrounds.evals.arena.ratings import rate
-from ragrounds.evals.arena.verdicts import combine_judgements, matches_of, read_votes
+from ragrounds.evals.arena.verdicts import combine_judgements, matches_of
+from ragrounds.evals.store.arenas import Vote
 from tests.arena.staging import Stage, by_strength, stage
 from tests.judges.doubles import Scripted
 
 
 async def test_judgements_votes_and_ratings(url, tmp_path):
-    path = tmp_path / "votes.csv"
-    path.write_text("question_id,first,second,outcome,axis,voter\nq1,weak,strong,2,,ann\nq2,weak,middle,tie,,bob\n")
+    votes = [
+        Vote(voter=voter, question_id=question, first=first, second=second, axis=axis, outcome=outcome)
+        for voter, question, first, second, outcome in (("ann", "q1", 0, 2, "first"), ("bob", "q2", 1, 2, "tie"))
+        for axis in ("usefulness", "knowledge")
+    ]
     kept = []
     for place in (None, url):
         with stage(tmp_path, 6, place) as store:
@@ -18,7 +22,6 @@ async def test_judgements_votes_and_ratings(url, tmp_path):
             await Stage(store, [judge]).play()
             assert len(judge.requests) == 3 * 6 * 2, "what is judged already is not asked again"
             number = staged.keeper.add(staged.arena)
-            votes = read_votes(path, staged.arena, staged.field)
             staged.keeper.add_votes(number, votes)
             staged.keeper.add_votes(number, votes)
             matches = combine_judgements(staged.arena, staged.judgements)

@@ -6,7 +6,8 @@ from rich.console import Console
 from ragrounds.api.arena import Voting, voting
 from ragrounds.cli.arena import vote
 from ragrounds.errors import UserError
-from ragrounds.evals.arena.verdicts import ballots, combine_judgements, matches_of_votes, read_votes
+from ragrounds.evals.arena.verdicts import ballots, combine_judgements, matches_of_votes
+from ragrounds.evals.store.arenas import Vote
 from tests.arena.staging import Stage, add_run, by_strength, stage
 from tests.judges.doubles import Scripted
 
@@ -24,27 +25,11 @@ def votes_of(ready, voter, *axes):
     return Voting(kept=ready.keeper, arena=ready.arena, lineup=ready.field, voter=voter, axes=names)
 
 
-def csv_of(tmp_path, text):
-    path = tmp_path / "votes.csv"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-async def test_votes_are_read_from_a_file(staged, tmp_path):
-    path = csv_of(
-        tmp_path,
-        "question_id,first,second,outcome,axis,voter\n"
-        "q1,weak,strong,2,usefulness,ann\n"
-        "q2,strong-1,middle,tie,,bob\n"
-        "q3,weak,middle,skip,knowledge,\n",
-    )
-    votes = read_votes(path, staged.arena, staged.field)
-    assert [(v.voter, v.question_id, v.first, v.second, v.axis, v.outcome) for v in votes] == [
-        ("ann", "q1", 0, 2, "usefulness", "first"),
-        ("bob", "q2", 0, 1, "usefulness", "tie"),
-        ("bob", "q2", 0, 1, "knowledge", "tie"),
-        ("human", "q3", 1, 2, "knowledge", "skip"),
-    ]
+async def test_a_vote_is_kept_once_and_a_skipped_pair_is_no_match(staged):
+    given = [("ann", "q1", 0, 2, "usefulness", "first"), ("bob", "q2", 0, 1, "usefulness", "tie")]
+    given += [("bob", "q2", 0, 1, "knowledge", "tie"), ("human", "q3", 1, 2, "knowledge", "skip")]
+    names = ("voter", "question_id", "first", "second", "axis", "outcome")
+    votes = [Vote(**dict(zip(names, one, strict=True))) for one in given]
     number = staged.keeper.add(staged.arena)
     staged.keeper.add_votes(number, votes)
     staged.keeper.add_votes(number, votes)
@@ -52,33 +37,6 @@ async def test_votes_are_read_from_a_file(staged, tmp_path):
     matches = matches_of_votes(staged.arena, votes, "usefulness")
     assert matches.score.tolist() == [1.0, 0.5]
     assert len(matches_of_votes(staged.arena, votes, "knowledge")) == 1
-
-
-@pytest.mark.parametrize(
-    ("row", "told"),
-    [
-        ("q99,weak,strong,first", r"line 2: no question 'q99'"),
-        ("q1,week,strong,first", r"Did you mean 'weak'"),
-        ("q1,weak,weak,first", "against itself"),
-        ("q1,weak,strong,maybe", "first, second, tie or skip"),
-    ],
-)
-async def test_a_broken_line_is_told(staged, tmp_path, row, told):
-    path = csv_of(tmp_path, f"question_id,first,second,outcome\n{row}\n")
-    with pytest.raises(UserError, match=told):
-        read_votes(path, staged.arena, staged.field)
-
-
-async def test_missing_columns_and_files_are_told(staged, tmp_path):
-    with pytest.raises(UserError, match="missing: first, second, outcome"):
-        read_votes(csv_of(tmp_path, "question_id\nq1\n"), staged.arena, staged.field)
-    with pytest.raises(UserError, match="missing"):
-        read_votes(csv_of(tmp_path, ""), staged.arena, staged.field)
-    with pytest.raises(UserError, match="Cannot read the votes"):
-        read_votes(tmp_path / "none.csv", staged.arena, staged.field)
-    styled = csv_of(tmp_path, "question_id,first,second,outcome,axis\nq1,weak,strong,1,style\n")
-    with pytest.raises(UserError, match="no axis 'style'"):
-        read_votes(styled, staged.arena, staged.field)
 
 
 async def test_ballots_are_blind_and_in_random_order(staged):

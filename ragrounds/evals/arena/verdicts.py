@@ -1,19 +1,16 @@
 """Verdicts: judges' judgements combined to matches, and people's votes.
 
-Both orders of a pair are one outcome of a judge, all judges' outcomes one match. Votes are read from a CSV file, or
-cast one by one on pairs that are shown blind.
+Both orders of a pair are one outcome of a judge, all judges' outcomes one match. Votes are cast
+one by one on pairs that are shown blind.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 
-from ragrounds.errors import UserError, nearest
 from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.matches import Matches, collect_matches
 from ragrounds.evals.judges.pairs import both_orders, majority, show_pair
@@ -24,13 +21,6 @@ LETTERS = {"1": "first", "2": "second", "=": "tie"}
 _SWAPPED = {"first": "second", "second": "first", "tie": "tie"}
 POINTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 """What the first system gets of a match by its outcome."""
-VOTE_COLUMNS = ("question_id", "first", "second", "outcome")
-_VOTE_WORDS = {
-    "first": "first", "1": "first", "a": "first", "left": "first",
-    "second": "second", "2": "second", "b": "second", "right": "second",
-    "tie": "tie", "t": "tie", "=": "tie", "draw": "tie",
-    "skip": "skip", "s": "skip",
-}  # fmt: skip
 
 Outcomes = tuple[str | None, ...]
 """An outcome for each axis, ``None`` where it is missing."""
@@ -173,59 +163,6 @@ class Ballot(Struct, frozen=True, kw_only=True):
     def vote(self, voter: str, axis: str, outcome: str) -> Vote:
         """The vote that `outcome` makes of it; ``first`` is the left answer."""
         return _vote(voter, self.question_id, self.left_system, self.right_system, axis, outcome)
-
-
-def read_votes(path: Path, arena: Arena, lineup: Lineup) -> list[Vote]:
-    """The votes of a CSV file with the columns question_id, first, second, outcome, and perhaps axis and voter.
-
-    `first` and `second` are systems by name or run id; `outcome` is first, second, tie or skip (also 1, 2, t, s).
-    Without an axis the vote counts for every axis; without a voter it is ``human``'s.
-
-    Raises:
-        UserError: a line is broken; it says which.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"Cannot read the votes in {path}: {error}.") from error
-    header = set(rows[0]) if rows else set()
-    missing = [name for name in VOTE_COLUMNS if name not in header]
-    if missing:
-        raise UserError(
-            f"{path}: expected the columns {', '.join(VOTE_COLUMNS)} (and perhaps axis, voter); "
-            f"missing: {', '.join(missing)}."
-        )
-    return [vote for line, row in enumerate(rows, 2) for vote in _read(row, f"{path}, line {line}", arena, lineup)]
-
-
-def _read(row: dict[str, str | None], where: str, arena: Arena, lineup: Lineup) -> Iterator[Vote]:
-    cells = {name: (row.get(name) or "").strip() for name in (*VOTE_COLUMNS, "axis", "voter")}
-    known = {question.id for question in lineup.questions}
-    if cells["question_id"] not in known:
-        raise UserError(
-            f"{where}: no question {cells['question_id']!r} in {arena.id}.{nearest(cells['question_id'], known)}"
-        )
-    first, second = (_system(cells[side], arena, where) for side in ("first", "second"))
-    if first == second:
-        raise UserError(f"{where}: {cells['first']!r} is voted on against itself.")
-    outcome = _VOTE_WORDS.get(cells["outcome"].casefold())
-    if outcome is None:
-        raise UserError(f"{where}: the outcome {cells['outcome']!r} is unknown. Expected first, second, tie or skip.")
-    names = [axis.name for axis in arena.axes]
-    if cells["axis"] and cells["axis"] not in names:
-        raise UserError(f"{where}: {arena.id} has no axis {cells['axis']!r}. Known: {', '.join(names)}.")
-    for axis in [cells["axis"]] if cells["axis"] else names:
-        yield _vote(cells["voter"] or "human", cells["question_id"], first, second, axis, outcome)
-
-
-def _system(text: str, arena: Arena, where: str) -> int:
-    for place, system in enumerate(arena.systems):
-        if text in (system.name, system.run) and text:
-            return place
-    raise UserError(
-        f"{where}: no system {text!r} in {arena.id}.{nearest(text, arena.names)} Known: {', '.join(arena.names)}."
-    )
 
 
 def _vote(voter: str, question_id: str, left: int, right: int, axis: str, outcome: str) -> Vote:
