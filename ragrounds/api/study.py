@@ -23,7 +23,7 @@ from ragrounds.api.study_cells import carry_out, groups, shown
 from ragrounds.api.study_figures import LABELS, Carried, measure_of, rate
 from ragrounds.api.study_lacks import lacking
 from ragrounds.api.study_projection import confirm_projection
-from ragrounds.api.workspace import chosen_settings, open_store, replaced, texts
+from ragrounds.api.workspace import chosen_settings, open_store, texts
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.analyses.analysis import with_names
 from ragrounds.evals.studies.state import StudyState, kept_studies, read_state
@@ -32,7 +32,6 @@ from ragrounds.evals.studies.table import CellResult, Place, StudyFinding, Study
 from ragrounds.settings import Settings
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.plot import PictureMaker
-from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.study_tables import print_study, study_picture
 
 _OVERRIDES = ("model", "base_url", "alias", "corpus", "limit", "per_dataset", "epochs", "imported")
@@ -392,24 +391,3 @@ def _listed(name: str, state: StudyState | None, settings: Settings) -> ListedSt
         updated=state.updated if state else None,
         file=opened.file,
     )
-
-
-def study_report(made: StudyResult, out: str | Path, *, force: bool = False) -> Path:
-    """Write one self-contained HTML file about a study; gives its path.
-
-        from ragrounds.api.study import study_report
-        study_report(rr.study("mirage-table6", base_url="http://127.0.0.1:8000/v1", limit=20), "table6.html")
-
-    Args:
-        made: what :func:`study` or :func:`show_study` gave.
-        out: the file.
-        force: write over a file that is there.
-
-    Raises:
-        UserError: a file that is there, or cannot be written.
-    """
-    path = Path(out)
-    with open_store(made.settings) as store, replaced(path, force) as file:
-        runs = [run for run in store.runs() if run.id in made.ids and store.done(run)]
-        file.write(study_page(made.table, made.findings, runs, made.study.picture).encode("utf-8", "replace"))
-    return path

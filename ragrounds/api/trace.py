@@ -13,9 +13,11 @@ import getpass
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 from msgspec import Struct
 
+from ragrounds.api.arguments import Arg
 from ragrounds.api.workspace import Progress, chosen_settings, one_of, open_store, unheard
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.recorded import with_replies
@@ -39,23 +41,35 @@ _AT_ONCE = 100
 """Attempts whose calls are read at a time."""
 
 
+_WHICH = "Which attempts, in which order"
+
+
 class AttemptQuery(Struct, frozen=True, kw_only=True):
     """Which attempts are wanted, and in which order. Empty fields want all."""
 
-    runs: Sequence[str] = ()
-    """Ids, beginnings of ids, or agents' texts; none: those on the newest questions."""
-    where: str = ""
-    """An expression: ``wrong and hops>3 and gold not seen``; :mod:`ragrounds.evals.store.attempt_filter` has the
-    words."""
-    sort: str = "asked"
-    """``asked``, ``cost``, ``calls``, ``time``, ``tokens``, ``score``, ``newest``, ``hops``, ``gold_rank`` …:
-    :data:`ragrounds.evals.store.summaries.SORTS`."""
-    ascending: bool = False
-    """Lowest first."""
-    limit: int | None = None
-    """Only so many."""
-    scorers: Sequence[str] = ()
-    """By preference; none: the headline of the questions."""
+    runs: Annotated[
+        Sequence[str], Arg("Ids, beginnings of ids, or agents' texts; none: those on the newest questions.", option="-")
+    ] = ()
+    where: Annotated[
+        str,
+        Arg("Only these: 'wrong and hops>3 and gold not seen'.", short="-w", metavar="FILTER", group=_WHICH),
+    ] = ""
+    sort: Annotated[
+        str,
+        Arg(
+            "asked, cost, calls, time, tokens, score, newest, hops, gold_rank …; highest first.",
+            metavar="BY",
+            group=_WHICH,
+        ),
+    ] = "asked"
+    ascending: Annotated[bool, Arg("Lowest first.", group=_WHICH)] = False
+    limit: Annotated[int | None, Arg("Only so many rows (printed).", 1, group=_WHICH)] = None
+    scorers: Annotated[
+        Sequence[str],
+        Arg(
+            "A scorer, by preference (repeatable). [default: the headline]", option="--scorer", many=True, group=_WHICH
+        ),
+    ] = ()
 
 
 class RunDifferences(Struct, frozen=True):

@@ -12,8 +12,8 @@ from msgspec.structs import asdict, replace
 from ragrounds.api.aliases import parse_names
 from ragrounds.api.compare import CompareArguments, CompareResult, LedgerView, compare, ledger
 from ragrounds.cli import options
-from ragrounds.cli.options import Options, PlotOptions, grouped
-from ragrounds.cli.output import draw_picture, exit_by, one_format, print_json, say, tell
+from ragrounds.cli.options import FormOptions, PlotOptions, grouped
+from ragrounds.cli.output import draw_picture, exit_by, print_json, say, tell
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
 from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
@@ -21,23 +21,6 @@ from ragrounds.ui.run_tables import repriced_lines
 from ragrounds.ui.tables import latex, markdown, results_console
 
 app = typer.Typer()
-
-
-class FormOptions(Options, frozen=True, kw_only=True):
-    """What is printed."""
-
-    as_json: options.AsJson = False
-    as_csv: Annotated[bool, typer.Option("--csv", help="Every figure as a row of one CSV table.")] = False
-    as_latex: Annotated[bool, typer.Option("--latex", help="The tables as LaTeX.")] = False
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="The tables as Markdown.")] = False
-
-    def chosen(self) -> str:
-        """The option that was given; empty: none.
-
-        Raises:
-            UserError: several were.
-        """
-        return one_format(self.as_json, self.as_csv, self.as_latex, self.as_markdown)
 
 
 @app.command("compare")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 import typer
 from msgspec import Struct
-from typer.models import OptionInfo
 
-from ragrounds.api.arguments import described, option_name, words_of
+from ragrounds.api.arguments import Arg, described, option_name, words_of
 from ragrounds.errors import UserError
 from ragrounds.ui.plot import check_plot_file, chosen_theme
 
@@ -77,26 +75,17 @@ Display = Annotated[
 ]
 
 
-class Options(Struct, frozen=True, kw_only=True):
-    """A group of options: :func:`grouped` gives them to a command that has a parameter of this type."""
-
-    def check(self) -> None:
-        """Say what is wrong with these, before the command does anything."""
-
-
-class PlotOptions(Options, frozen=True, kw_only=True):
+class PlotOptions(Struct, frozen=True, kw_only=True):
     """A picture of the result."""
 
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw a picture into this file: .svg, .png or .pdf.")] = (
-        None
-    )
+    plot: Annotated[
+        Path | None, Arg("Draw a picture into this file: .svg, .png or .pdf.", group="A picture of the result")
+    ] = None
     picture: Annotated[
         str,
-        typer.Option(
-            "--picture", help="Which one; a name that there is not lists them. [default: the first]", show_default=False
-        ),
+        Arg("Which one; a name that there is not lists them. [default: the first]", group="A picture of the result"),
     ] = ""
-    theme: Annotated[str, typer.Option("--theme", help="Its colours: light or dark.")] = "light"
+    theme: Annotated[str, Arg("Its colours: light or dark.", group="A picture of the result")] = "light"
 
     def check(self) -> None:
         """Say what is wrong with these, before the command does anything.
@@ -112,57 +101,63 @@ class PlotOptions(Options, frozen=True, kw_only=True):
             raise UserError("--picture and --theme go with --plot FILE, which says where the picture is kept.")
 
 
+class FormOptions(Struct, frozen=True, kw_only=True):
+    """What is printed."""
+
+    as_json: Annotated[bool, Arg("One JSON document on standard output.", option="--json", group="What is printed")] = (
+        False
+    )
+    as_csv: Annotated[bool, Arg("Every figure as a row of one CSV table.", option="--csv", group="What is printed")] = (
+        False
+    )
+    as_latex: Annotated[bool, Arg("The tables as LaTeX.", option="--latex", group="What is printed")] = False
+    as_markdown: Annotated[bool, Arg("The tables as Markdown.", option="--markdown", group="What is printed")] = False
+
+    def chosen(self) -> str:
+        """The option that was given; empty: none.
+
+        Raises:
+            UserError: several were.
+        """
+        given = {f"--{name.removeprefix('as_')}": getattr(self, name) for name in self.__struct_fields__}
+        names = [name for name, wanted in given.items() if wanted]
+        if len(names) > 1:
+            raise UserError(f"{' and '.join(names)} were given; choose one format for standard output.")
+        return names[0] if names else ""
+
+
 Alias = Annotated[
     str | None,
     typer.Option("--alias", help="A name for the server, or for the group of several, which needs one."),
 ]
 
 
-def _placed(hint: object, group: type[Options]) -> object:
-    """The type of an option, which stands in the help under what its group is."""
-    value, *told = get_args(hint)
-    heading = inspect.cleandoc(group.__doc__ or "").partition(".")[0]
-    placed = [_under(one, heading) if isinstance(one, OptionInfo) else one for one in told]
-    return Annotated[(value, *placed)]
-
-
-def _under(option: OptionInfo, heading: str) -> OptionInfo:
-    made = copy.copy(option)
-    made.rich_help_panel = option.rich_help_panel or heading
-    return made
-
-
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command in whose place Typer sees the options of every group and of every record among its parameters."""
-    groups: dict[str, Any] = {}
+    """A command in whose place Typer sees an option for each field of every record among its parameters."""
+    records: dict[str, Any] = {}
     seen: list[inspect.Parameter] = []
     for each in inspect.signature(command, eval_str=True).parameters.values():
         kind = each.annotation
         if not isinstance(kind, type) or not issubclass(kind, Struct):
             seen.append(each)
             continue
-        groups[each.name] = kind
-        hints = get_type_hints(kind, include_extras=True)
+        records[each.name] = kind
         for field in msgspec.structs.fields(kind):
-            default = inspect.Parameter.empty if field.required else field.default
-            hint = _placed(hints[field.name], kind) if issubclass(kind, Options) else _option(kind, field.name)
-            if hint is not None:
-                default = None if default == () else default
+            default = inspect.Parameter.empty if field.required else None if field.default == () else field.default
+            if (hint := _option(kind, field.name)) is not None:
                 seen.append(each.replace(name=field.name, default=default, annotation=hint))
     arguments = set(inspect.signature(command).parameters)
     taken = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in seen]
 
     def typed(**given: object) -> None:
-        for name, group in groups.items():
-            own = {field: given[field] for field in group.__struct_fields__ if field in given}
+        for name, record in records.items():
+            many = {field for field, (_, said) in described(record).items() if said.many}
+            own = {field: given[field] for field in record.__struct_fields__ if field in given}
             for field in own.keys() - arguments:
                 del given[field]
-            if issubclass(group, Options):
-                given[name] = made = group(**own)
+            given[name] = made = record(**{key: value or () if key in many else value for key, value in own.items()})
+            if isinstance(made, PlotOptions):
                 made.check()
-            else:
-                many = {field for field, (_, said) in described(group).items() if said.many}
-                given[name] = group(**{field: value or () if field in many else value for field, value in own.items()})
         command(**given)
 
     typed.__name__, typed.__doc__, typed.__module__ = command.__name__, command.__doc__, command.__module__

@@ -12,7 +12,6 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from ragrounds.api.results import Result
 from ragrounds.cli.options import PlotOptions
-from ragrounds.errors import UserError
 from ragrounds.text import escaped_json, safe
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.console import counting as counting
@@ -96,16 +95,3 @@ def draw_picture(result: Result, options: PlotOptions) -> None:
         others = ", ".join(name for name in result.pictures if name != made.name)
         more = f" (--picture: also {others})" if others and not options.picture else ""
         say(f"{options.plot}: {made.picture.title}{more}")
-
-
-def one_format(as_json: bool, as_csv: bool, as_latex: bool, as_markdown: bool) -> str:
-    """The one option for the format of standard output that was given; empty: none.
-
-    Raises:
-        UserError: several were.
-    """
-    given = {"--json": as_json, "--csv": as_csv, "--latex": as_latex, "--markdown": as_markdown}
-    names = [name for name, wanted in given.items() if wanted]
-    if len(names) > 1:
-        raise UserError(f"{' and '.join(names)} were given; choose one format for standard output.")
-    return names[0] if names else ""

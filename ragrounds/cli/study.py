@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.study import (
-    StudyArguments,
-    StudyResult,
-    list_studies,
-    show_study,
-    study_report,
-)
+from ragrounds.api.study import StudyArguments, StudyResult, list_studies, show_study
 from ragrounds.api.study import study as carry_out
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.options import Options, PlotOptions, grouped
-from ragrounds.cli.output import draw_picture, one_format, print_json, say, tell
+from ragrounds.cli.options import FormOptions, PlotOptions, grouped
+from ragrounds.cli.output import draw_picture, print_json, say, tell
 from ragrounds.ui.study_tables import list_table, study_csv, study_latex, study_markdown
 from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import number_of
@@ -33,30 +26,11 @@ StudyFile = Annotated[
 ]
 
 
-class FormatOptions(Options, frozen=True, kw_only=True):
-    """How the table is printed."""
-
-    as_json: options.AsJson = False
-    as_csv: Annotated[bool, typer.Option("--csv", help="Every cell as a row of one CSV table.")] = False
-    as_latex: Annotated[bool, typer.Option("--latex", help="The table as LaTeX.")] = False
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")] = False
-    html: Annotated[Path | None, typer.Option(help="Also write a report: the table, and the runs behind it.")] = None
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False
-
-    def chosen(self) -> str:
-        """The one format that was asked for; empty: text.
-
-        Raises:
-            UserError: several were.
-        """
-        return one_format(self.as_json, self.as_csv, self.as_latex, self.as_markdown)
-
-
 @study.command("run")
 @grouped
 def run_study(
     given: StudyArguments,
-    form: FormatOptions,
+    form: FormOptions,
     plot: PlotOptions,
     file: StudyFile,
     display: Annotated[str | None, typer.Option(help="none: no progress is shown.")] = None,
@@ -73,17 +47,17 @@ def run_study(
     """
     chosen = form.chosen()
     made = carry_out(**asdict(replace(given, file=file, progress=display != "none")))
-    _print(made, chosen, form)
+    _print(made, chosen)
     draw_picture(made, plot)
     say(_counts(made))
 
 
 @study.command("show")
 @grouped
-def show_study_command(form: FormatOptions, plot: PlotOptions, file: StudyFile) -> None:
+def show_study_command(form: FormOptions, plot: PlotOptions, file: StudyFile) -> None:
     """Print a study from what is kept of it, as its last call said. Nothing is asked, searched or judged."""
     shown = show_study(file)
-    _print(shown, form.chosen(), form)
+    _print(shown, form.chosen())
     draw_picture(shown, plot)
 
 
@@ -104,7 +78,7 @@ def _counts(made: StudyResult) -> str:
     return f"{done}{ended}. {made.made:,} calls made, {made.reused:,} answered from the journal."
 
 
-def _print(made: StudyResult, form: str, options: FormatOptions) -> None:
+def _print(made: StudyResult, form: str) -> None:
     if form == "--json":
         print_json({"study": made.table.study, "table": made.table, "findings": made.findings})
     elif form == "--csv":
@@ -113,5 +87,3 @@ def _print(made: StudyResult, form: str, options: FormatOptions) -> None:
         tell((study_latex if form == "--latex" else study_markdown)(made.table), nl=False)
     else:
         made.draw(results_console())
-    if options.html is not None:
-        say(f"{study_report(made, options.html, force=options.force)}: the table, and the runs behind it")

@@ -26,7 +26,7 @@ from ragrounds.api.trace import (
 )
 from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
-from ragrounds.cli.options import Options, grouped
+from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
@@ -37,32 +37,6 @@ from ragrounds.ui.trace.headless import FORMATS
 from ragrounds.ui.trace.lists import notes_cell
 
 app = typer.Typer()
-
-
-class WhichOptions(Options, frozen=True, kw_only=True):
-    """Which attempts, in which order."""
-
-    where: Annotated[
-        str, typer.Option("--where", "-w", metavar="FILTER", help="Only these: 'wrong and hops>3 and gold not seen'.")
-    ] = ""
-    sort: Annotated[
-        str,
-        typer.Option(
-            metavar="BY", help="asked, cost, calls, time, tokens, score, newest, hops, gold_rank …; highest first."
-        ),
-    ] = "asked"
-    ascending: Annotated[bool, typer.Option("--ascending", help="Lowest first.")] = False
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows (printed).")] = None
-    hops: Annotated[
-        bool, typer.Option("--hops", help="One line an attempt: its searches, the ranks of gold, the likely cause.")
-    ] = False
-    scorer: Annotated[
-        list[str] | None,
-        typer.Option(help="A scorer, by preference (repeatable). [default: the headline]"),
-    ] = None
-    grid: Annotated[
-        bool, typer.Option("--grid", help="Questions × agents; --sort disagreement, cost, score or question.")
-    ] = False
 
 
 @app.command("trace")
@@ -93,8 +67,14 @@ def trace_command(
     set_mark: Annotated[
         str | None, typer.Option(metavar="WORD", help="Mark --attempt with a word: star, check …; '' takes it away.")
     ] = None,
+    hops: Annotated[
+        bool, typer.Option("--hops", help="One line an attempt: its searches, the ranks of gold, the likely cause.")
+    ] = False,
+    by_agent: Annotated[
+        bool, typer.Option("--grid", help="Questions × agents; --sort disagreement, cost, score or question.")
+    ] = False,
     *,
-    which: WhichOptions,
+    which: AttemptQuery,
 ) -> None:
     """See every step of every answer: a viewer in the terminal; with --format, the same as text for pipes and CI.
 
@@ -115,29 +95,25 @@ def trace_command(
       ragrounds trace --attempt direct/sample/c01 --set-mark star --note 'read the second query'
     """
     if format is not None:
-        printed = ("text", "json") if which.hops or which.grid else (*FORMATS, "csv")
+        printed = ("text", "json") if hops or by_agent else (*FORMATS, "csv")
         one_of("--format", format, FORMATS if attempt is not None or differing else printed)
+    query = replace(which, runs=runs or ())
     if note is not None or set_mark is not None:
         _annotate(attempt, epoch, note, set_mark)
     elif differing and (format or not _on_terminal()):
-        _print_differing(runs or [], which.scorer or [], format or "text")
+        _print_differing(query, format or "text")
     elif format is None:
-        _view(which, runs or [], attempt, epoch, light, view or "compare" * differing)
+        start = view or ("compare" if differing else "grid" if by_agent else "hops" if hops else "attempts")
+        # The grid has orders of its own.
+        _view(replace(query, sort="asked") if by_agent else query, attempt, epoch, light, start)
     elif attempt is not None:
         _print_attempt(attempt, epoch, format)
+    elif by_agent:
+        _print_grid(query, format)
+    elif hops:
+        _print_hops(query, format)
     else:
-        _print_list(which, runs or [], format)
-
-
-def _query(which: WhichOptions, runs: list[str]) -> AttemptQuery:
-    return AttemptQuery(
-        runs=runs,
-        where=which.where,
-        sort=which.sort,
-        ascending=which.ascending,
-        limit=which.limit,
-        scorers=which.scorer or (),
-    )
+        _print_list(query, format)
 
 
 def _annotate(attempt: str | None, epoch: int, note: str | None, mark: str | None) -> None:
@@ -151,7 +127,7 @@ def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int, light: bool, start: str) -> None:
+def _view(query: AttemptQuery, attempt: str | None, epoch: int, light: bool, start: str) -> None:
     if not _on_terminal():
         raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
     told: set[str] = set()
@@ -162,10 +138,6 @@ def _view(which: WhichOptions, runs: list[str], attempt: str | None, epoch: int,
             told.add(what)
             say(f"{what} …")
 
-    start = start or ("grid" if which.grid else "hops" if which.hops else "attempts")
-    query = _query(which, runs)
-    if which.grid:  # the grid has orders of its own
-        query = replace(query, sort="asked")
     view(query, attempt=attempt, epoch=epoch, light=light, start=start, progress=progress)
 
 
@@ -178,8 +150,8 @@ def _print_attempt(attempt: str, epoch: int, format: str) -> None:
         tell(attempt_markdown(attempt, epoch), nl=False)
 
 
-def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
-    found = run_differences(runs, scorers)
+def _print_differing(query: AttemptQuery, format: str) -> None:
+    found = run_differences(query.runs, query.scorers)
     pair = (found.first, found.second, found.questions)
     if format == "json":
         print_json(differences.difference_json(*pair))
@@ -187,14 +159,7 @@ def _print_differing(runs: list[str], scorers: list[str], format: str) -> None:
         _print_table(differences.difference_table(*pair), format)
 
 
-def _print_list(which: WhichOptions, runs: list[str], format: str) -> None:
-    query = _query(which, runs)
-    if which.grid:
-        _print_grid(query, format)
-        return
-    if which.hops:
-        _print_hops(query, format)
-        return
+def _print_list(query: AttemptQuery, format: str) -> None:
     with counting() as progress:
         found = list_attempts(query, progress=progress)
     if format == "json":

@@ -59,10 +59,6 @@ def test_run_then_show_in_every_format(asked, tmp_path) -> None:
         assert "60" in text
     listed = {one["name"]: one for one in json.loads(asked("ls", "--json").stdout)["studies"]}
     assert (listed["mine"]["cells"], listed["mine"]["kept"]) == (2, 2)
-    page = tmp_path / "page.html"
-    assert asked("show", file, "--html", str(page)).exit_code == 0
-    assert "[markup]" in page.read_text(encoding="utf-8")
-    assert page.read_text(encoding="utf-8").count("<script>") == 1  # the page's own, for its tables
 
 
 def test_what_is_refused(asked, tmp_path) -> None:

@@ -9,11 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 import ragrounds as rr
-from ragrounds.api.study import list_studies, show_study, study_report
+from ragrounds.api.study import list_studies, show_study
 from ragrounds.api.study_cells import remove_unasked
 from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.errors import UserError
 from ragrounds.evals.studies.study import read_study
+from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.study_tables import study_csv, study_notes
 from tests.servers.scripted_http import scripted
 
@@ -107,7 +108,7 @@ def test_a_model_that_cannot_be_had_leaves_no_run(tmp_path: Path, monkeypatch: p
         (lacking, shown) = (next(one for one in made.table.cells if one.row == name) for name in ("B", "A"))
         assert (lacking.state, lacking.runs, shown.state) == ("lacks", (), "done")
         assert "no `vllm` on the PATH" in lacking.why
-        page = study_report(made, tmp_path / "study.html", force=True).read_text(encoding="utf-8")
+        page = study_page(made.table, made.findings, [], made.study.picture)
         assert "some/weights" not in page.partition("<h2>Table")[0]
     with open_store(chosen_settings(None, tmp_path)) as store:
         assert [run.id for run in store.runs()] == list(shown.runs)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api.study import list_studies, show_study, study_report
+from ragrounds.api.study import list_studies, show_study
 from ragrounds.errors import UserError
+from ragrounds.ui.report.study_page import study_page
 from tests.servers.scripted_http import Scripted, scripted
 
 FILE = """
@@ -126,11 +127,7 @@ def test_what_is_printed_and_written(file: Path, server: Scripted, tmp_path: Pat
     assert f"{shown.value:.2f}" in study_markdown(made.table)
     assert "\\pm" in study_latex(made.table)
     assert len(study_csv(made.table).splitlines()) == 17
-    page = study_report(made, tmp_path / "study.html").read_text(encoding="utf-8")
-    assert f"{shown.value:.2f} ±{shown.spread:.2f}" in page
-    assert shown.runs[0] in page
-    with pytest.raises(UserError, match="force=True"):
-        study_report(made, tmp_path / "study.html")
+    assert f"{shown.value:.2f} ±{shown.spread:.2f}" in study_page(made.table, made.findings, [], made.study.picture)
 
 
 @pytest.mark.slow
