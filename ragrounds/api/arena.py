@@ -59,16 +59,11 @@ AnswerPart = Literal["whole", "final"]
 _RULES = "The rules of an arena"
 
 
-class _Players(Struct, frozen=True):
-    """What may be given without its name."""
+class ArenaArguments(Struct, frozen=True):
+    """Who plays, before which judges, by which rules, and how it is carried out."""
 
     runs: arguments.Runs
     judges: arguments.Judges = ()
-
-
-class ArenaArguments(_Players, frozen=True, kw_only=True):
-    """Who plays, before which judges, by which rules, and how it is carried out."""
-
     reference: Annotated[bool, Arg("The benchmark's own answers play too.", group=_RULES)] = False
     axes: Annotated[
         str | Sequence[str],

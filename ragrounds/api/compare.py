@@ -188,15 +188,10 @@ class _Compared(Struct, frozen=True, kw_only=True):
     settings: arguments.OwnSettings = None
 
 
-class _ComparedRuns(_Compared, frozen=True):
-    """What may be given without its name."""
-
-    runs: arguments.Runs
-
-
-class CompareArguments(_ComparedRuns, frozen=True, kw_only=True):
+class CompareArguments(_Compared, frozen=True):
     """Which runs are compared, and how."""
 
+    runs: arguments.Runs
     claims: Annotated[
         str | Sequence[str],
         Arg(
@@ -311,16 +306,11 @@ def ledger(
         )
 
 
-class _Analysed(Struct, frozen=True):
-    """What may be given without its name."""
+class AnalyseArguments(Struct, frozen=True):
+    """Which analysis of which runs."""
 
     name: Annotated[str, Arg("The analysis, or ``package.module:NAME`` of one's own.", option="-")]
     runs: arguments.Runs
-
-
-class AnalyseArguments(_Analysed, frozen=True, kw_only=True):
-    """Which analysis of which runs."""
-
     scorer: Annotated[str, Arg("The scorer whose scores are shown; by default the headline of the questions.")] = ""
     k: Annotated[int, Arg("How many passages count (success, quality, sources).", 1, short="-k")] = 10
     parameter: Annotated[str, Arg("The agent's parameter that was varied (passages).")] = "top_k"
@@ -360,16 +350,11 @@ def analyse(given: AnalyseArguments) -> AnalysedRuns:
         return AnalysedRuns(result=analysis(store, found, choices), names={**agents, **with_agents(found, called)})
 
 
-class _Reported(_Compared, frozen=True):
-    """What may be given without its name."""
+class ReportArguments(_Compared, frozen=True):
+    """Which runs a page is about, and what stands in it."""
 
     runs: arguments.Runs
     out: Annotated[str | Path, Arg("The file to write.", short="-o", metavar="FILE")] = "report.html"
-
-
-class ReportArguments(_Reported, frozen=True, kw_only=True):
-    """Which runs a page is about, and what stands in it."""
-
     title: Annotated[str, Arg("Title of the page.")] = ""
     attempts: Annotated[
         bool, Arg("Put every attempt with its steps into the file.", option="--attempts/--no-attempts")

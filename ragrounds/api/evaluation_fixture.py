@@ -28,10 +28,9 @@ from ragrounds.api.runs import runs
 from ragrounds.api.workspace import RunsGiven, one_of
 from ragrounds.errors import Interrupted, UserError, nearest
 from ragrounds.settings import Settings
-from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
-from ragrounds.ui.comparison_tables import comparison_tables, print_comparison
+from ragrounds.ui.claim_text import against_lines, claim_lines
+from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.notebook import text_of
-from ragrounds.ui.tables import markdown
 from ragrounds.ui.text import number_of, one_line
 
 CannotTell = Literal["fail", "skip", "pass"]
@@ -215,13 +214,8 @@ class EvaluationFixture:
                 else None
             )
 
-    def told(self, written: JournalFile | None, tables: bool) -> dict[str, object]:
-        """What runs and claims came to, as plain values: for the summary of a session. Empty: nothing was run.
-
-        Args:
-            written: what :meth:`close` gave.
-            tables: with tables in Markdown.
-        """
+    def told(self, written: JournalFile | None) -> dict[str, object]:
+        """What runs and claims came to, as plain values; `written`: what :meth:`close` gave. Empty: nothing was run."""
         if not self._results:
             return {}
         held = Counter(claim.decision for found in self._checked for claim in found.claims)
@@ -234,18 +228,6 @@ class EvaluationFixture:
         }
         if written is not None:
             told["recorded"] = number_of(written.calls, "call")
-        if tables:
-            shown = self._checked or self._results
-            told["tables"] = "\n".join(
-                markdown(
-                    [
-                        *([claim_table(one.claims)] if isinstance(one, CompareResult) else []),
-                        *comparison_tables(one.comparison),
-                    ],
-                    one.comparison.notes,
-                )
-                for one in shown
-            )
         return told
 
     def _open(self) -> None:

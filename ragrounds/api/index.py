@@ -81,19 +81,14 @@ class VectorFiles(Struct, frozen=True):
         BUILT.report(taken.words())
 
 
-class _Read(Struct, frozen=True):
-    """What may be given without its name."""
+class IndexArguments(Struct, frozen=True):
+    """What an index is made of, and how."""
 
     name: Annotated[str, Arg("What the index is called.", option="name")]
     source: Annotated[
         str | Path,
         Arg("A file or folder, or family:PATH with one of beir, r2med, medrag, jsonl, files.", option="--from"),
     ]
-
-
-class IndexArguments(_Read, frozen=True, kw_only=True):
-    """What an index is made of, and how."""
-
     skip_bad: Annotated[bool, Arg("Pass over what cannot be read, and list it.")] = False
     server_changed: arguments.ServerChanged = "stop"
     home: arguments.Home = None

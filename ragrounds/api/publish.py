@@ -102,19 +102,14 @@ class PublishedSite(Result, frozen=True, kw_only=True):
             yield f"Left out: {name}: {why}"
 
 
-class _Published(Struct, frozen=True):
-    """What may be given without its name."""
+class PublishArguments(Struct, frozen=True):
+    """What is published, and how much of it."""
 
     folder: Annotated[str | Path, Arg("Made where there is none.", option="-")]
     runs: Annotated[
         RunsGiven,
         Arg("Ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs of the store.", option="-"),
     ] = ()
-
-
-class PublishArguments(_Published, frozen=True, kw_only=True):
-    """What is published, and how much of it."""
-
     studies: Annotated[
         str | Sequence[str] | None,
         Arg(

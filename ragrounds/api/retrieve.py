@@ -73,8 +73,8 @@ SEARCHED = "What is searched, and with what"
 """A heading in the help."""
 
 
-class _Searched(Struct, frozen=True):
-    """What may be given without its name."""
+class RetrievalArguments(Struct, frozen=True):
+    """What is searched, with what, and by which measures it is scored."""
 
     benchmark: Annotated[
         str | Sequence[str] | None,
@@ -95,11 +95,6 @@ class _Searched(Struct, frozen=True):
             group=SEARCHED,
         ),
     ] = ()
-
-
-class RetrievalArguments(_Searched, frozen=True, kw_only=True):
-    """What is searched, with what, and by which measures it is scored."""
-
     corpus: Annotated[
         str | None,
         Arg("What is searched, if not the benchmark's own corpus: an index or a source.", group=SEARCHED),

@@ -13,9 +13,15 @@ from ragrounds.api.progress import RunListener
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.circuit_breaker import failure_limit
 
+Listener = Annotated[
+    RunListener | None,
+    Arg("Hears what happens; none: a display in a terminal or a notebook, silence elsewhere.", option="-"),
+]
+Shown = Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")]
 
-class _First(Struct, frozen=True):
-    """What may be given without its name."""
+
+class RunArguments(Struct, frozen=True):
+    """All that says what is run and how. What is run changes what the results are, or whom they are asked of."""
 
     benchmark: Annotated[
         str,
@@ -34,18 +40,6 @@ class _First(Struct, frozen=True):
             option="--agent", short="-a", group=WHAT, many=True,
         ),
     ] = ()  # fmt: skip
-
-
-Listener = Annotated[
-    RunListener | None,
-    Arg("Hears what happens; none: a display in a terminal or a notebook, silence elsewhere.", option="-"),
-]
-Shown = Annotated[bool | None, Arg("False: no display; True: also where there is no terminal.", option="-")]
-
-
-class RunArguments(_First, frozen=True, kw_only=True):
-    """All that says what is run and how. What is run changes what the results are, or whom they are asked of."""
-
     model: Annotated[
         str | None,
         Arg(

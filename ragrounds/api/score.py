@@ -122,15 +122,10 @@ class AgreementResult(Struct, frozen=True):
     """People who labelled."""
 
 
-class _Scored(Struct, frozen=True):
-    """What may be given without its name."""
-
-    runs: arguments.Runs
-
-
-class ScoreArguments(_Scored, frozen=True, kw_only=True):
+class ScoreArguments(Struct, frozen=True):
     """Which runs are scored, and how."""
 
+    runs: arguments.Runs
     scorers: Annotated[
         str | Sequence[str],
         Arg("A scorer (repeatable). [default: all that fit the questions]", option="--scorer", many=True),
@@ -167,8 +162,8 @@ def score(given: ScoreArguments) -> ScoredRuns:
     return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison)
 
 
-class _Judged(Struct, frozen=True):
-    """What may be given without its name."""
+class JudgeArguments(Struct, frozen=True):
+    """What is judged, by whom, and how it is carried out."""
 
     runs: arguments.Runs
     kind: Annotated[
@@ -178,11 +173,6 @@ class _Judged(Struct, frozen=True):
             "(entailed, contradicted), ragas (its five figures) or one of them, such as ragas_faithfulness.",
         ),
     ]
-
-
-class JudgeArguments(_Judged, frozen=True, kw_only=True):
-    """What is judged, by whom, and how it is carried out."""
-
     max_cost: arguments.MaxCost = None
     max_total_tokens: arguments.MaxTotalTokens = None
     max_time: arguments.MaxTime = None
@@ -280,16 +270,11 @@ _Kind = Annotated[str, Arg("What was judged: equivalence, equivalence-published 
 _Epoch = Annotated[int, Arg("Which of the run's epochs, from 0.", 0)]
 
 
-class _Sheet(Struct, frozen=True):
-    """What may be given without its name."""
+class SheetArguments(Struct, frozen=True):
+    """What people are asked to label."""
 
     run: Annotated[str, Arg("A run: an id, the beginning of one, or an agent's text.", option="run")]
     out: Annotated[Path, Arg("The file to write.", short="-o")] = Path("labels.csv")
-
-
-class SheetArguments(_Sheet, frozen=True, kw_only=True):
-    """What people are asked to label."""
-
     kind: _Kind = "equivalence"
     epoch: _Epoch = 0
     limit: Annotated[int | None, Arg("Only so many, drawn by `seed`.", 1, short="-n")] = None
@@ -301,8 +286,8 @@ class SheetArguments(_Sheet, frozen=True, kw_only=True):
     settings: arguments.OwnSettings = None
 
 
-class _Labels(Struct, frozen=True):
-    """What may be given without its name."""
+class AgreementArguments(Struct, frozen=True):
+    """Which labels a run's verdicts are set against."""
 
     run: Annotated[str, Arg("A run: an id, the beginning of one, or an agent's text.", option="run")]
     human: Annotated[
@@ -312,11 +297,6 @@ class _Labels(Struct, frozen=True):
             "rater; or kqa:FOLDER, K-QA's physicians' labels of recorded answers."
         ),
     ]
-
-
-class AgreementArguments(_Labels, frozen=True, kw_only=True):
-    """Which labels a run's verdicts are set against."""
-
     kind: _Kind = "equivalence"
     epoch: _Epoch = 0
     item: Annotated[str, Arg("The column with the items.")] = "item"

@@ -111,15 +111,10 @@ class CellArguments(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class _Study(CellArguments, frozen=True):
-    """What may be given without its name."""
-
-    file: Annotated[str | Path, Arg("A TOML file, or the name of a study that is shipped.", option="-")]
-
-
-class StudyArguments(_Study, frozen=True, kw_only=True):
+class StudyArguments(CellArguments, frozen=True):
     """Which study is carried out, what is said of all its cells, and how."""
 
+    file: Annotated[str | Path, Arg("A TOML file, or the name of a study that is shipped.", option="-")]
     max_cost: arguments.MaxCost = None
     max_total_tokens: arguments.MaxTotalTokens = None
     max_time: arguments.MaxTime = None

@@ -45,11 +45,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Ask models for the calls that journal files lack, and write them. Without it nothing is sent.",
     )
-    group.addoption(
-        "--ragrounds-summary",
-        metavar="FILE",
-        help="Append a summary in Markdown to this file, such as $GITHUB_STEP_SUMMARY.",
-    )
     parser.addini(
         "ragrounds_journal",
         help="Folder of journal files, from the root folder of the project. Default: ragrounds_journal beside a test.",
@@ -150,7 +145,7 @@ def _fixtures(config: pytest.Config) -> tuple[_Named, ...]:
         made = EvaluationFixture(place, {**ragrounds_arguments, **given})
         yield made
         written = made.close()
-        if told := made.told(written, tables=bool(config.getoption("--ragrounds-summary"))):
+        if told := made.told(written):
             shown = journal.relative_to(config.rootpath) if journal.is_relative_to(config.rootpath) else journal
             request.node.user_properties.append((_PROPERTY, json.dumps({**told, "journal": str(shown)})))
 
@@ -168,15 +163,12 @@ def _report_hooks(config: pytest.Config) -> tuple[_Named, ...]:
                 reported[report.nodeid] = json.loads(str(value))
 
     def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-        """Say how the claims stand, and write the summary where one was asked for."""
+        """Say how the claims stand."""
         if not reported or hasattr(config, "workerinput"):
             return
         terminalreporter.section("ragrounds")
         for line in _summary_lines(reported):
             terminalreporter.write_line(line)
-        if path := config.getoption("--ragrounds-summary"):
-            with Path(str(path)).open("a", encoding="utf-8") as file:
-                file.write(_summary_markdown(reported))
 
     return pytest_runtest_logreport, pytest_terminal_summary
 
@@ -232,9 +224,3 @@ def _summary_lines(reported: Mapping[str, Mapping[str, object]]) -> Iterator[str
         yield f"{nodeid}: {told['claims'] or 'no claim'}; {calls}"
     if len(reported) > _MOST:
         yield f"… and {number_of(len(reported) - _MOST, 'test')} more"
-
-
-def _summary_markdown(reported: Mapping[str, Mapping[str, object]]) -> str:
-    """The same with tables."""
-    parts = [f"### `{nodeid.replace('`', '')}`\n\n{told['tables']}\n" for nodeid, told in sorted(reported.items())]
-    return "\n".join(["## ragrounds\n", *parts])

@@ -125,7 +125,7 @@ def test_a_failure_shows_the_claim_the_questions_and_the_table(pytester: pytest.
             ragrounds.check("accuracy(direct) - accuracy(vanilla_rag) > 0 @ 95%", runs=result)
         """,
     )
-    done = run(pytester, RECORD, "--ragrounds-summary", "summary.md")
+    done = run(pytester, RECORD)
     done.assert_outcomes(failed=2)
     text = done.stdout.str()
     assert "1 of 2 claims does not hold: accuracy(vanilla_rag) > 99% @ 95%" in text
@@ -135,9 +135,6 @@ def test_a_failure_shows_the_claim_the_questions_and_the_table(pytester: pytest.
     done.stdout.fnmatch_lines(["> *ragrounds.check(*", "E *of 1 claim does not hold*"])
     assert "evaluation_fixture.py" not in text.replace("api.evaluation_fixture.ClaimsFailed", "")  # no frame of ours
     assert "FAILED test_marked.py::test_search_helps - Failed: 1 of 2 claims" in text
-    summary = (pytester.path / "summary.md").read_text()
-    assert "### `test_called.py::test_called`" in summary
-    assert "| accuracy(vanilla\\_rag) &gt; 99% @ 95% | fails | " in summary
 
 
 @pytest.mark.slow
@@ -369,7 +366,7 @@ def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester)
     )
     workers = ("-p", "no:langsmith_plugin", "-p", "no:asyncio", *PLUGIN, "-n", "2")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for options in ((RECORD, "--ragrounds-summary=summary.md"), ()):
+    for options in ((RECORD,), ()):
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *workers, *options],
             cwd=pytester.path,
@@ -380,7 +377,6 @@ def test_workers_of_xdist_share_nothing_but_the_files(pytester: pytest.Pytester)
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.count(" hold; ") == 5, done.stdout
-    assert (pytester.path / "summary.md").read_text().count("### `") == 5
     assert [Path(name).name for name in journals(pytester)] == [
         "all_of_them.jsonl", "test_search_helps.jsonl", "test_search_too.jsonl"
     ]  # fmt: skip
