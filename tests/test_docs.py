@@ -235,14 +235,14 @@ def test_the_reference_has_every_public_name_and_record(scripts: None) -> None:
 def test_the_reference_has_all_that_ships(scripts: None) -> None:
     from reference_pages import format_pages, list_pages
 
-    from ragrounds.api import agents, analyses, data, scorers
+    from ragrounds.api import agents, choices, data
     from ragrounds.evals.store import schema
 
     pages = {**list_pages()[0], **format_pages()[0]}
     for page, names in {
         "lists/agents": list(agents.list_agents()),
-        "lists/scorers": [one.name for one in scorers.list_scorers()],
-        "lists/analyses": [one.name for one in analyses.list_analyses()],
+        "lists/scorers": [one.name for one in choices.list_scorers()],
+        "lists/analyses": [one.name for one in choices.list_analyses()],
         "lists/benchmarks": [one.name for one in data.list_cards()],
         "formats/store": list(schema.metadata.tables),
     }.items():

@@ -12,7 +12,7 @@ from rich.text import Text
 from ragrounds.api import agents as known
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import print_json, say, tell
+from ragrounds.cli.output import print_fields, print_json, say, tell
 from ragrounds.errors import UserError, nearest
 from ragrounds.specs import Spec
 from ragrounds.ui.profiles import print_profile
@@ -65,9 +65,7 @@ def show_agent(
     tell(f"{'agent':12} {safe(found.agent)}")
     if found.package:
         tell(f"{'package':12} {safe(found.package)}")
-    for key, value in msgspec.to_builtins(found.card).items():
-        if value:
-            tell(f"{key:12} {safe(str(value))}")
+    print_fields(found.card)
     if found.published:
         tell(found.published.words())
     for key, setting in found.sources.items():

@@ -1,4 +1,4 @@
-"""`ragrounds analyse`: draw one analysis of stored runs. `ragrounds analyses`: those there are.
+"""`ragrounds analyse`: draw one analysis of stored runs.
 `ragrounds report`: write one HTML file."""
 
 from __future__ import annotations
@@ -9,19 +9,14 @@ import typer
 from msgspec.structs import asdict, replace
 
 from ragrounds.api.aliases import parse_names
-from ragrounds.api.analyses import AnalysisDetails, describe_analysis, list_analyses
 from ragrounds.api.compare import AnalyseArguments, ReportArguments, analyse, report
 from ragrounds.cli import options
-from ragrounds.cli.commands import ListGroup
 from ragrounds.cli.options import PlotOptions, grouped
-from ragrounds.cli.output import draw_picture, print_json, say, tell
+from ragrounds.cli.output import draw_picture, print_json, say
 from ragrounds.errors import UserError
 from ragrounds.ui.analysis_tables import print_analysis
-from ragrounds.ui.text import safe
 
 app = typer.Typer()
-analyses = typer.Typer(name="analyses", cls=ListGroup, help="The analyses that `ragrounds analyse` knows.")
-app.add_typer(analyses)
 
 
 @app.command("analyse")
@@ -71,36 +66,6 @@ def _sizes(texts: list[str]) -> dict[str, float]:
         if not model or not 0 < sizes[model] < float("inf"):
             raise UserError(f"--size {text!r} cannot be read; expected MODEL=BILLIONS, such as openai:my-model=70.")
     return sizes
-
-
-@analyses.command("ls")
-def list_command(as_json: options.AsJson = False) -> None:
-    """List the analyses."""
-    found = list_analyses()
-    if as_json:
-        described = {one.name: {"summary": one.summary, "needs": one.needs, "package": one.package} for one in found}
-        print_json(described, "analyses")
-        return
-    for one in found:
-        tell(f"{one.name:10} {safe(_words(one))}")
-
-
-@analyses.command("show")
-def show_command(
-    name: Annotated[str, typer.Argument(help="An analysis, as `ragrounds analyses ls` lists it.")],
-    as_json: options.AsJson = False,
-) -> None:
-    """Say what an analysis shows, and what it needs."""
-    found = describe_analysis(name)
-    if as_json:
-        print_json(found)
-    else:
-        tell(f"{found.name}: {safe(_words(found))}")
-
-
-def _words(found: AnalysisDetails) -> str:
-    package = f"; from the package {found.package}" if found.package else ""
-    return f"{found.summary}; needs {found.needs}{package}"
 
 
 @app.command("report")

@@ -11,7 +11,7 @@ import typer
 from ragrounds.api import data as benchmarks
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import file_bars, print_json, say, tell
+from ragrounds.cli.output import file_bars, print_fields, print_json, say, tell
 from ragrounds.ui.benchmark_tables import audit_lines
 from ragrounds.ui.list_tables import benchmark_table
 from ragrounds.ui.tables import print_table, results_console
@@ -46,10 +46,7 @@ def show_benchmark(
     if as_json:
         print_json({"benchmark": found})
         return
-    for key, value in msgspec.to_builtins(found).items():
-        text = ", ".join(value) if isinstance(value, list | tuple) else str(value or "")
-        if text:
-            tell(f"{key:10} {safe(text)}")
+    print_fields(found)
 
 
 @data.command("add")

@@ -39,6 +39,14 @@ def _without_minus_zero(value: object) -> object:
     return [_without_minus_zero(each) for each in value] if isinstance(value, list | tuple) else value
 
 
+def print_fields(record: object) -> None:
+    """A line for each field of a record that says something."""
+    for key, value in msgspec.to_builtins(record).items():
+        text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value or "")
+        if text:
+            tell(f"{key:12} {safe(text)}")
+
+
 FAILS, FAILED_ATTEMPTS, CANNOT_TELL = 1, 3, 4
 """Exit codes: a claim fails; attempts failed; a claim cannot be told. 2 is bad input."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
-from ragrounds.api import agents, analyses, data, exchange, index, retrievers, trace
+from ragrounds.api import agents, choices, data, exchange, index, trace
 from ragrounds.api.trace import AttemptQuery
 
 
@@ -19,9 +19,9 @@ def test_agents_graphs_prompts_retrievers_analyses_and_formats() -> None:
     assert "$" in agents.prompt_text("choice/rag")
     with pytest.raises(rr.UserError, match="'vanilla_rag'"):
         agents.describe_agent("vanila_rag")
-    assert "bm25" in [one.name for one in retrievers.list_retrievers().retrievers]
-    assert retrievers.describe_retriever("bm25")["name"] == "bm25"
-    assert analyses.describe_analysis("success") in analyses.list_analyses()
+    assert "bm25" in [one.name for one in choices.list_retrievers().retrievers]
+    assert choices.describe_retriever("bm25")["name"] == "bm25"
+    assert choices.describe_analysis("success") in choices.list_analyses()
     assert "jsonl" in exchange.list_formats()
 
 

@@ -4,7 +4,7 @@ import json
 
 from typer.testing import CliRunner
 
-from ragrounds.cli.retrievers import retrievers as _app
+from ragrounds.cli.choices import retrievers as _app
 from ragrounds.tools.cards import cards
 
 

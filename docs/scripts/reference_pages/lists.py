@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragrounds.api.agents import describe_graph, list_agents, list_graphs, list_profiles, list_prompts, prompt_text
-from ragrounds.api.analyses import list_analyses
+from ragrounds.api.choices import list_analyses, list_retrievers, list_scorers
 from ragrounds.api.data import list_cards
 from ragrounds.api.exchange import list_formats
 from ragrounds.api.frames import columns_table
-from ragrounds.api.retrievers import list_retrievers
-from ragrounds.api.scorers import list_scorers
 from ragrounds.evals.studies.study import open_study, shipped_studies
 from ragrounds.models.options import cards as model_cards
 from reference_pages.filters import filters_page
@@ -159,10 +157,7 @@ def _retrievers() -> str:
         ]
         if rows:
             parts.append(table(("parameter", "default", "meaning"), rows))
-    rows = [
-        (code(each.card.name), each.card.title, each.card.kind, each.card.size, "; ".join(each.card.used_in))
-        for each in known.cards
-    ]
+    rows = [(code(each.name), each.title, each.kind, each.size, "; ".join(each.used_in)) for each, _ in known.cards]
     parts += [
         "## Cards",
         "Dense retrievers and rerankers as the papers used them.",
