@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ragrounds.api.workspace import chosen_settings
+from ragrounds.api.workspace import Progress, chosen_settings, unheard
 from ragrounds.evals.benchmarks import (
     Benchmark,
     Card,
@@ -33,9 +33,6 @@ from ragrounds.evals.benchmarks.registry import unregister
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
-
-FileProgress = Callable[[str, int, int], None]
-"""Is told a file's name, the bytes that are here, and the bytes it has."""
 
 
 def list_cards() -> list[Card]:
@@ -76,7 +73,7 @@ def fetch(
     *,
     home: str | Path | None = None,
     settings: Settings | None = None,
-    progress: FileProgress = lambda name, here, size: None,
+    progress: Progress = unheard,
     message: Callable[[str], None] = lambda text: None,
 ) -> Benchmark:
     """Fetch a benchmark from its public home and register it; every file is checked by size and SHA-256. A cut
@@ -84,7 +81,7 @@ def fetch(
 
     Args:
         name: a family or a dataset whose card lists files.
-        progress: is told how much of each file is here.
+        progress: is told each file with its size, and the bytes of it that are here.
         message: is told the licence and the source before anything is asked of them.
 
     Raises:
@@ -92,7 +89,8 @@ def fetch(
     """
     wanted = card(name)
     message(f"{wanted.name}: {wanted.title}. Licence: {wanted.license}. From {wanted.source}.")
-    return download.fetch(name, chosen_settings(settings, home).home, progress)
+    home = chosen_settings(settings, home).home
+    return download.fetch(name, home, lambda file, here, size: progress(f"{file}, of {size:,} bytes", here))
 
 
 def remove(name: str, *, home: str | Path | None = None, settings: Settings | None = None) -> Path:

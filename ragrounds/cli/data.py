@@ -11,7 +11,7 @@ import typer
 from ragrounds.api import data as benchmarks
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import file_bars, print_fields, print_json, say, tell
+from ragrounds.cli.output import counting, print_fields, print_json, say, tell
 from ragrounds.ui.benchmark_tables import audit_lines
 from ragrounds.ui.list_tables import benchmark_table
 from ragrounds.ui.tables import print_table, results_console
@@ -71,7 +71,7 @@ def fetch_benchmark(
 
     Example: ragrounds data fetch mirage
     """
-    with file_bars() as progress:
+    with counting() as progress:
         fetched = benchmarks.fetch(name, progress=progress, message=say)
     say(f"{fetched.name}: {len(fetched):,} questions are here. `ragrounds run --benchmark {name}` finds them.")
 

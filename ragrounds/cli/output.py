@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import msgspec
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from ragrounds.api.results import Result
 from ragrounds.cli.options import PlotOptions
 from ragrounds.text import escaped_json, safe
-from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.console import counting as counting
 
 JSON_VERSION = 2
@@ -65,31 +61,6 @@ def say(text: str) -> None:
 def tell(text: str, *, nl: bool = True, err: bool = False) -> None:
     """A text on standard output, in which nothing moves the cursor of a terminal; with a line end, or without."""
     typer.echo(safe(text), nl=nl, err=err)
-
-
-@contextmanager
-def file_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Gives a function to tell a file's name, the bytes that are here and the bytes it has: a bar for each file on a
-    terminal, a line for each elsewhere."""
-    console = SafeConsole(stderr=True)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        tasks = {}
-
-        def tell(name: str, here: int, size: int) -> None:
-            if name not in tasks:
-                tasks[name] = bar.add_task(name, total=size)
-            bar.update(tasks[name], completed=here)
-            if here == size and not console.is_terminal:
-                say(f"{name}: {size:,} bytes")
-
-        yield tell
 
 
 def draw_picture(result: Result, options: PlotOptions) -> None:
