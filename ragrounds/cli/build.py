@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
-from typing import Self
-
 import typer
 
 from ragrounds.api.build import BuildExecution, BuildRequest
@@ -13,7 +9,7 @@ from ragrounds.api.build import build as build_benchmark
 from ragrounds.api.pipelines import CaseQuestions, ConsensusLabels, FalseNegatives, RelevanceMining
 from ragrounds.cli import options as shared
 from ragrounds.cli.options import grouped
-from ragrounds.cli.output import counting, print_json, say
+from ragrounds.cli.output import print_json, say
 from ragrounds.cli.run import RunDisplay
 from ragrounds.errors import UserError
 from ragrounds.ui.build_tables import print_built
@@ -107,8 +103,7 @@ def false_negatives(
 
 def _carry_out(request: BuildRequest, execution: BuildExecution, display: str | None, as_json: bool) -> None:
     """Make the benchmark, show what came of each stage, and exit with 3 where some items failed."""
-    with BuildDisplay(display) as shown:
-        result = build_benchmark(request, execution, shown)
+    result = build_benchmark(request, execution, RunDisplay(display))
     if as_json:
         print_json(result.card)
     else:
@@ -124,33 +119,3 @@ def _carry_out(request: BuildRequest, execution: BuildExecution, display: str | 
     if result.failed:
         say("Some items failed; the same command tries them again.")
         raise typer.Exit(3)
-
-
-class BuildDisplay(RunDisplay):
-    """As a run's, with what is read counted before the first item is worked on."""
-
-    def __init__(self, display: str | None) -> None:
-        super().__init__(display)
-        self._counting = ExitStack()
-        self._count: Callable[[str, int], None] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def message(self, text: str) -> None:
-        """Say it, below what was counted."""
-        self._close()
-        super().message(text)
-
-    def reading(self, what: str, count: int) -> None:
-        """Count it."""
-        if self._count is None:
-            self._count = self._counting.enter_context(counting())
-        self._count(what, count)
-
-    def _close(self) -> None:
-        self._counting.close()
-        self._count = None
