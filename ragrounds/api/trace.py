@@ -24,7 +24,7 @@ from ragrounds.evals.judges.recorded import with_replies
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers import headline_of
 from ragrounds.evals.store import attempt_filter
-from ragrounds.evals.store.attempt_notes import AttemptNote, notes_of, write_note
+from ragrounds.evals.store.attempt_notes import AttemptNote, write_note
 from ragrounds.evals.store.hop_reading import HopReader, HopsOfAttempt
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import PREFERRED, SORTS, AttemptSummary, Pages, SortBy, UnknownFacts
@@ -184,19 +184,6 @@ def annotate(
         found = read_trace(store, run, question, epoch)
         by = author or author_name(chosen)
         return write_note(store, run, found.question.id, epoch, author=by, mark=mark, text=text)
-
-
-def list_notes(
-    runs: Sequence[str] = (), *, home: str | Path | None = None, settings: Settings | None = None
-) -> list[AttemptNote]:
-    """Readers' marks and notes in some runs, by run, question, epoch and author; none named: in all runs.
-
-    Raises:
-        UserError: an unknown run.
-    """
-    with open_store(chosen_settings(settings, home)) as store:
-        chosen = store.named(runs) if runs else store.runs()
-        return [note for notes in notes_of(store, chosen).values() for note in notes]
 
 
 def author_name(settings: Settings) -> str:

@@ -14,7 +14,6 @@ from ragrounds.api.grid import grid
 from ragrounds.api.runs import show_attempt
 from ragrounds.api.trace import (
     AttemptQuery,
-    annotate,
     attempt_markdown,
     find_attempt,
     hint,
@@ -34,7 +33,6 @@ from ragrounds.ui.tables import TextTable, markdown, print_table, results_consol
 from ragrounds.ui.trace import differences, headless, hop_lines, lists
 from ragrounds.ui.trace.attempt_list import short_names
 from ragrounds.ui.trace.headless import FORMATS
-from ragrounds.ui.trace.lists import notes_cell
 
 app = typer.Typer()
 
@@ -57,16 +55,7 @@ def trace_command(
     differing: Annotated[
         bool, typer.Option("--differing", help="Of two runs: the questions they differ on, with both answers.")
     ] = False,
-    view: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Begin with this view: attempts, hops, grid, compare …")
-    ] = None,
     light: Annotated[bool, typer.Option("--light", help="Light colours.")] = False,
-    note: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Leave this note beside --attempt; '' takes yours away.")
-    ] = None,
-    set_mark: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Mark --attempt with a word: star, check …; '' takes it away.")
-    ] = None,
     hops: Annotated[
         bool, typer.Option("--hops", help="One line an attempt: its searches, the ranks of gold, the likely cause.")
     ] = False,
@@ -91,19 +80,15 @@ def trace_command(
       ragrounds trace --grid --sort cost --format json
 
       ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
-
-      ragrounds trace --attempt direct/sample/c01 --set-mark star --note 'read the second query'
     """
     if format is not None:
         printed = ("text", "json") if hops or by_agent else (*FORMATS, "csv")
         one_of("--format", format, FORMATS if attempt is not None or differing else printed)
     query = replace(which, runs=runs or ())
-    if note is not None or set_mark is not None:
-        _annotate(attempt, epoch, note, set_mark)
-    elif differing and (format or not _on_terminal()):
+    if differing and (format or not _on_terminal()):
         _print_differing(query, format or "text")
     elif format is None:
-        start = view or ("compare" if differing else "grid" if by_agent else "hops" if hops else "attempts")
+        start = "compare" if differing else "grid" if by_agent else "hops" if hops else "attempts"
         # The grid has orders of its own.
         _view(replace(query, sort="asked") if by_agent else query, attempt, epoch, light, start)
     elif attempt is not None:
@@ -114,13 +99,6 @@ def trace_command(
         _print_hops(query, format)
     else:
         _print_list(query, format)
-
-
-def _annotate(attempt: str | None, epoch: int, note: str | None, mark: str | None) -> None:
-    if attempt is None:
-        raise UserError("--note and --set-mark need the attempt: --attempt RUN/QUESTION.")
-    left = annotate(attempt, epoch, mark=mark, text=note)
-    tell(f"{attempt}: {notes_cell([left]) if left else 'neither a mark nor a note of yours'}")
 
 
 def _on_terminal() -> bool:

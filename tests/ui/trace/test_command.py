@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from ragrounds.api.trace import annotate
 from ragrounds.cli import main
 
 
@@ -119,11 +120,10 @@ def test_a_filter_on_the_command_line_reads_full_text_and_facts_of_an_older_stor
     assert "Did you mean 'hops'" in trace("--where", "hopz>3", "--format", "text").stderr
 
 
-def test_marks_and_notes_are_left_shown_exported_and_taken_away(trace: Trace) -> None:
-    assert trace("--note", "x").returncode == 2
-    left = trace("--attempt", "plain/001", "--set-mark", "Star", "--note", "=look\nagain")
-    assert "*star (" in left.stdout
-    assert "look again" in left.stdout
+def test_marks_and_notes_are_left_shown_exported_and_taken_away(trace: Trace, home: Path) -> None:
+    left = annotate("plain/001", mark="Star", text="=look\nagain", home=home)
+    assert left is not None
+    assert (left.mark, left.text) == ("star", "=look\nagain")
     listed = trace("--where", "mark:star", "--format", "json").stdout
     assert [(row["question_id"], row["notes"][0]["text"]) for row in json.loads(listed)["attempts"]] == [
         ("quiz/001", "=look\nagain")
@@ -135,18 +135,18 @@ def test_marks_and_notes_are_left_shown_exported_and_taken_away(trace: Trace) ->
     assert "*star" in trace("--where", "noted", "--format", "markdown").stdout.replace("\\", "")
     for format in ("text", "json", "markdown"):
         assert "star" in trace("--attempt", "plain/001", "--format", format).stdout
-    assert "neither" in trace("--attempt", "plain/001", "--set-mark", "", "--note", "").stdout
+    assert annotate("plain/001", mark="", text="", home=home) is None
     assert json.loads(trace("--where", "marked or noted", "--format", "json").stdout)["attempts"] == []
     assert "Known: text, json, markdown." in trace("--attempt", "plain/001", "--format", "csv").stderr
 
 
 def test_the_author_is_that_of_the_settings(trace: Trace, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGROUNDS_AUTHOR", "Ada L.")
-    assert "(Ada L.: why)" in trace("--attempt", "plain/001", "--note", "why").stdout
     from ragrounds.api.runs import load
-    from ragrounds.api.trace import list_notes
 
-    assert [(one.author, one.text) for one in list_notes(home=home)] == [("Ada L.", "why")]
+    left = annotate("plain/001", text="why", home=home)
+    assert left is not None
+    assert (left.author, left.text) == ("Ada L.", "why")
     frame = load("plain", home=home).to_pandas("attempts")
     assert list(frame["notes"].dropna()) == ["Ada L.: why"]
     assert frame["marks"].isna().all()
