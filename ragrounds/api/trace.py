@@ -280,7 +280,7 @@ def view(
     from ragrounds.ui.trace.app import DARK, LIGHT, TraceApp
     from ragrounds.ui.trace.view import all_views
 
-    one_of("--view", start, list(all_views()))
+    one_of("start", start, list(all_views()))
     asked, chosen = query or AttemptQuery(), chosen_settings(settings, home)
     with opened_pages(asked, attempt, chosen) as pages:
         where, sort, row = asked.where, listed_sort(asked), 0

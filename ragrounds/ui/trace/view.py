@@ -1,7 +1,7 @@
 """A view of the attempts, and the screen that every view is.
 
 A view is one :class:`View` in one file of the folder `views`, where it is found as a scorer is: the keys, the line
-above each screen, the help and ``ragrounds trace --view`` read it there. Nothing imports a view,
+above each screen, the help and ``ragrounds trace`` read it there. Nothing imports a view,
 and no view imports another: one opens the other by its name.
 """
 
@@ -215,7 +215,7 @@ class View(Struct, frozen=True, kw_only=True):
     """A view: what opens it, and what the help says of it."""
 
     name: str
-    """As it is typed after `--view`; the ids of its keys begin with it."""
+    """Its own; the ids of its keys begin with it."""
     key: str
     """The number that opens it from every screen."""
     title: str
