@@ -19,7 +19,7 @@ from ragrounds.train.evaluation import evaluate as evaluate_pairs
 from ragrounds.train.loop import StageCost, TrainingStep
 from ragrounds.train.material import MaterialCounts
 from ragrounds.train.pipeline import TrainingListeners, TrainingRun
-from ragrounds.train.spec import TEACHER, read_training
+from ragrounds.train.spec import read_training
 
 
 class TrainedPair(Struct, frozen=True, kw_only=True):
@@ -103,15 +103,6 @@ def evaluate(given: EvaluationArguments) -> PairTable:
     for name, state in states.items():
         write_pair(run, name, state)
     return table
-
-
-def table_rows(given: TrainingArguments) -> list[str]:
-    """The names of the rows that :func:`evaluate` gives a table of: the teacher, then the recipes.
-
-    Raises:
-        UserError: a file that cannot be read.
-    """
-    return [TEACHER, *(given.recipes or read_training(given.file, given.changes).recipe)]
 
 
 def _opened(given: TrainingArguments) -> tuple[TrainingRun, list[str]]:

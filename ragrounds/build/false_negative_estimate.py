@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ragrounds.evals.stats import Estimate, ratio_of_sums
+from ragrounds.evals.stats import Estimate, stratified_mean
 
 NO_GRADE = "no grade could be read"
 
@@ -106,7 +106,7 @@ def estimate_missing(
 
     def mean(values: Sequence[float]) -> Estimate:
         """Mean over queries, with its interval."""
-        return ratio_of_sums(values, [1.0] * len(values), clusters, share=False, seed=seed, resamples=resamples)
+        return stratified_mean(values, clusters=clusters, bounded=False, seed=seed, resamples=resamples)
 
     grades = [grade for query in queries for grade in query.grades.values()]
     return MissingLabels(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.train import EvaluationArguments, TrainingArguments, evaluate, table_rows
+from ragrounds.api.train import EvaluationArguments, TrainingArguments, evaluate
 from ragrounds.api.train import train as train_pairs
-from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.output import print_json, tell
 from ragrounds.ui.text import safe
@@ -43,20 +40,12 @@ def care_command(given: TrainingArguments, as_json: options.AsJson = False) -> N
 
 @train.command("evaluate")
 @options.grouped
-def evaluate_command(
-    given: EvaluationArguments,
-    against: Annotated[
-        list[str] | None, typer.Option(help="Show comparisons with this row (repeatable). [default: the teacher]")
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
+def evaluate_command(given: EvaluationArguments, as_json: options.AsJson = False) -> None:
     """Measure the trained pairs beside the document encoder with itself: nDCG@10 with paired tests, and queries per
     second in one run. What is not trained yet is trained first."""
-    known = table_rows(given)
-    rows = [one_of("--against", name, known) for name in against or known[:1]]
     with training_display() as shown:
         table = evaluate(**asdict(replace(given, progress=shown.doing, on_step=shown.step)))
     if as_json:
         print_json(table)
     else:
-        print_pairs(table, rows)
+        print_pairs(table)

@@ -66,11 +66,8 @@ class EncodingSpeed(Struct, frozen=True, kw_only=True):
 
     single: float
     """Queries per second, one at a time: the median over the rounds."""
-    batched: float
-    """In batches of 32."""
     ratio: float
-    """To the teacher, one at a time: the median of the rounds' ratios."""
-    batched_ratio: float
+    """To the teacher: the median of the rounds' ratios."""
 
 
 class PairRow(Struct, frozen=True, kw_only=True):
@@ -231,39 +228,25 @@ def _speed_queries(entries: Sequence[Evaluation]) -> list[str]:
 def measure_speed(
     encoders: Mapping[str, QueryEncoder], queries: Sequence[str], rounds: int
 ) -> dict[str, EncodingSpeed]:
-    """Queries per second of each encoder. In every round each encodes all queries, one at a time and in batches of 32;
-    who begins changes from round to round. The first round is a warm-up, and does not count."""
-    singles: dict[str, list[float]] = {name: [] for name in encoders}
-    batches: dict[str, list[float]] = {name: [] for name in encoders}
+    """Queries per second of each encoder, one at a time. In every round each encodes all queries; who begins changes
+    from round to round. The first round is a warm-up, and does not count."""
+    taken: dict[str, list[float]] = {name: [] for name in encoders}
     names = list(encoders)
     for turn in range(rounds + 1):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            single, batched = (_rate(encoders[name], queries, size) for size in (1, 32))
+            began = time.perf_counter()
+            for query in queries:
+                encoders[name].encode([query], batch_size=1, show_progress_bar=False)
             if turn:
-                singles[name].append(single)
-                batches[name].append(batched)
-    first = names[0]
-
-    def ratio(taken: Mapping[str, list[float]], name: str) -> float:
-        """Median over the rounds of an encoder's speed to the first encoder's."""
-        return statistics.median(mine / theirs for mine, theirs in zip(taken[name], taken[first], strict=True))
-
+                taken[name].append(len(queries) / (time.perf_counter() - began))
+    first = taken[names[0]]
     return {
         name: EncodingSpeed(
-            single=round(statistics.median(singles[name]), 1),
-            batched=round(statistics.median(batches[name]), 1),
-            ratio=round(ratio(singles, name), 3),
-            batched_ratio=round(ratio(batches, name), 3),
+            single=round(statistics.median(speeds), 1),
+            ratio=round(statistics.median(mine / theirs for mine, theirs in zip(speeds, first, strict=True)), 3),
         )
-        for name in names
+        for name, speeds in taken.items()
     }
-
-
-def _rate(encoder: QueryEncoder, queries: Sequence[str], size: int) -> float:
-    began = time.perf_counter()
-    for start in range(0, len(queries), size):
-        encoder.encode(list(queries[start : start + size]), batch_size=size, show_progress_bar=False)
-    return len(queries) / (time.perf_counter() - began)
 
 
 def _parameters(encoder: SentenceTransformer) -> int:

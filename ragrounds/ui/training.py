@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -94,19 +94,19 @@ class _Lines:
             sys.stderr.write(f"{safe(line)}\n")
 
 
-def print_pairs(table: PairTable, against: Sequence[str]) -> None:
-    """Print pairs with their figures, then the comparisons with the rows `against`."""
+def print_pairs(table: PairTable) -> None:
+    """Print pairs with their figures, then how they compare on each benchmark."""
     console = results_console()
     first = table.rows[0].name
     heads = [f"{each.benchmark} {_note(each)}" for each in table.quality]
-    heads += ["query parameters", "queries/s one by one", "to the teacher", "queries/s in 32s", "training"]
+    heads += ["query parameters", "queries/s one by one", "to the teacher", "training"]
     rows = []
     for row in table.rows:
         cells = [
             f"{each.values[row.name]:.4f} ({each.values[row.name] / each.values[first]:.1%})" for each in table.quality
         ]
         speed = row.speed
-        fast = (f"{speed.single:,.0f}", f"{speed.ratio:.2f}", f"{speed.batched:,.0f}") if speed else (UNKNOWN,) * 3
+        fast = (f"{speed.single:,.0f}", f"{speed.ratio:.2f}") if speed else (UNKNOWN,) * 2
         rows.append((safe(row.name), *cells, f"{row.query_parameters / 1e6:.1f} M", *fast, duration(row.seconds)))
     sheet = TextTable(
         key="trained",
@@ -121,7 +121,7 @@ def print_pairs(table: PairTable, against: Sequence[str]) -> None:
             "the ratio is the median of the rounds' ratios, one query at a time."
         )
     for each in table.quality:
-        _pairs(console, each, against)
+        _pairs(console, each)
 
 
 def _note(each: RetrievalQuality) -> str:
@@ -132,28 +132,20 @@ def _note(each: RetrievalQuality) -> str:
     return ", ".join(notes)
 
 
-def _pairs(console: Console, each: RetrievalQuality, against: Sequence[str]) -> None:
-    shown = [pair for pair in each.comparisons if pair.first in against or pair.second in against]
-    if not shown:
-        return
+def _pairs(console: Console, each: RetrievalQuality) -> None:
     rows = []
-    for pair in shown:
-        sign, first, second = (1, pair.first, pair.second)
-        if pair.first in against and pair.second not in against:
-            sign, first, second = (-1, pair.second, pair.first)
+    for pair in each.comparisons:
         ends = TOO_FEW
         if pair.low is not None and pair.high is not None:
-            low, high = sorted((sign * pair.low, sign * pair.high))
-            ends = f"{low:+.4f} to {high:+.4f}"
-        won, lost = (pair.wins, pair.losses) if sign == 1 else (pair.losses, pair.wins)
+            ends = f"{-pair.high:+.4f} to {-pair.low:+.4f}"
         rows.append(
             (
-                safe(f"{first} - {second}"),
-                f"{sign * pair.difference:+.4f}",
+                safe(f"{pair.second} - {pair.first}"),
+                f"{-pair.difference:+.4f}",
                 ends,
                 f"{pair.p:.4f}",
                 f"{pair.holm:.4f}",
-                *(f"{count:,}" for count in (won, pair.ties, lost)),
+                *(f"{count:,}" for count in (pair.losses, pair.ties, pair.wins)),
             )
         )
     sheet = TextTable(

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +11,6 @@ import pytest
 from tests.build.annotating import counted, read_lines
 from tests.build.casing import CALLS, COUNTS, MADE, PLAN, drawn, write_script
 from tests.conftest import Cli
-from tests.recorded import known_calls
 from tests.servers.process import Running, running
 
 LIMIT, SEED = len(PLAN), 5
@@ -98,40 +92,6 @@ def test_from_reports_to_a_benchmark_that_runs(command: Cli, corpus: str, tmp_pa
     assert found["unknown_documents"] == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_killed_and_gone_on_with_no_call_is_repeated(tmp_path: Path, how: signal.Signals) -> None:
-    write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
-    home, out = tmp_path / "home", tmp_path / "rare"
-    environment = {**os.environ, "RAGROUNDS_HOME": str(home)}
-    with running("builder_server", "--script", str(tmp_path / "script.json"), "--latency", "0.05") as server:
-        command = [sys.executable, "-m", "ragrounds", "build", "case-questions", "sample", *options(server, out)]
-        command += ["--display", "none", "--concurrency", "4"]
-        for goal in (25, 80):
-            process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            while server.stats()["answered"] < goal and process.poll() is None:
-                time.sleep(0.01)
-            assert process.poll() is None, "it ended before it could be killed"
-            process.send_signal(how)
-            _, said = process.communicate(timeout=60)
-            assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
-            assert b"Traceback" not in said
-            assert not out.exists()
-        time.sleep(0.2)  # what was in flight is answered to nobody
-        before, recorded = server.stats()["asked"], len(known_calls(home))
-        assert 0 < recorded < sum(CALLS.values())
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        asked = server.stats()["asked"] - before
-    made = len(known_calls(home))
-    assert asked == made - recorded, "exactly what was not recorded is asked"
-    # The server breaks one report's first answer in each stage. Where a kill lost that answer, the next one is whole,
-    # and the call that would have asked again is not made.
-    assert sum(CALLS.values()) - len(CALLS) <= made <= sum(CALLS.values())
-    lines = counted(json.loads((out / "card.json").read_text()))
-    assert {stage: lines[stage] for stage in COUNTS} == COUNTS
-
-
 def test_experts_keep_what_they_rate_four_or_five(command: Cli, tmp_path: Path) -> None:
     write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
     out = tmp_path / "rare"
@@ -186,22 +146,3 @@ def test_a_folder_with_other_files_is_left_alone(command: Cli, tmp_path: Path) -
     refused = command("build", "case-questions", "sample", "--out", str(other), "--model", "openai:x")
     assert refused.returncode == 2
     assert "holds other files" in refused.stderr
-
-
-@pytest.mark.slow
-def test_the_budget_ends_it_and_the_same_command_goes_on(command: Cli, tmp_path: Path) -> None:
-    write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
-    out = tmp_path / "rare"
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        ordered = ["build", "case-questions", "sample", *options(server, out), "--display", "none"]
-        ordered += ["--concurrency", "1"]
-        ended = command(*ordered, "--max-total-tokens", "5000", "--json")
-        lines = counted(json.loads((out / "card.json").read_text()))
-        begun = lines["significance"][0]
-        assert "Ended early: the budget of 5,000 tokens" in ended.stderr
-        assert 0 < begun < LIMIT
-        assert lines["run"] == (LIMIT, begun, {"not run": LIMIT - begun})
-        done = command(*ordered, "--json")
-        assert server.stats()["by_model"] == CALLS
-    assert done.returncode == 0
-    assert {stage: counted(json.loads(done.stdout))[stage] for stage in COUNTS} == COUNTS

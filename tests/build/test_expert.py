@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.build.expert_sheets import FinalLabel, expert_agreement, sample_labels, sample_lines, sheet_files
+from ragrounds.build.expert_sheets import (
+    ExpertReview,
+    FinalLabel,
+    agreement_note,
+    expert_agreement,
+    reviewed,
+    sample_labels,
+    sample_lines,
+    sheet_files,
+)
 from ragrounds.errors import UserError
 
 LABELS = [FinalLabel(query="q", document=f"d{n}", relevant=n < 4) for n in range(10)]
@@ -87,3 +96,14 @@ def test_a_sheet_with_somebodys_work_in_it_is_not_written_over(tmp_path: Path) -
     assert "sheet.csv" in sheet_files(tmp_path, lines, b"Rate.")
     (tmp_path / "sheet.csv").write_bytes(b"my work")
     assert sheet_files(tmp_path, lines, b"Rate.")["sheet-2.csv"] == lines
+
+
+def test_a_sheet_is_written_once_and_read_back(tmp_path: Path) -> None:
+    files, agreed = reviewed(ExpertReview(out=tmp_path, sample=10), LABELS, QUERIES, lambda ids: TEXTS, seed=0)
+    assert (list(files), agreed) == (["sheet.csv", "instructions.md"], None)
+    path = tmp_path / "filled.csv"
+    write(path, LABELS, {label.item: "yes" for label in LABELS[:5]})
+    files, agreed = reviewed(ExpertReview(out=tmp_path, sheet=path), LABELS, QUERIES, lambda ids: TEXTS, seed=0)
+    assert files == {}
+    assert agreed is not None
+    assert agreement_note(agreed).startswith("Experts agree with 80.0% of 5 labels")

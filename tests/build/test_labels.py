@@ -3,7 +3,6 @@ apart."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -189,38 +188,6 @@ def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: 
         assert row["query"] in queries
     traced = command("show", card["made"]["run"], f"queries/{row['query']}").stdout
     assert "请标注各段文字" in traced
-
-
-@pytest.mark.slow
-def test_experts_fill_a_sheet_and_their_agreement_is_in_the_card(command: Cli, server: Running, tmp_path: Path) -> None:
-    out = tmp_path / "labelled"
-    options = [*labels(server, Source("sample", "sample", {}), out, at_once=4), "--sheet-size", "30", "--limit", "60"]
-    assert command(*options).returncode == 0
-    with (out / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 30
-    texts = {row["_id"]: f"{row['title']}\n{row['text']}" for row in read_lines(out / "corpus.jsonl")}
-    queries = {row["_id"]: row["text"] for row in read_lines(out / "queries.jsonl")}
-    judged = [line.split("\t") for line in (out / "qrels" / "test.tsv").read_text().splitlines()[1:]]
-    right = {(queries[query], texts[document]): grade for query, document, grade in judged}
-    # The expert has another opinion on every fifth, and none on the last.
-    filled = []
-    for number, row in enumerate(rows[:-1]):
-        label_ = right[row["query"].removeprefix("'"), row["passage"].removeprefix("'")] == "1"
-        filled.append({**row, "rating": "yes" if label_ == (number % 5 != 0) else "no"})
-    with (out / "sheet.csv").open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows([*filled, rows[-1]])
-    work = (out / "sheet.csv").read_bytes()
-    asked = server.stats()
-    done = command(*options, "--ratings", str(out / "sheet.csv"))
-    assert done.returncode == 0, done.stderr
-    assert server.stats() == asked
-    assert (out / "sheet.csv").read_bytes() == work
-    agreed = json.loads(done.stdout)["made"]["figures"]["experts"]["judge"]
-    assert agreed["n"] == 29
-    assert agreed["accuracy"]["value"] == pytest.approx(23 / 29)
 
 
 def test_what_no_consensus_can_come_of_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from ragrounds.build.false_negative_estimate import GradedQuery, estimate_missing, query_counts
 from ragrounds.build.false_negatives import candidates
-from ragrounds.evals.stats import ratio_of_sums, stratified_mean
 from ragrounds.records import Passage, Query, Stem
 from ragrounds.tools.retriever import open_searcher
 from tests.build.annotating import counted, read_lines
@@ -53,16 +52,6 @@ def test_a_document_without_a_grade_is_stood_for_by_the_others() -> None:
     unread = graded("two", 2, {1: None, 2: None}, [])
     assert query_counts(unread, "SA") is None
     assert estimate_missing([query, unread], "SA", depth=6).left_out == 1
-
-
-def test_the_bootstrap_of_a_ratio_is_that_of_a_mean_where_all_weigh_the_same() -> None:
-    values = [0.0, 1.0, 4.0, 2.0, 2.0, 7.0, 0.0, 3.0] * 8
-    ratio = ratio_of_sums(values, [1.0] * 64, share=False, resamples=20_000)
-    mean = stratified_mean(values, bounded=False, resamples=20_000)
-    assert ratio.value == mean.value
-    assert (ratio.low, ratio.high) == pytest.approx((mean.low, mean.high), abs=0.05)
-    with pytest.raises(ValueError, match="must not add up to 0"):
-        ratio_of_sums([1.0], [0.0], share=False)
 
 
 @pytest.mark.slow

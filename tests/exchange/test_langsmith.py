@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 
-from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Export
 from ragrounds.evals.exchange.langsmith import FORMAT, LangSmithOptions
 from ragrounds.records import WITHOUT_ANSWER
@@ -130,26 +129,3 @@ def test_every_export_marks_the_same_attempts_as_errors(store, langsmith):
     marked = {facts["status"] for span, facts in roots if span.status.code == 2}
     assert marked == WITHOUT_ANSWER - {"not_run"}
     assert {facts["status"] for _, facts in roots} - marked == {"completed", "capped"}
-
-
-def test_a_server_that_refuses_is_one_clear_line_without_the_key(store, run, langsmith):
-    langsmith.answer = lambda path, body: (403, {"detail": f"the key {KEY} may not write"})
-    with pytest.raises(UserError, match=r"403: the key \[key\] may not write"):
-        pushed(store, [run], langsmith)
-
-
-def test_the_command_sends_nothing_without_an_address(command, listening):
-    refused = command("export", "langsmith", "direct", LANGSMITH_API_KEY=KEY, LANGSMITH_ENDPOINT=listening.url)
-    assert refused.returncode == 2
-    assert "--endpoint" in refused.stderr
-    keyless = command("export", "langsmith", "direct", "--endpoint", listening.url, LANGSMITH_API_KEY="")
-    assert "LANGSMITH_API_KEY is not set" in keyless.stderr
-    assert listening.requests == []
-    ran = command(
-        *("run", "--display", "none", "--limit", "3"),
-        LANGSMITH_API_KEY=KEY,
-        LANGSMITH_ENDPOINT=listening.url,
-        LANGSMITH_TRACING="true",
-    )
-    assert ran.returncode == 0
-    assert listening.requests == []

@@ -20,7 +20,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Export
 from ragrounds.evals.exchange.otlp import span_id, trace_id
 from ragrounds.evals.exchange.phoenix import FORMAT, PhoenixOptions
@@ -86,19 +85,6 @@ def test_a_failed_attempt_that_is_made_again_is_another_trace(store, run):
     for trace, same in zip(traces, (True, True, False), strict=True):
         later = msgspec.structs.replace(trace, attempt=msgspec.structs.replace(trace.attempt, at=7.0))
         assert (trace_id(later) == trace_id(trace)) is same
-
-
-def test_nothing_is_sent_without_an_address(command, listening):
-    refused = command("export", "phoenix", "direct", PHOENIX_COLLECTOR_ENDPOINT=listening.url)
-    assert refused.returncode == 2
-    assert "--endpoint" in refused.stderr
-    assert listening.requests == []
-
-
-def test_a_server_that_is_not_there_is_one_clear_line(store, run, listening):
-    listening.close()
-    with pytest.raises(UserError, match="cannot be reached"):
-        pushed(store, [run], listening)
 
 
 class Phoenix:

@@ -14,13 +14,12 @@ from scipy.stats import t as student
 from sklearn.metrics import balanced_accuracy_score
 
 from ragrounds.evals.stats import bootstrap as module
-from ragrounds.evals.stats import combined_mean, paired_difference, ratio_of_sums, stratified_mean
+from ragrounds.evals.stats import combined_mean, paired_difference, stratified_mean
 from ragrounds.evals.stats.bootstrap import (
     bootstrap_holds,
     enough_clusters,
     percentile_interval,
     resampled,
-    resampled_ratios,
 )
 
 SIZES = {"mmlu": 1_089, "medqa": 1_273, "medmcqa": 4_183, "pubmedqa": 500, "bioasq": 618}
@@ -92,14 +91,10 @@ def test_clusters_of_no_size_are_alike():
     assert not bootstrap_holds([rows([0.0] * 60, np.arange(60) % 2)])
 
 
-def test_what_may_be_shown_is_shown_of_differences_and_ratios_too():
+def test_what_may_be_shown_is_shown_of_differences_too():
     first, second = np.random.default_rng(3).random((2, 60)).tolist()
     assert paired_difference(first, second).method == "bootstrap"
     assert paired_difference(first[:49], second[:49]).low is None
-    assert ratio_of_sums(first, second, share=False).method == "bootstrap"
-    few = ratio_of_sums(first[:49], second[:49], share=False)
-    assert (few.low, few.high, few.method) == (None, None, "too few")
-    assert few.value == pytest.approx(sum(first[:49]) / sum(second[:49]))
 
 
 def test_costs_are_never_right_or_wrong():
@@ -143,16 +138,6 @@ def test_many_different_clusters_are_drawn_one_by_one():
     assert sorted({round(value, 6) for value in draws.tolist()}) == [0.15, 0.4, 0.9]
 
 
-def test_ratios_by_hand():
-    # (1, 2) twice: 1/2, both: 4/6, (3, 4) twice: 3/4.
-    draws = resampled_ratios(np.array([[1.0, 2.0], [3.0, 4.0]]), 400, 3)
-    assert sorted({round(value, 6) for value in draws.tolist()}) == [0.5, 0.666667, 0.75]
-    # Resamples without anything to divide by are left out.
-    draws = resampled_ratios(np.array([[1.0, 2.0], [0.0, 0.0]]), 400, 3)
-    assert set(draws.tolist()) == {0.5}
-    assert 250 < len(draws) < 350
-
-
 def test_clusters_widen_the_interval():
     generator = np.random.default_rng(3)
     values = np.repeat(generator.random(100), 4)
@@ -184,18 +169,14 @@ def test_equal_seeds_give_equal_intervals():
         made = paired_difference(first, second, strata, **options)
         assert made == combined_mean([first, second], [-1.0, 1.0], strata, **options)
         assert options == {} or made != paired_difference(first, second, strata)
-        ratio = ratio_of_sums(first, second, share=False, **options)
-        assert options == {} or ratio != ratio_of_sums(first, second, share=False)
 
 
 @pytest.mark.parametrize("values", [[0.0, 0.5] * 30, [number / 60 for number in range(60)]])
 def test_what_is_held_at_a_time_changes_nothing(monkeypatch, values):
     whole = stratified_mean(values, resamples=100)
-    ratio = ratio_of_sums(values, values[::-1], share=False, resamples=100)
     for held in (60 * 7, 1):
         monkeypatch.setattr(module, "_DRAWN_AT_ONCE", held)
         assert stratified_mean(values, resamples=100) == whole
-        assert ratio_of_sums(values, values[::-1], share=False, resamples=100) == ratio
 
 
 def test_a_whole_benchmark_is_quick():

@@ -16,7 +16,6 @@ from ragrounds.evals.stats import (
     group_difference,
     macro_error,
     paired_difference,
-    ratio_of_sums,
     stratified_mean,
 )
 from ragrounds.evals.stats.intervals import Tallies, adjusted_interval
@@ -265,15 +264,6 @@ def test_a_condition_of_several_terms_has_the_room_its_factors_give():
     assert ends(third) == pytest.approx((0.1 + pair.low / 2, 0.1 + pair.high / 2))
 
 
-def test_shares_of_things_count_what_they_are_of():
-    # 3 of 4 and 1 of 2 documents: as six answers in two clusters.
-    made = ratio_of_sums([3, 1], [4, 2], share=True)
-    same = stratified_mean([1, 1, 1, 0, 1, 0], ["a"] * 6, ["x"] * 4 + ["y"] * 2)
-    assert made.value == pytest.approx(4 / 6)
-    assert ends(made) == pytest.approx(ends(same))
-    assert ends(ratio_of_sums([1, 0], [1, 1], share=True)) == pytest.approx(ends(stratified_mean([1.0, 0.0])))
-
-
 def test_many_samples_at_once_are_the_samples_one_by_one():
     generator = np.random.default_rng(1)
     right = generator.binomial(7, 0.6, (20, 3)).astype(float)
@@ -316,6 +306,3 @@ def test_groups_and_sides_must_be_there():
         paired_difference([1.0, 1.0], [1.0])
     with pytest.raises(ValueError, match="a value or more in each"):
         group_difference([], [1.0])
-    for arguments in (([], []), ([1], [0]), ([1], [1, 2]), ([float("nan")], [1])):
-        with pytest.raises(ValueError, match=r"numerators|finite"):
-            ratio_of_sums(*arguments, share=True)

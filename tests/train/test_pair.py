@@ -110,9 +110,9 @@ def test_the_table(command, tmp_path, world, teacher):
         )
         assert json.loads(searched.stdout)["nDCG@10"] == quality["values"][row["name"]]
     assert "## Results" in (tmp_path / "made" / "stage-1" / "README.md").read_text()
-    shown = command("train", "evaluate", file, *chosen, "--against", "distilled", COLUMNS="160")
+    shown = command("train", "evaluate", file, *chosen, COLUMNS="160")
     assert shown.returncode == 0
-    assert "stage-1 - distilled" in " ".join(shown.stdout.split())
+    assert "distilled - stage-1" in " ".join(shown.stdout.split())
 
 
 def test_training_on_what_is_evaluated_is_said(command, tmp_path, world, teacher):

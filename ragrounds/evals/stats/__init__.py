@@ -15,7 +15,6 @@ from ragrounds.evals.stats.estimates import (
     combined_ratio,
     group_difference,
     paired_difference,
-    ratio_of_sums,
     stratified_mean,
 )
 from ragrounds.evals.stats.intervals import Estimate, binomial_error, macro_error
@@ -41,6 +40,5 @@ __all__ = [
     "mcnemar",
     "minimum_detectable_effect",
     "paired_difference",
-    "ratio_of_sums",
     "stratified_mean",
 ]

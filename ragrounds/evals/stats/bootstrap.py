@@ -104,20 +104,6 @@ def resampled(strata: Sequence[Floats], weights: Floats, resamples: int, seed: i
     return total
 
 
-def resampled_ratios(clusters: Floats, resamples: int, seed: int) -> Floats:
-    """Replicates of Σ first / Σ second column, one row a cluster. Those whose second column adds up to 0 have no ratio
-    and are left out."""
-    generator, drawn = np.random.default_rng(seed), np.empty((resamples, 2))
-    at_once = max(1, _DRAWN_AT_ONCE // len(clusters))
-    for start in range(0, resamples, at_once):
-        size = min(at_once, resamples - start)
-        places = generator.integers(0, len(clusters), size=(size, len(clusters)))
-        drawn[start : start + size] = clusters[places].sum(axis=1)
-    some = drawn[drawn[:, 1] != 0]
-    ratios: Floats = some[:, 0] / some[:, 1]
-    return ratios
-
-
 def resampled_sums(clusters: Floats, resamples: int, seed: int | np.random.Generator) -> Floats:
     """Replicates of the sum of every column, (resamples, columns): all columns of a replicate are of the same drawn
     clusters, so that ratios and differences of them can be made.

@@ -22,7 +22,6 @@ from ragrounds.evals.stats.bootstrap import (
     bootstrap_holds,
     percentile_interval,
     resampled,
-    resampled_ratios,
     resampled_sums,
 )
 from ragrounds.evals.stats.intervals import Estimate, Tallies, adjusted_interval
@@ -150,50 +149,6 @@ def group_difference(
     if not len(first) or not len(second):
         raise ValueError("a difference of two groups needs a value or more in each")
     return combined_mean([[*first, *second]], [1.0], strata, clusters, weights=[-1.0, 1.0], level=level, seed=seed)
-
-
-def ratio_of_sums(
-    numerators: Sequence[float],
-    denominators: Sequence[float],
-    clusters: Sequence[str] | None = None,
-    *,
-    share: bool,
-    resamples: int = RESAMPLES,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Estimate:
-    """Σ numerators / Σ denominators over questions, drawn or counted by clusters of them.
-
-    Args:
-        numerators: one a question.
-        denominators: one a question.
-        clusters: questions with the same name are not independent; empty names stand alone.
-        share: whether a numerator counts some of the things that its denominator counts, so that the ratio is a share.
-        resamples, level, seed: as of :func:`combined_mean`.
-
-    Raises:
-        ValueError: lengths that differ, a value that is not finite, or denominators that add up to 0.
-    """
-    if not len(numerators) or len(numerators) != len(denominators):
-        raise ValueError("numerators and denominators must have one entry a question, and one question or more")
-    above, below = np.asarray(numerators, dtype=np.float64), np.asarray(denominators, dtype=np.float64)
-    if not np.isfinite(above).all() or not np.isfinite(below).all() or below.sum() == 0:
-        raise ValueError("every value must be finite, and the denominators must not add up to 0")
-    value = float(above.sum() / below.sum())
-    stratum, cluster = _places([""] * len(above), clusters)
-    if share:
-        tallies = _tallies(above, below, above, stratum, cluster)
-        low, high = (float(end) for end in adjusted_interval(tallies, 0.0, 1.0, np.ones(1), _OF_SHARES, level))
-        # Numerators of a sample stand for more than was counted, and may add up to more than there is.
-        low, high = min(low, value), max(high, value)
-        return Estimate(value=value, n=len(above), low=low, high=high, level=level, method="adjusted Wald")
-    (sums,) = _by_stratum(above, below, stratum, cluster)
-    if not bootstrap_holds([sums]):
-        return Estimate(value=value, n=len(above), low=None, high=None, level=level, method="too few")
-    ratios = resampled_ratios(sums, resamples, seed)
-    low, high = percentile_interval(ratios, level, len(sums), 1)
-    low, high = min(low, value), max(high, value)
-    return Estimate(value=value, n=len(above), low=low, high=high, level=level, method="bootstrap")
 
 
 def combined_ratio(
