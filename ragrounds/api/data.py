@@ -114,7 +114,7 @@ def verify(reference: str, *, home: str | Path | None = None, settings: Settings
 def audit(
     reference: str, corpus: str | None = None, *, home: str | Path | None = None, settings: Settings | None = None
 ) -> Audit:
-    """Find duplicates and near duplicates, option bias, lengths, and what a corpus holds of the questions.
+    """Find duplicates, option bias, and what a corpus holds of the questions.
 
     Args:
         reference: a benchmark, such as ``mirage:PATH/benchmark.json`` or ``sample``.

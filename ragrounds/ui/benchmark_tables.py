@@ -18,8 +18,6 @@ def audit_lines(audited: Audit) -> Iterator[str]:
         yield f"  {count:4,} in {place}"
     conflicting = sum(twins.golds_differ for twins in audited.duplicates)
     yield f"  {conflicting:4,} of them with different right answers"
-    left_out = f" (not looked for in {', '.join(audited.one_form)}: one form)" if audited.one_form else ""
-    yield f"near duplicates: {len(audited.near):,}{left_out}"
     for found in audited.options:
         total = sum(found.letters.values()) or 1
         shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in found.letters.items())

@@ -1,12 +1,8 @@
-from itertools import combinations
-
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.benchmarks.audit import SIMILAR, _words, audit, exact, in_corpus, near, options
+from ragrounds.evals.benchmarks.audit import audit, exact, in_corpus, options
 from ragrounds.records import Gold, Question
 
 
@@ -20,21 +16,6 @@ def test_exact_duplicates_and_golds_that_differ():
     assert found.questions == ("1", "2")
     assert found.groups == ("x (a)", "x (b)")
     assert found.golds_differ
-
-
-WORDS = st.lists(st.sampled_from("abcdefghijkl"), min_size=1, max_size=12).map(" ".join)
-
-
-@given(st.lists(WORDS, max_size=25))
-def test_near_duplicates_equal_comparing_all_pairs(texts):
-    questions = [asked(str(index), text, ("x", "y")) for index, text in enumerate(texts)]
-    expected = set()
-    for one, other in combinations(questions, 2):
-        first, second = set(_words(one)), set(_words(other))
-        similar = len(first & second) / len(first | second) >= SIMILAR
-        if similar and min(len(first), len(second)) >= 6 and one.text != other.text:
-            expected.add((one.id, other.id))
-    assert {(pair.first, pair.second) for pair in near(questions)} == expected
 
 
 def test_options():

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragrounds.errors import UserError
 from ragrounds.evals.scorers import find_scorer, ready_scorers, scorers_for
 from tests.scorers.making import FOUR, attempt, gold, question, shipped
 
@@ -191,11 +190,6 @@ def test_scorers_for():
     assert names(linked) == ("robust", "strict")
     asked = question({}, kind="long", metadata={"facts": "statements"})
     assert names(asked) == ("rouge-l",)
-
-
-def test_an_unknown_scorer():
-    with pytest.raises(UserError, match="Did you mean 'strict'"):
-        find_scorer("strikt")
 
 
 @given(

@@ -12,14 +12,6 @@ def score(text, facts, status="completed"):
     return find_scorer("facts").score(attempt(text, status), question({}, kind="long"), gold("", facts=facts))
 
 
-def test_the_share_of_facts():
-    made = score("Give thiamine before glucose.", (("thiamine", "vitamin B1"), ("before glucose",), ("magnesium",)))
-    assert made.value == pytest.approx(2 / 3)
-    assert made.prediction == "2/3"
-    assert made.reason == "missing: magnesium"
-    assert made.answer_status == "answered"
-
-
 @pytest.mark.parametrize(
     ("text", "wording", "there"),
     [
@@ -38,15 +30,6 @@ def test_whole_words(text, wording, there):
     assert contains(text, (wording,)) is there
 
 
-def test_readings():
-    facts = (("thiamine",),)
-    assert score("Something else entirely.", facts).answer_status == "answered"
-    assert score("I cannot provide medical advice.", facts).answer_status == "refused"
-    assert score("Unknown.", facts).answer_status == "abstained"
-    failed = score("", facts, "failed")
-    assert (failed.value, failed.answer_status) == (0.0, "empty")
-
-
 async def test_the_baseline_without_passages_abstains():
     """It knows nothing by itself and says so: that is no answer."""
     asked = Request(messages=(Message("user", "Answer.\n\n### Question\nWhat treats beriberi?"),))
@@ -62,7 +45,3 @@ def test_what_was_not_given_is_no_answer(text):
     reading = score(text, (("thiamine",),)).answer_status
     assert reading == ("abstained" if "avail" not in text else "answered")
     assert score(f"{text} Thiamine treats it.", (("thiamine",),)).answer_status == "answered"
-
-
-def test_no_facts_is_missing_not_zero():
-    assert score("Anything.", ()).value is None

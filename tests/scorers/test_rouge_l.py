@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.evals.scorers import find_scorer
 from ragrounds.evals.scorers.rouge_l import _longest_common, rouge_l
 from ragrounds.text import words
-from tests.scorers.making import attempt, gold, question
 
 
 def plain_longest_common(one, other):
@@ -35,9 +33,3 @@ def test_rouge_l():
     assert rouge_l("police killed the gunman", "Police kill the gunman.") == pytest.approx(0.75)
     assert rouge_l("", "x") == 0.0
     assert words("维生素B1 缺乏") == ["维", "生", "素", "b1", "缺", "乏"]
-
-
-def test_missing_reference_is_missing():
-    asked = question({}, kind="long")
-    assert find_scorer("rouge-l").score(attempt("x"), asked, gold("")).value is None
-    assert find_scorer("rouge-l").score(attempt("", "failed"), asked, gold("x y")).value == 0.0

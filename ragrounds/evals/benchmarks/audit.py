@@ -1,27 +1,20 @@
 """The audit of a benchmark: what its questions give away, and what they count twice. Pure functions of a benchmark.
 
-* questions that stand in it more than once, exactly or nearly;
+* questions that stand in it more than once;
 * what can be guessed from the options alone: letters that are right too often, long right answers;
 * whether a corpus holds the questions themselves, or the documents that they were made from.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from ragrounds.evals.benchmarks.benchmark import Benchmark, fold
-from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.records import Gold, Question
 from ragrounds.text import words
-
-SIMILAR = 0.8
-"""Jaccard similarity of two questions' words from which they are near duplicates."""
-_FEWEST_WORDS = 6
-"""Questions with fewer different words, options included, are too short to be near duplicates of anything."""
 
 
 class ExactDuplicates(Struct, frozen=True, kw_only=True):
@@ -32,15 +25,6 @@ class ExactDuplicates(Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...]
     """Datasets, with the subject where there is one, that they stand in; sorted, each once."""
     golds_differ: bool
-
-
-class NearDuplicate(Struct, frozen=True, kw_only=True):
-    """Two questions that are nearly the same."""
-
-    first: str
-    second: str
-    similarity: float
-    """Jaccard similarity of their words, options included; below 1 or in another order."""
 
 
 def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[ExactDuplicates, ...]:
@@ -64,43 +48,9 @@ def exact(questions: Sequence[Question], golds: dict[str, str]) -> tuple[ExactDu
     )
 
 
-def near(questions: Sequence[Question], threshold: float = SIMILAR) -> tuple[NearDuplicate, ...]:
-    """Pairs of questions whose words are nearly the same, most similar first; exact duplicates are left out.
-
-    A set-similarity join with prefix filtering (Chaudhuri et al. 2006): two sets with Jaccard similarity t share one of
-    their rarest words, so only such pairs are compared. Equal to comparing all pairs.
-    """
-    words = [frozenset(_words(question)) for question in questions]
-    often = Counter(word for found in words for word in found)
-    texts = [(fold(q.text), *(fold(option) for option in q.options.values())) for q in questions]
-    holding: dict[str, list[int]] = defaultdict(list)
-    pairs: list[NearDuplicate] = []
-    for index in sorted(range(len(questions)), key=lambda index: (len(words[index]), index)):
-        mine = words[index]
-        if len(mine) < _FEWEST_WORDS:
-            continue
-        rarest = sorted(mine, key=lambda word: (often[word], word))[: len(mine) - math.ceil(threshold * len(mine)) + 1]
-        candidates = {other for word in rarest for other in holding[word] if len(words[other]) >= threshold * len(mine)}
-        for word in rarest:
-            holding[word].append(index)
-        for other in candidates:
-            common = len(mine & words[other])
-            similarity = common / (len(mine) + len(words[other]) - common)
-            if similarity >= threshold and texts[index] != texts[other]:
-                first, second = sorted((index, other))
-                pairs.append(
-                    NearDuplicate(first=questions[first].id, second=questions[second].id, similarity=similarity)
-                )
-    return tuple(sorted(pairs, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
-
-
 def place(question: Question) -> str:
     """Where a question stands: its dataset, and its subject where there is one."""
     return f"{question.benchmark} ({question.group})" if question.group else question.benchmark
-
-
-def _words(question: Question) -> list[str]:
-    return words(" ".join((question.text, *question.options.values())))
 
 
 SHINGLE = 8
@@ -216,12 +166,9 @@ class Audit(Struct, frozen=True, kw_only=True):
     version: str
     questions: int
     duplicates: tuple[ExactDuplicates, ...]
-    near: tuple[NearDuplicate, ...]
     options: tuple[OptionAudit, ...]
     corpus: CorpusAudit | None = None
     """``None`` where no corpus was given."""
-    one_form: tuple[str, ...] = ()
-    """Datasets of link prediction: near duplicates are not looked for in them."""
 
 
 def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = None) -> Audit:
@@ -232,16 +179,12 @@ def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = No
         name: [question for question in benchmark.questions if question.benchmark == name]
         for name in benchmark.datasets
     }
-    linked = {name for name in datasets if (card_of(name) or benchmark.card).task == "link"}
     audited = [options(name, found, [golds[q.id] for q in found]) for name, found in datasets.items()]
     return Audit(
         benchmark=benchmark.name,
         version=benchmark.version,
         questions=len(benchmark),
         duplicates=exact(benchmark.questions, answers),
-        # Questions of link prediction have one form and the same options: their words are nearly equal by nature.
-        near=near([one for one in benchmark.questions if one.benchmark not in linked]),
-        one_form=tuple(sorted(linked)),
         options=tuple(found for found in audited if found is not None),
         corpus=None if documents is None else in_corpus(benchmark.questions, golds, documents),
     )
