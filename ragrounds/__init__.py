@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ragrounds.api.compare import ledger as ledger
     from ragrounds.api.compare import report as report
     from ragrounds.api.doctor import doctor as doctor
-    from ragrounds.api.grid import QuestionGrid as QuestionGrid
-    from ragrounds.api.grid import grid as grid
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
@@ -53,7 +51,6 @@ _PLACES = {
     "publish": "api.publish",
     "score": "api.score", "judge": "api.score",
     "doctor": "api.doctor",
-    "grid": "api.grid", "QuestionGrid": "api.grid",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",

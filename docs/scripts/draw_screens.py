@@ -71,7 +71,6 @@ TABLES = {
     "table-compare": ("compare", "vanilla_rag", "i_medrag", "search_o1", "--common"),
     "table-runs": ("runs", "ls"),
     "table-list": ("trace", "--format", "text", "--where", "wrong", "--limit", "12", *WRONG),
-    "table-grid": ("trace", "--grid", "--format", "text", "--limit", "8", *WRONG),
     "table-ledger": ("ledger",),
 }
 RUN = (

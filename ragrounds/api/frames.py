@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.records import COUNTED, Question
 from ragrounds.ui.columns import Column
@@ -359,24 +358,6 @@ LEDGER = Frame(
         *_COSTS,
     ),
 )
-GRID = Frame(
-    "grid",
-    "an agent at a question",
-    (
-        _QUESTION,
-        _text("subject", "What tables group it by: its subject, or else its benchmark."),
-        _real("disagreement", "Four times the variance of the agents' scores at the question; null: fewer than two."),
-        _RUN,
-        _AGENT,
-        _NAME,
-        _real("score", "Mean score of its epochs; null: none has one.", value="value"),
-        _whole("right", "Epochs with full marks."),
-        _whole("scored", "Epochs with a score."),
-        _whole("epochs", "How often the question is asked."),
-        _text("outcome", "How it ended, the most telling of its epochs: `answered`, `failed` …, `not_run`."),
-        replace(_UNCACHED, value="cost"),
-    ),
-)
 QUESTIONS = Frame(
     "questions",
     "a question of a benchmark, in its order",
@@ -397,7 +378,7 @@ QUESTIONS = Frame(
 
 FRAMES: tuple[Frame, ...] = (
     RUNS, ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, FIGURES, PAIRS, LEDGER, MEASURES, QUERIES, RATINGS,
-    MATCHES, QUESTIONS, STUDY_CELLS, GRID,
+    MATCHES, QUESTIONS, STUDY_CELLS,
 )  # fmt: skip
 """All frames, those of stored runs first."""
 OF_RUNS: tuple[Frame, ...] = (ATTEMPTS, CALLS, SCORES, PASSAGES, JUDGEMENTS, RUNS)

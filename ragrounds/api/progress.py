@@ -95,9 +95,8 @@ class TerminalListener(RunListener):
 
     @contextmanager
     def progress(self, progress: ReplayProgress, *, pilot: bool = False) -> Iterator[Callable[[FinishedAttempt], None]]:
-        """The display that was asked for; by default by the terminal. A pilot does not open the trace viewer."""
-        display = "plain" if pilot and self._display == "viewer" else self._display
-        with open_progress(display, progress, said=list(self._said)) as shown:
+        """The display that was asked for; by default by the terminal."""
+        with open_progress(self._display, progress, said=list(self._said)) as shown:
             yield shown.observe
 
     def projected(self, projection: Projection) -> None:

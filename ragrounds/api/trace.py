@@ -32,10 +32,8 @@ from ragrounds.evals.store.traces import Trace
 from ragrounds.evals.store.traces import trace as read_trace
 from ragrounds.records import Run
 from ragrounds.settings import Settings
-from ragrounds.ui.trace import headless
 from ragrounds.ui.trace.attempt_list import differences
 from ragrounds.ui.trace.differences import AnswerDifference, answer_differences
-from ragrounds.ui.trace.loaded import LoadedAttempt
 
 _AT_ONCE = 100
 """Attempts whose calls are read at a time."""
@@ -235,21 +233,6 @@ def find_attempt(
         run, question = _place(store, place)
         refresh_scores(store, run)
         return with_replies(store, read_trace(store, run, question, epoch))
-
-
-def attempt_markdown(
-    place: str, epoch: int = 0, *, home: str | Path | None = None, settings: Settings | None = None
-) -> str:
-    """The same as Markdown, with the verdicts of judges and arenas. Nothing that was recorded is interpreted.
-
-    Raises:
-        UserError: no such run, question or epoch.
-    """
-    with opened_pages(AttemptQuery(), place, chosen_settings(settings, home)) as pages:
-        run, question = _place(pages.store, place)
-        row = pages.row_of(pages.runs.index(run), read_trace(pages.store, run, question, epoch).question.id, epoch)
-        assert row is not None, "the attempt was found above"
-        return headless.attempt_markdown(LoadedAttempt(pages, pages.read([row])[0]))
 
 
 def view(

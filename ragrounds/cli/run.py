@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from msgspec.structs import asdict, replace
@@ -17,7 +17,6 @@ from ragrounds.api.workspace import one_of
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
 from ragrounds.cli.output import FAILED_ATTEMPTS, exit_by, print_json, say
-from ragrounds.errors import UserError
 from ragrounds.ui.claim_text import stop_text
 from ragrounds.ui.comparison_warnings import no_model_sentences
 from ragrounds.ui.tables import results_console
@@ -30,10 +29,7 @@ app = typer.Typer()
 @grouped
 def run_command(
     given: RunArguments,
-    display: Annotated[
-        str | None,
-        typer.Option(help="Progress: full, plain, json, none; viewer opens the trace viewer. [default: by terminal]"),
-    ] = None,
+    display: options.Display = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Replay a benchmark through agents, score every answer, compare the agents on accuracy and cost.
@@ -53,7 +49,7 @@ def run_command(
 
       ragrounds run --agent direct --agent 'vanilla_rag[top_k=8]' --until 'separated(direct, vanilla_rag) @ 95%'
     """
-    listener = RunDisplay(display, given.corpus or "", viewer=True)
+    listener = RunDisplay(display, given.corpus or "")
     result = run(**asdict(replace(given, listener=listener)))
     _tell(result, as_json)
     if result.stopping is not None and result.stopping.state.decision == "fails":
@@ -87,13 +83,10 @@ def _tell(result: RunResult, as_json: bool) -> None:
 
 
 class RunDisplay(TerminalListener):
-    """What a run tells, on standard error; it may open the trace viewer, and asks before dear runs."""
+    """What a run tells, on standard error; it asks before dear runs."""
 
-    def __init__(self, display: str | None, corpus: str = "", viewer: bool = False) -> None:
-        known = ("full", "plain", "json", "none", *(["viewer"] if viewer else []))
-        shown: Any = display and one_of("--display", display, known)
-        if shown == "viewer" and not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
-            raise UserError("--display viewer needs a terminal. Use --display plain, json or none.")
+    def __init__(self, display: str | None, corpus: str = "") -> None:
+        shown: Any = display and one_of("--display", display, ("full", "plain", "json", "none"))
         super().__init__(shown, corpus)
 
     def confirm(self, expected: str) -> bool:

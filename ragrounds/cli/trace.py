@@ -6,15 +6,12 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import msgspec
 import typer
 from msgspec.structs import replace
 
-from ragrounds.api.grid import grid
 from ragrounds.api.runs import show_attempt
 from ragrounds.api.trace import (
     AttemptQuery,
-    attempt_markdown,
     find_attempt,
     hint,
     list_attempts,
@@ -29,7 +26,7 @@ from ragrounds.cli.options import grouped
 from ragrounds.cli.output import counting, print_json, say, tell
 from ragrounds.errors import UserError
 from ragrounds.ui.console import SafeConsole
-from ragrounds.ui.tables import TextTable, markdown, print_table, results_console
+from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.trace import differences, headless, hop_lines, lists
 from ragrounds.ui.trace.attempt_list import short_names
 from ragrounds.ui.trace.headless import FORMATS
@@ -49,8 +46,7 @@ def trace_command(
     attempt: Annotated[str | None, typer.Option(help="One attempt, RUN/QUESTION: direct/sample/c01.")] = None,
     epoch: options.Epoch = 0,
     format: Annotated[
-        str | None,
-        typer.Option(help="Print instead of opening the viewer: text or json; attempts also markdown, lists csv."),
+        str | None, typer.Option(help="Print instead of opening the viewer: text or json; the list also csv.")
     ] = None,
     differing: Annotated[
         bool, typer.Option("--differing", help="Of two runs: the questions they differ on, with both answers.")
@@ -58,9 +54,6 @@ def trace_command(
     light: Annotated[bool, typer.Option("--light", help="Light colours.")] = False,
     hops: Annotated[
         bool, typer.Option("--hops", help="One line an attempt: its searches, the ranks of gold, the likely cause.")
-    ] = False,
-    by_agent: Annotated[
-        bool, typer.Option("--grid", help="Questions × agents; --sort disagreement, cost, score or question.")
     ] = False,
     *,
     which: AttemptQuery,
@@ -77,24 +70,18 @@ def trace_command(
 
       ragrounds trace direct 'vanilla_rag[top_k=8]' --differing
 
-      ragrounds trace --grid --sort cost --format json
-
-      ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format markdown
+      ragrounds trace --attempt 'vanilla_rag[top_k=8]/sample/c01' --format text
     """
     if format is not None:
-        printed = ("text", "json") if hops or by_agent else (*FORMATS, "csv")
-        one_of("--format", format, FORMATS if attempt is not None or differing else printed)
+        listed = attempt is None and not differing and not hops
+        one_of("--format", format, (*FORMATS, "csv") if listed else FORMATS)
     query = replace(which, runs=runs or ())
     if differing and (format or not _on_terminal()):
         _print_differing(query, format or "text")
     elif format is None:
-        start = "compare" if differing else "grid" if by_agent else "hops" if hops else "attempts"
-        # The grid has orders of its own.
-        _view(replace(query, sort="asked") if by_agent else query, attempt, epoch, light, start)
+        _view(query, attempt, epoch, light, "compare" if differing else "hops" if hops else "attempts")
     elif attempt is not None:
         _print_attempt(attempt, epoch, format)
-    elif by_agent:
-        _print_grid(query, format)
     elif hops:
         _print_hops(query, format)
     else:
@@ -107,7 +94,7 @@ def _on_terminal() -> bool:
 
 def _view(query: AttemptQuery, attempt: str | None, epoch: int, light: bool, start: str) -> None:
     if not _on_terminal():
-        raise UserError("The viewer needs a terminal. Print instead with --format text, json or markdown.")
+        raise UserError("The viewer needs a terminal. Print instead with --format text or json.")
     told: set[str] = set()
 
     def progress(what: str, done: int) -> None:
@@ -122,10 +109,8 @@ def _view(query: AttemptQuery, attempt: str | None, epoch: int, light: bool, sta
 def _print_attempt(attempt: str, epoch: int, format: str) -> None:
     if format == "json":
         print_json(headless.attempt_json(find_attempt(attempt, epoch)))
-    elif format == "text":
-        headless.print_attempt(find_attempt(attempt, epoch), SafeConsole())
     else:
-        tell(attempt_markdown(attempt, epoch), nl=False)
+        headless.print_attempt(find_attempt(attempt, epoch), SafeConsole())
 
 
 def _print_differing(query: AttemptQuery, format: str) -> None:
@@ -134,7 +119,7 @@ def _print_differing(query: AttemptQuery, format: str) -> None:
     if format == "json":
         print_json(differences.difference_json(*pair))
     else:
-        _print_table(differences.difference_table(*pair), format)
+        print_table(differences.difference_table(*pair), results_console())
 
 
 def _print_list(query: AttemptQuery, format: str) -> None:
@@ -145,21 +130,12 @@ def _print_list(query: AttemptQuery, format: str) -> None:
     elif format == "csv":
         tell(lists.list_csv(found), nl=False)
     else:
-        _print_table(lists.list_table(found), format)
+        print_table(lists.list_table(found), results_console())
     for line in (hint(query.where), lists.unknown_words(unknown_attempts(query))) if query.where else ():
         if line:
             say(line)
     if not found:
         say("No attempt fits.")
-
-
-def _print_grid(query: AttemptQuery, format: str) -> None:
-    sort = "disagreement" if query.sort == "asked" else query.sort
-    found = grid(query=query, sort=sort, ascending=query.ascending, limit=query.limit)
-    if format == "json":
-        print_json(msgspec.to_builtins(found.table))
-    else:
-        found.draw(results_console())
 
 
 def _print_hops(query: AttemptQuery, format: str) -> None:
@@ -171,13 +147,6 @@ def _print_hops(query: AttemptQuery, format: str) -> None:
             read = list(found)
             agents = short_names(list({one.summary.run.id: one.summary.run for one in read}.values()))
             tell(hop_lines.hop_text(read, SafeConsole().width, agents) or "No attempt fits.")
-
-
-def _print_table(table: TextTable, format: str) -> None:
-    if format == "markdown":
-        tell(markdown([table]), nl=False)
-    else:
-        print_table(table, results_console())
 
 
 @app.command("show")

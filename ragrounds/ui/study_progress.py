@@ -1,4 +1,4 @@
-"""A study while it is carried out, on stderr: one display for all its cells, with the figures so far."""
+"""A study while it is carried out, on stderr: one display for all its cells."""
 
 from __future__ import annotations
 
@@ -6,22 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from rich.cells import cell_len
-from rich.console import RenderableType
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from ragrounds.evals.studies.study import Study, StudyCell
-from ragrounds.evals.studies.table import CellResult, study_table
+from ragrounds.evals.studies.table import CellResult
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.screen import TaskDisplay
-from ragrounds.ui.study_tables import WORDS, study_tables
-from ragrounds.ui.tables import TextTable
+from ragrounds.ui.study_tables import WORDS
 from ragrounds.ui.text import dollars, duration, number_of, one_line
-
-_NAME = 24
-"""Columns of a row's name at most."""
 
 
 class StudyProgress(TaskDisplay):
@@ -33,8 +25,7 @@ class StudyProgress(TaskDisplay):
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream, clock)
         self._console = SafeConsole(file=self.stream)
-        self._study: Study | None = None
-        self._results: dict[tuple[str, str], CellResult] = {}
+        self._ended: set[tuple[str, str]] = set()
         self._cells, self._now, self._attempts, self._paid = 0, "", (0, 0), ""
         self._said: set[str] = set()
         self._reasons: dict[str, int] = {}
@@ -55,7 +46,7 @@ class StudyProgress(TaskDisplay):
 
     def begun(self, study: Study, cells: int) -> None:
         """The study begins, with so many cells to carry out."""
-        self._study, self._cells = study, cells
+        self._cells = cells
         if not self.is_open:
             self.say(f"{study.title}: {cells:,} cells")
 
@@ -74,7 +65,7 @@ class StudyProgress(TaskDisplay):
 
     def cell(self, cell: StudyCell, result: CellResult) -> None:
         """A cell is as far as it comes."""
-        self._results[cell.row, cell.column] = result
+        self._ended.add((cell.row, cell.column))
         if not self.is_open:
             figure = result.figure
             scale = 100 if figure is not None and figure.unit == "percent" else 1
@@ -86,45 +77,15 @@ class StudyProgress(TaskDisplay):
                 return
             if why and not value:
                 self._reasons[reason] = 0
-            self.say(f"{len(self._results):,}/{self._cells:,} {cell.name}:{value} {reason}")
+            self.say(f"{len(self._ended):,}/{self._cells:,} {cell.name}:{value} {reason}")
+
+    def share(self) -> float:
+        """The share of cells that are as far as they come."""
+        return len(self._ended) / max(1, self._cells)
 
     def line(self) -> str:
         """Where it stands, in a line."""
-        spent, done = self.seconds, len(self._results)
+        spent, done = self.seconds, len(self._ended)
         left = f", about {duration(spent / done * (self._cells - done))} left" if 0 < done < self._cells else ""
         at = f"; {self._now}: {self._attempts[0]:,} of {self._attempts[1]:,} attempts" if self._attempts[1] else ""
         return f"{done:,} of {self._cells:,} cells in {duration(spent)}{left}{self._paid}{at}"
-
-    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
-        """A bar over all cells, and as much of the study's table as there is room for."""
-        bar = Table.grid()
-        bar.add_row(ProgressBar(total=max(1, self._cells), completed=len(self._results), width=min(60, width)))
-        if self._study is None or not self._results:
-            return [(bar, 1)]
-        table = study_tables(study_table(self._study, dict(self._results)))[0]
-        rows = table.rows if len(table.rows) <= height - 4 else table.rows[: max(0, height - 5)]
-        shown, left = _fitting(table, rows, width)
-        drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for place in shown:
-            column = table.columns[place]
-            most = _NAME if place == 0 else None
-            justify = "right" if column.right else "left"
-            drawn.add_column(Text(column.name), justify=justify, overflow="ellipsis", no_wrap=True, max_width=most)  # type: ignore[arg-type]
-        for row in rows:
-            drawn.add_row(*(Text(row[place]) for place in shown))
-        below = len(table.rows) - len(rows)
-        more = [number_of(count, what) for count, what in ((below, "more row"), (left, "more column")) if count]
-        rest = [(Text(f"and {' and '.join(more)}", style="dim"), 1)] if more else []
-        return [(bar, 1), (Text(""), 1), (drawn, len(rows) + 1), *rest]
-
-
-def _fitting(table: TextTable, rows: Sequence[Sequence[str]], width: int) -> tuple[list[int], int]:
-    """The columns that a terminal of this width has room for, by their places, and how many it has not."""
-    room, shown = width, list[int]()
-    for place, column in enumerate(table.columns):
-        size = max([cell_len(column.name), *(cell_len(row[place]) for row in rows)])
-        room -= (min(size, _NAME) if place == 0 else size) + 2
-        if room < -2 and place:
-            break
-        shown.append(place)
-    return shown, len(table.columns) - len(shown)

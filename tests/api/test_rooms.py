@@ -67,6 +67,5 @@ def test_attempts(tmp_path: Path) -> None:
     assert all(one.first != one.second for one in found.questions)
     question = result.benchmark.questions[0].id
     assert trace.find_attempt(f"direct/{question}", home=tmp_path).question.id == question
-    assert trace.attempt_markdown(f"direct/{question}", home=tmp_path).startswith(f"# `{question}`")
     with pytest.raises(rr.UserError, match="Did you mean 'cost'"):
         trace.list_attempts(AttemptQuery(sort="costs"), home=tmp_path)

@@ -97,7 +97,7 @@ def test_hostile_texts_are_texts_wherever_they_are_shown(command: Cli, agent: st
         ("ledger", first),
         ("analyse", "flips", first, second),
         ("trace", first, "--format", "text"),
-        ("trace", first, "--format", "markdown"),
+        ("trace", first, "--format", "text"),
         ("compare", first, second, "--group-by", "subject", "--latex"),
         ("data", "audit", "jsonl:h.jsonl"),
         ("graph", "show", agent),

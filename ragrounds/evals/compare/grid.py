@@ -1,7 +1,6 @@
 """Questions × agents: who is right where, and how far they disagree.
 
-A grid holds numbers alone, some thirty bytes a cell; texts are read where a row is shown. :func:`grid_table` gives it
-as plain records: what the command line prints, and frames and JSON hold.
+A grid holds numbers alone, some thirty bytes a cell; texts are read where a row is shown.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
-from ragrounds.evals.store.run_rows import subject
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
 
@@ -70,45 +68,6 @@ class AgentGridCell(Struct, frozen=True, kw_only=True):
     """Dollars uncached of all epochs; ``None``: not known."""
 
 
-class GridAgent(Struct, frozen=True, kw_only=True):
-    """A column."""
-
-    run: str
-    agent: str
-    name: str
-    """A short name that no other column has."""
-    mean: float | None
-    """Mean score of all questions that have one, whichever are listed."""
-    scored: int
-    """How many these are; both are by the scorer of the table."""
-
-
-class GridQuestion(Struct, frozen=True, kw_only=True):
-    """A row."""
-
-    id: str
-    group: str
-    """What tables group it by: its subject, or else its benchmark."""
-    disagreement: float | None
-    """Four times the variance of the agents' scores: 0 all alike, 1 half of them right and half wrong; ``None``: fewer
-    than two have a score."""
-    cells: tuple[AgentGridCell, ...]
-
-
-class GridTable(Struct, frozen=True, kw_only=True):
-    """Questions × agents."""
-
-    questions: int
-    """All questions, whichever are listed."""
-    scorer: str
-    """By which means are; empty: nothing is scored."""
-    others: dict[str, int]
-    """Other scorers, by which some cells are scored, and how many: they are in no mean."""
-    sort: str
-    agents: tuple[GridAgent, ...]
-    rows: tuple[GridQuestion, ...]
-
-
 class AgentGrid:
     """Every question that some run of the pages was asked, with a column for each run.
 
@@ -135,8 +94,6 @@ class AgentGrid:
         self.scorer = ""
         """By which means are: scores of two scorers are never averaged, so that other cells are in none. Empty: nothing
         is scored."""
-        self.groups: list[str] = []
-        """By row: what tables group the question by."""
         self._scorers = (*pages.scorers, *pages.other_scorers())
         self._starts = [0, *itertools.accumulate(run.count * run.epochs for run in self.runs)]
         self._positions: dict[str, Places] = {}
@@ -201,10 +158,7 @@ class AgentGrid:
             asked[name] = []
             for (body,) in _plain(connection, sa.select(_Q.c.body).where(_Q.c.set == name).order_by(_Q.c.position)):
                 question = decoder.decode(decompress(body)).question
-                row = known.setdefault(question.id, len(known))
-                asked[name].append(row)
-                if row == len(self.groups):
-                    self.groups.append(subject(question))
+                asked[name].append(known.setdefault(question.id, len(known)))
         for name, rows in asked.items():
             self._positions[name] = np.full(len(known), -1, dtype=np.int64)
             self._positions[name][rows] = np.arange(len(rows))
@@ -309,50 +263,6 @@ class AgentGrid:
         keys = {"disagreement": self.disagreement, "cost": self.costs, "score": self.score}[sort]()[chosen]
         missing = np.isnan(keys)
         return chosen[np.lexsort((chosen, np.where(missing, 0, -keys if descending else keys), missing))]
-
-
-def grid_table(
-    grid: AgentGrid,
-    names: Sequence[str],
-    sort: GridSort = "disagreement",
-    *,
-    ascending: bool = False,
-    listed: Sequence[int] | None = None,
-    limit: int | None = None,
-) -> GridTable:
-    """The records of a loaded grid.
-
-    Args:
-        grid: the grid.
-        names: a short name for each column.
-        sort: how the questions are sorted.
-        ascending: the smallest disagreement, cost or score first; by default disagreement and cost are highest first,
-            scores lowest.
-        listed: places of attempts; only questions with one of these are rows. ``None``: all.
-        limit: rows at most.
-    """
-    chosen = None if listed is None else grid.rows_of(listed)
-    order = grid.order(sort, not ascending and sort in ("disagreement", "cost"), chosen)[:limit].tolist()
-    split, places = grid.disagreement(), range(len(grid.runs))
-    return GridTable(
-        questions=grid.rows,
-        scorer=grid.scorer,
-        others={name: count for name, count in grid.used_scorers().items() if name != grid.scorer},
-        sort=sort,
-        agents=tuple(
-            GridAgent(run=run.id, agent=run.agent, name=name, mean=mean, scored=count)
-            for run, name, mean, count in zip(grid.runs, names, grid.agent_means(), grid.counts, strict=True)
-        ),
-        rows=tuple(
-            GridQuestion(
-                id=grid.ids[row],
-                group=grid.groups[row],
-                disagreement=_known(split[row]),
-                cells=tuple(grid.cell(row, place) for place in places),
-            )
-            for row in order
-        ),
-    )
 
 
 def _known(value: float) -> float | None:

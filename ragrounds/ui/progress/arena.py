@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
-
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from ragrounds.evals.arena.play import FinishedMatch
 from ragrounds.evals.store.arenas import Arena
 from ragrounds.ui.progress.screen import TaskDisplay
-from ragrounds.ui.text import dollars, number_of, one_line
+from ragrounds.ui.text import dollars, number_of
 
 _EVERY = 10.0
 """Seconds between two lines."""
@@ -27,8 +23,7 @@ class LiveArena(TaskDisplay):
 
     def __init__(self, arena: Arena, stream: TextIO | None = None) -> None:
         super().__init__(stream)
-        self._arena = arena
-        self._counts = [[[0, 0, 0] for _ in arena.systems] for _ in arena.axes]
+        self._axes = range(len(arena.axes))
         self.matches = self.missing = self.calls = 0
         self.cost_paid: float | None = 0.0
         self._next_line = _EVERY
@@ -58,15 +53,7 @@ class LiveArena(TaskDisplay):
     def count(self, finished: FinishedMatch) -> None:
         """Count a match, and say nothing."""
         self.matches += 1
-        match = finished.match
-        for axis, counts in enumerate(self._counts):
-            outcome = match.panel(axis)
-            if outcome is None:
-                self.missing += 1
-                continue
-            place = ("first", "tie", "second").index(outcome)
-            counts[match.first][place] += 1
-            counts[match.second][2 - place] += 1
+        self.missing += sum(finished.match.panel(axis) is None for axis in self._axes)
         for judged in finished.judged:
             self.calls += judged.calls
             self.cost_paid = (
@@ -80,18 +67,3 @@ class LiveArena(TaskDisplay):
             f"{self.matches / self.seconds:.1f} matches/s"
             f"{f', {self.missing:,} without a verdict' if self.missing else ''}"
         )
-
-    def table(self) -> Table:
-        """Won, tied, lost on each axis."""
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column("won-tied-lost", no_wrap=True, overflow="ellipsis")
-        for axis in self._arena.axes:
-            table.add_column(Text(axis.name), justify="right", no_wrap=True, overflow="ellipsis")
-        for number, name in enumerate(self._arena.names):
-            cells = ("-".join(map(str, counts[number])) for counts in self._counts)
-            table.add_row(Text(one_line(name, 40)), *cells)
-        return table
-
-    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
-        """The table."""
-        return [(self.table(), len(self._arena.names) + 1)]

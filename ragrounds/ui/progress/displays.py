@@ -1,8 +1,7 @@
-"""A run while it is made, on standard error: a screen that redraws, plain lines, JSON lines, the viewer, or nothing."""
+"""A run while it is made, on standard error: a screen that redraws, plain lines, JSON lines, or nothing."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.progress.lines import progress_json, progress_line
 from ragrounds.ui.progress.screen import Screen, can_redraw
 
-Display = Literal["full", "plain", "json", "none", "viewer"]
+Display = Literal["full", "plain", "json", "none"]
 _PLAIN_EVERY = 10.0
 """Seconds between two plain or JSON lines."""
 
@@ -50,8 +49,6 @@ def open_progress(
         return FullProgress(tally, stream, said) if can_redraw(stream) else LineProgress(tally, stream, as_json=False)
     if kind == "none":
         return SilentProgress(tally)
-    if kind == "viewer":
-        return ViewerProgress(tally, stream, as_json=False)
     return LineProgress(tally, stream, as_json=kind == "json")
 
 
@@ -94,27 +91,6 @@ class LineProgress:
         self._last = time.monotonic()
         facts = self._facts.gather(last)
         print(progress_json(facts) if self._as_json else progress_line(facts), file=self._stream, flush=True)
-
-
-class ViewerProgress(LineProgress):
-    """Lines, behind `ragrounds trace` on the runs. The viewer is a process of its own and has the terminal until the
-    user closes it; still open at the end, the results wait for it."""
-
-    def __enter__(self) -> ViewerProgress:
-        command = [sys.executable, "-m", "ragrounds", "trace", *self._tally.runs]
-        self._viewer = subprocess.Popen(command)  # noqa: S603 - our own program, and ids of our own making
-        return self
-
-    def observe(self, finished: FinishedAttempt) -> None:
-        """Count an attempt that ended; while the viewer has the terminal nothing is written."""
-        if self._viewer.poll() is None:
-            self._tally.observe(finished)
-        else:
-            super().observe(finished)
-
-    def __exit__(self, *_: object) -> None:
-        self._viewer.wait()
-        super().__exit__()
 
 
 class FullProgress:

@@ -22,6 +22,7 @@ from typing import IO, Self, TextIO
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -284,9 +285,9 @@ class TaskDisplay:
         """Where it stands, in a line."""
         raise NotImplementedError
 
-    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
-        """Its figures, each part with its number of lines."""
-        raise NotImplementedError
+    def share(self) -> float | None:
+        """How much of it is done, from 0 to 1; ``None``: not known."""
+        return None
 
     @property
     def is_open(self) -> bool:
@@ -311,11 +312,11 @@ class TaskDisplay:
     def picture(self, width: int, height: int, said: Sequence[str]) -> RenderableType:
         """One screen of `width` columns and `height` lines."""
         head: list[RenderableType] = [title(self.name, "", self.seconds), line(one_line(self.line(), 10_000)), Text("")]
+        if (share := self.share()) is not None:
+            head.insert(2, ProgressBar(total=1.0, completed=share, width=min(60, width)))
         servers = [(line(one, style="dim"), 1) for one in server_words(flows())]
-        room = height - len(head) - len(servers) - min(_SAID, len(said)) - 2
-        parts = [*self.body(width, max(1, room)), *servers]
         foot = foot_words(sum(flow.flying for flow in flows()), "call", times_asked())
-        return page(head, parts, said, foot, width, height)
+        return page(head, servers, said, foot, width, height)
 
 
 def _descriptors_of(stream: TextIO) -> list[int]:

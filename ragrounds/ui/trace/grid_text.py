@@ -1,19 +1,17 @@
-"""The grid in text: names, signs and words of its cells, and its tables: first each agent, then the questions."""
+"""The grid in text: names, signs and styles of its cells."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragrounds.evals.compare.grid import AgentGridCell, GridQuestion, GridTable
+from ragrounds.evals.compare.grid import AgentGridCell
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
-from ragrounds.ui.tables import Column, TextTable
-from ragrounds.ui.text import UNKNOWN, dollars, in_scale, number_of, one_line, safe
+from ragrounds.ui.text import UNKNOWN, one_line
 from ragrounds.ui.trace.attempt_list import outcome_sign
 
 _HEATS = 5
 """Steps of colour from a score of 0 to one of 1."""
-_SIGNS = "✓ right  ✗ wrong  ! failed  ^ capped  x blocked or refused  = paused  ~ abstained  ? unreadable  0 empty"
 
 
 def column_names(runs: Sequence[Run], names: Mapping[str, str]) -> list[str]:
@@ -76,42 +74,3 @@ def heat(value: float | None) -> str:
 def unit_of(scorer: str) -> str:
     """The unit of a grid's scorer: ``percent`` or another."""
     return described(scorer).unit if scorer else "percent"
-
-
-def grid_tables(table: GridTable) -> list[TextTable]:
-    """What a terminal and Markdown show."""
-    unit, numbers = unit_of(table.scorer), [f"{place}" for place in range(1, len(table.agents) + 1)]
-    apart = "".join(f"; {count:,} cells scored by {name} are in no mean" for name, count in table.others.items())
-    made = [
-        TextTable(
-            key="agents",
-            scorer=table.scorer,
-            title=(f"Agents, mean score by {table.scorer}" if table.scorer else "Agents") + apart,
-            columns=(Column("#"), Column("agent", right=False), Column("mean"), Column("questions with a score")),
-            rows=tuple(
-                (number, safe(one.name), in_scale(one.mean, unit), f"{one.scored:,} of {table.questions:,}")
-                for number, one in zip(numbers, table.agents, strict=True)
-            ),
-        )
-    ]
-    listed = number_of(len(table.rows), "question")
-    of = f" of {table.questions:,}" if len(table.rows) != table.questions else ""
-    cells = (Column(number, right=False, whole=True) for number in numbers)
-    head = (Column("question", right=False, whole=True), Column("group", right=False), Column("split"))
-    made.append(
-        TextTable(
-            key="grid",
-            title=f"{listed}{of}, by {table.sort} ({_SIGNS}  · not run)",
-            columns=(*head, *cells, Column("cost")),
-            rows=tuple(map(_row, table.rows)),
-        )
-    )
-    return made
-
-
-def _row(question: GridQuestion) -> tuple[str, ...]:
-    costs = [cell.cost for cell in question.cells if cell.outcome != "not_run"]
-    known = [cost for cost in costs if cost is not None]
-    cost = dollars(sum(known)) if costs and len(known) == len(costs) else UNKNOWN
-    split = score_text(question.disagreement)
-    return safe(question.id), safe(question.group), split, *map(cell_text, question.cells), cost

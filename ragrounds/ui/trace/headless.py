@@ -1,7 +1,4 @@
-"""What the viewer shows, without a terminal: attempts as text, JSON or Markdown, and lists.
-
-Nothing that was recorded is interpreted, neither by the terminal nor by Markdown.
-"""
+"""What the viewer shows, without a terminal: an attempt as text or JSON. Nothing that was recorded is interpreted."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.tree import Node, walk
 from ragrounds.ui.trace.tree_view import TreeLine, figure_heading, tree_cells
 
-FORMATS = ("text", "json", "markdown")
+FORMATS = ("text", "json")
 
 _STYLES = {
     "dim": "dim",
@@ -71,11 +68,6 @@ def tree_lines(root: Node, width: int = 150) -> list[Cells]:
     return lines
 
 
-def tree_text(root: Node, width: int = 150) -> str:
-    """A tree as plain text: :func:`tree_lines` without styles."""
-    return "\n".join("".join(text for text, _ in line).rstrip() for line in tree_lines(root, width))
-
-
 def attempt_json(trace: Trace) -> dict[str, Any]:
     """An attempt with everything about it, and its tree."""
     return {"trace": trace, "tree": tree_json(LoadedAttempt.of_trace(trace).root)}
@@ -121,41 +113,6 @@ def _print_block(block: TextBlock, console: Console, longest: int | None) -> Non
         console.print(Padding(text, (0, 0, 0, block.indent)))
     else:
         console.print(text, soft_wrap=not console.is_terminal)  # a terminal would break words
-
-
-def attempt_markdown(loaded: LoadedAttempt) -> str:
-    """An attempt as Markdown. Everything that was recorded stands in fenced blocks: none of it is interpreted."""
-    parts = [
-        f"# {_code(loaded.summary.question.id)} by {_code(loaded.summary.run.agent)}",
-        *([_fenced("\n".join(note_lines(loaded.summary.notes)))] if loaded.summary.notes else []),
-        _fenced(tree_text(loaded.root)),
-    ]
-
-    def _add(node: Node, depth: int) -> None:
-        if node.kind in ("attempt", "step", "call"):
-            if node.kind != "attempt":
-                parts.append(f"{'#' * min(depth, 6)} {_code(node.row.plain)}")
-            parts.append(_fenced("\n".join(safe(block.text) for block in _blocks(loaded, node))))
-        for child in node.children:
-            _add(child, depth + (node.kind != "round"))
-
-    _add(loaded.root, 1)
-    return "\n\n".join(parts) + "\n"
-
-
-def _code(text: str) -> str:
-    return "`" + one_line(text[:300], 200).replace("`", "'") + "`"
-
-
-def _fenced(text: str) -> str:
-    """`text` between fences longer than any in it."""
-    longest = 0
-    run = 0
-    for letter in text:
-        run = run + 1 if letter == "`" else 0
-        longest = max(longest, run)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text}\n{fence}"
 
 
 def note_lines(notes: Sequence[AttemptNote]) -> list[str]:

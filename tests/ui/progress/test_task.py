@@ -7,12 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 from rich.cells import cell_len
-from rich.console import RenderableType
-from rich.text import Text
 
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import JudgedAnswer
-from ragrounds.evals.studies.figures import CellFigure
 from ragrounds.evals.studies.study import open_study
 from ragrounds.evals.studies.table import CellResult
 from ragrounds.records import Call, Verdict
@@ -22,38 +19,29 @@ from ragrounds.ui.progress.screen import TaskDisplay, drawn_lines
 from ragrounds.ui.study_progress import StudyProgress
 
 
-class Rows(TaskDisplay):
-    """So many rows."""
-
+class Task(TaskDisplay):
     name = "ragrounds judge"
-    rows = 5
 
     def line(self) -> str:
         return "12 answers judged, 3.4/s, $1.00"
 
-    def body(self, width: int, height: int) -> Sequence[tuple[RenderableType, int]]:
-        return [(Text(f"row {number}"), 1) for number in range(min(self.rows, height))]
+    def share(self) -> float:
+        return 0.5
 
 
-def drawn(width: int, height: int, said: Sequence[str] = (), rows: int = 5) -> list[str]:
-    screen = Rows(io.StringIO())
-    screen.rows = rows
-    return lines_of(screen.picture(width, height, said), width, height)
-
-
-def lines_of(picture: RenderableType, width: int, height: int) -> list[str]:
+def drawn(width: int, height: int, said: Sequence[str] = ()) -> list[str]:
     console = SafeConsole(file=io.StringIO(), force_terminal=True, no_color=True, color_system=None)
-    return drawn_lines(console, picture, width, height)
+    return drawn_lines(console, Task(io.StringIO()).picture(width, height, said), width, height)
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60), (40, 12)])
 def test_it_fits_and_says_what_ctrl_c_does(width: int, height: int) -> None:
-    lines = drawn(width, height, ["a warning \x1b[2J"] * 9, rows=100)
+    lines = drawn(width, height, ["a warning \x1b[2J"] * 9)
     assert len(lines) == height
     assert max(map(cell_len, lines)) <= width
     assert lines[0].startswith(" ragrounds judge ")
     assert "12 answers judged" in lines[1]
-    assert "row 0" in lines[3]
+    assert "━" in lines[2]
     assert "Ctrl-C" in lines[-1]
     assert all(line.isprintable() for line in lines)
 
@@ -77,7 +65,7 @@ async def test_after_a_ctrl_c_it_says_what_the_next_one_does() -> None:
 
 def test_no_terminal_means_no_screen() -> None:
     stream = io.StringIO()
-    with Rows(stream) as screen:
+    with Task(stream) as screen:
         assert not screen.is_open
     assert stream.getvalue() == ""
 
@@ -98,16 +86,9 @@ def test_judging_counts_what_each_judge_says() -> None:
     assert stream.getvalue() == ""
     assert "4 judgements of answers of a-run" in shown.line()
     assert "4 calls, $2.00 paid" in shown.line()
-    ((table, lines),) = shown.body(120, 10)
-    heads, row = lines_of(table, 120, lines)
-    assert heads.split() == ["judge", "of", "judged", "unreadable", "said"]
-    assert row.split() == ["openai:grader", "equivalent", "3", "1", "right", "2,", "wrong", "1"]
+    assert "1 unreadable verdict" in shown.line()
     shown.observe(judged("right", cost=None))
     assert "unknown paid" in shown.line()
-    for number in range(8):
-        shown.observe(judged(f"{number / 8}"))
-    ((table, lines),) = shown.body(160, 10)
-    assert lines_of(table, 160, lines)[1].rstrip().endswith("…")
 
 
 def test_cells_of_a_study_that_lack_the_same_have_one_line() -> None:
@@ -125,21 +106,3 @@ def test_cells_of_a_study_that_lack_the_same_have_one_line() -> None:
         "3 more cells: lacks something: there is no vllm",
         "1 more cell: lacks something: there is no key",
     ]
-
-
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (200, 60)])
-def test_a_study_shows_as_much_of_its_table_as_there_is_room_for(width: int, height: int) -> None:
-    study = open_study("mirage-table6")
-    shown = StudyProgress(io.StringIO(), lambda: 1.0)
-    cells = list(study.cells())
-    shown.begun(study, len(cells))
-    figure = CellFigure(value=0.6125, low=0.55, high=0.67, error=0.0325, n=200, measure="mirage")
-    for cell in cells[:40]:
-        shown.cell(cell, CellResult(state="done", figure=figure))
-    lines = lines_of(shown.picture(width, height, ["something"]), width, height)
-    assert len(lines) == height
-    assert max(map(cell_len, lines)) <= width
-    assert "Ctrl-C" in lines[-1]
-    assert "40 of 60 cells" in lines[1]
-    assert "61.25" in "\n".join(lines)
-    assert any(line.startswith("and ") and "more row" in line for line in lines) == (height < 60)

@@ -49,9 +49,7 @@ def test_an_attempt_in_every_format(trace: Trace) -> None:
     assert (first["label"], first["children"][0]["says"]) == ("round 1", "search “query 0” → 2, gold at 1")
     assert data["tree"]["tokens"] == 480
     assert data["trace"]["steps"][6]["calls"][0]["asked"]["messages"][1]["content"] == "Now **answer**."
-    markdown = trace("--attempt", "seeker/quiz/000", "--format", "markdown").stdout
-    assert markdown.startswith("# `quiz/000` by `seeker[rounds=3]`")
-    assert "try 1 failed: rate_limit (HTTP 429)" in markdown
+    assert "try 1 failed: rate_limit (HTTP 429)" in text.stdout
 
 
 def test_lists_filter_sort_and_limit(trace: Trace) -> None:
@@ -64,9 +62,7 @@ def test_lists_filter_sort_and_limit(trace: Trace) -> None:
         ("plain", "quiz/002"),
     ]
     assert rows[0]["scorer"] == "strict"
-    table = trace("plain", "--format", "markdown", "--where", 'about:"case 4"').stdout.splitlines()
-    assert len(table) == 5
-    assert "quiz/004" in table[4]
+    assert "quiz/004" in trace("plain", "--format", "text", "--where", 'about:"case 4"').stdout
 
 
 def test_what_only_one_has_right(trace: Trace) -> None:
@@ -84,7 +80,7 @@ def test_what_only_one_has_right(trace: Trace) -> None:
     ("arguments", "said"),
     [
         ((), "needs a terminal"),
-        (("--format", "html"), "Known: text, json, markdown, csv"),
+        (("--format", "html"), "Known: text, json, csv"),
         (("--format", "text", "--sort", "costs"), "Did you mean 'cost'"),
         (("--format", "text", "--attempt", "plain"), "expected RUN/QUESTION"),
         (("--format", "text", "--attempt", "plian/quiz/000"), "There is no run 'plian'"),
@@ -132,12 +128,12 @@ def test_marks_and_notes_are_left_shown_exported_and_taken_away(trace: Trace, ho
     assert [row["marks"] for row in rows] == ["", "star", "", "", ""]
     assert rows[1]["notes"].endswith(": =look\nagain")
     assert float(rows[1]["cost_uncached"]) == 0.01
-    assert "*star" in trace("--where", "noted", "--format", "markdown").stdout.replace("\\", "")
-    for format in ("text", "json", "markdown"):
+    assert "*star" in trace("--where", "noted", "--format", "text").stdout
+    for format in ("text", "json"):
         assert "star" in trace("--attempt", "plain/001", "--format", format).stdout
     assert annotate("plain/001", mark="", text="", home=home) is None
     assert json.loads(trace("--where", "marked or noted", "--format", "json").stdout)["attempts"] == []
-    assert "Known: text, json, markdown." in trace("--attempt", "plain/001", "--format", "csv").stderr
+    assert "Known: text, json." in trace("--attempt", "plain/001", "--format", "csv").stderr
 
 
 def test_the_author_is_that_of_the_settings(trace: Trace, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,27 +146,6 @@ def test_the_author_is_that_of_the_settings(trace: Trace, home: Path, monkeypatc
     frame = load("plain", home=home).to_pandas("attempts")
     assert list(frame["notes"].dropna()) == ["Ada L.: why"]
     assert frame["marks"].isna().all()
-
-
-def test_the_grid_in_every_format(trace: Trace) -> None:
-    text = trace("--grid", "--format", "text").stdout
-    assert text.index("Agents, mean score by strict") < text.index("6 questions, by dis")
-    data = json.loads(trace("--grid", "--format", "json", "--sort", "cost", "--limit", "2").stdout)
-    assert [(one["name"], one["scored"]) for one in data["agents"]] == [("plain", 5), ("seeker", 3)]
-    assert [row["id"] for row in data["rows"]] == ["quiz/000", "quiz/001"]
-    assert data["rows"][0]["cells"][1]["cost"] == 0.04
-    refused = trace("--grid", "--format", "text", "--sort", "newest")
-    assert refused.returncode == 2
-    assert "Known: disagreement, cost, score, question." in refused.stderr
-
-
-def test_the_grid_is_a_result_with_a_frame(trace: Trace, home: Path) -> None:
-    import ragrounds as rr
-
-    found = rr.grid(["seeker", "plain"], where="agent:seeker and wrong", home=home)
-    frame = found.to_pandas()
-    assert frame["question_id"].tolist() == ["quiz/004", "quiz/004"]
-    assert frame["score"].tolist() == [0.0, 1.0]
 
 
 def test_hops_in_every_format(trace: Trace) -> None:

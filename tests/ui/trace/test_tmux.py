@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from ragrounds.evals.store.store import Store
-from tests.servers.process import Running
 from tests.ui.trace.making import attempt, make_run, score, step
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")]
@@ -139,14 +138,3 @@ def test_it_follows_a_run_of_another_process(terminal: Terminal, tmp_path: Path)
         terminal.see("1 of 5", "thinking", "quiz/000 A ✓")
     terminal.type("q")
     terminal.prompt()
-
-
-@pytest.mark.slow
-def test_a_run_opens_the_viewer_and_goes_on_behind_it(terminal: Terminal, server: Running) -> None:
-    options = ["--agent", "direct", "--model", "openai:fault-500", "--base-url", server.url, "--limit", "8"]
-    terminal.command("run", *options, "--concurrency", "1", "--display", "viewer")
-    terminal.see("1 of 8")
-    terminal.see("completed")  # an attempt has ended while the viewer is open
-    terminal.type("q")
-    terminal.prompt()
-    assert "attempts" in terminal.history()
