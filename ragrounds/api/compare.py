@@ -38,7 +38,6 @@ from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.evals.compare.comparison import compare as compare_runs
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
-from ragrounds.evals.judges.labels import people_labels
 from ragrounds.evals.scorers import scorer_name
 from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, Unfinished, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
@@ -363,10 +362,6 @@ class ReportArguments(_Compared, frozen=True):
         str | Sequence[str],
         Arg("Also this analysis, as in `ragrounds analyse` (repeatable).", option="--analysis", many=True),
     ] = ()
-    labels: Annotated[
-        str | Path | None,
-        Arg("People's labels of judged answers (`ragrounds judge sheet`).", option="--human", metavar="FILE"),
-    ] = None
     force: arguments.Force = False
     progress: arguments.Progressed = None
 
@@ -381,7 +376,7 @@ def report(given: ReportArguments) -> Path:
         UserError: as :func:`compare`; a file that is there, or cannot be read or written.
     """
     frontier_measure(given.cost)  # an unknown one is said before the runs are looked for
-    path, human = Path(given.out), people_labels(given.labels) if given.labels else None
+    path = Path(given.out)
     chosen, named = chosen_settings(given.settings, given.home), _some(given.runs, given.baseline)
     with (
         opened_runs(named, chosen) as (store, opened),
@@ -397,7 +392,6 @@ def report(given: ReportArguments) -> Path:
             scorers=texts(given.scorers),
             attempts=given.attempts,
             analyses=texts(given.analyses),
-            human=human,
             seed=given.seed,
             on_progress=lambda done: tell("attempts", done),
         ):

@@ -35,17 +35,14 @@ from ragrounds.evals.benchmarks.cards import TextLicence
 from ragrounds.evals.compare.leaderboard import Ranking, rank
 from ragrounds.evals.exchange.published_traces import TextMode, published_traces, shown_id, text_free
 from ragrounds.evals.store.store import Store
-from ragrounds.redaction import Redactor
 from ragrounds.settings import Settings
 from ragrounds.text import file_name
 from ragrounds.ui.comparison_tables import agent_names
 from ragrounds.ui.leaderboard.board import (
-    DATA,
     Board,
     BoardRanking,
     BoardStudy,
     attempt_links,
-    board_json,
     by_licence,
     withheld_words,
 )
@@ -166,7 +163,6 @@ def publish(given: PublishArguments) -> PublishedSite:
                 studies=tuple(writer.study(one, updated) for one, updated in studies),
                 left_out=ranked.left_out,
             )
-            writer.write(DATA, [Redactor()(board_json(board).decode())])
             writer.write(INDEX, index_page(board))
     return PublishedSite(
         folder=folder,
@@ -190,8 +186,9 @@ def _replaced_pages(folder: Path) -> Iterator[Path]:
         UserError: the folder has pages that were not published, or cannot be written.
     """
     there = {one.name for one in folder.glob("*.html")} if folder.is_dir() else set()
-    if there and not (folder / DATA).is_file():
-        raise UserError(f"{folder} holds pages that `ragrounds publish` did not make ({min(there)}). Name another one.")
+    ours = b'name="generator" content="ragrounds'
+    if foreign := [name for name in sorted(there) if ours not in (folder / name).read_bytes()[:4096]]:
+        raise UserError(f"{folder} holds pages that `ragrounds publish` did not make ({foreign[0]}). Name another one.")
     new, stage = not folder.exists(), folder / _STAGE
     make_folder(folder)
     try:
@@ -199,7 +196,7 @@ def _replaced_pages(folder: Path) -> Iterator[Path]:
         stage.mkdir()
         yield stage
         made = {one.name for one in stage.iterdir()}
-        for name in sorted(made, key=lambda name: (name == INDEX, name != DATA)):
+        for name in sorted(made, key=lambda name: name == INDEX):
             (stage / name).replace(folder / name)
         for name in there - made:
             (folder / name).unlink(missing_ok=True)

@@ -36,7 +36,7 @@ def publish_command(
 
     Runs are ranked against each other only where they answered the same questions, as often, under the same scorer;
     each ranking says why it stands apart. Beside it stand its comparison, its attempts, the studies with the figures
-    of their papers, and leaderboard.json for other tools. The same command replaces it: all of it or nothing.
+    of their papers. The same command replaces it: all of it or nothing.
 
     Examples:
 

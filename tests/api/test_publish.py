@@ -80,24 +80,6 @@ def test_a_folder_of_pages_whose_links_all_lead_somewhere(filled: Path, tmp_path
     assert "Not in one ranking with the others of x: other questions: here all 10; elsewhere 30." in index
 
 
-def test_the_data_are_the_figures_of_compare(filled: Path, tmp_path: Path) -> None:
-    rr.publish(tmp_path / "site", progress=False)
-    data = json.loads((tmp_path / "site" / "leaderboard.json").read_text(encoding="utf-8"))
-    assert data["version"] == 1
-    both = next(one for one in data["rankings"] if one["questions"] == 30)
-    compared = rr.compare(["direct-run", "rag-run"]).comparison
-    (table,) = compared.tables
-    lines = {line.run: line.overall for line in table.lines}
-    assert [one["run"] for one in both["runs"]] == ["rag-run", "direct-run"]
-    for one in both["runs"]:
-        figure = lines[one["run"]]
-        assert one["figures"]["strict"] == {
-            "value": figure.value, "low": figure.low, "high": figure.high, "best": figure.best, "n": 30, "missing": 0,
-        }  # fmt: skip
-    assert both["runs"][0]["places"] == {"strict": {"first": 1, "last": 1}}
-    assert both["question_hash"].startswith(both["id"].split("-")[1])
-
-
 def test_keys_are_hidden(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = "sk-proj-abcdefghijklmnopqrstuvwx1234"
     with Store(filled) as store:
@@ -144,7 +126,7 @@ def test_a_second_call_replaces_all_pages_and_nothing_else(
     assert {path.name: path.read_bytes() for path in site.iterdir()} == {**former, "CNAME": b"example.org"}
     rr.publish(site, "stopped", progress=False)
     names = {path.name for path in site.iterdir()}
-    assert {"CNAME", "index.html", "leaderboard.json"} < names < {*former, "CNAME"}
+    assert {"CNAME", "index.html"} < names < {*former, "CNAME"}
     assert dead_links(site) == []
 
 

@@ -1,4 +1,4 @@
-"""The way in: every ranking as a table that the page's script sorts and filters, every study beside its paper; and the
+"""The way in: every ranking as a table that the page's script sorts, every study beside its paper; and the
 pages of attempts, with their texts or with digests where these may not be given on."""
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from ragrounds.ui.comparison_tables import agent_names, interval
 from ragrounds.ui.comparison_warnings import average_heading, no_model_sentences
 from ragrounds.ui.comparison_words import conclusion_sentence, lack_lines
 from ragrounds.ui.leaderboard.board import (
-    DATA,
     Board,
     BoardRanking,
     BoardStudy,
@@ -26,7 +25,6 @@ from ragrounds.ui.leaderboard.board import (
     attempt_links,
     day,
     lacks_of,
-    strategy,
     withheld_words,
 )
 from ragrounds.ui.report.html_tables import asset, breakable, html_table, page_script, prose, text
@@ -45,11 +43,10 @@ _BAR = 100.0
 def index_page(board: Board) -> Iterator[str]:
     """The page, part by part. It asks nothing of any network; without a script all of it can be read."""
     hide = Redactor()
-    script = f"{page_script(attempts=False)}\n{_asset('leaderboard.js')}"
+    script = page_script(attempts=False)
     sheets = asset("report.css") + asset("tables.css") + _asset("leaderboard.css")
     yield head(hide(board.title), [], theme_style() + sheets, script)
     yield _lead(board)
-    yield _filters(board)
     for one in board.rankings:
         yield hide(_ranking(one, board))
     for study in board.studies:
@@ -74,36 +71,11 @@ def _lead(board: Board) -> str:
         else ""
     )
     return (
-        f'<p>{", ".join(counts)}; published {prose(day(board.made))}. <a href="{DATA}">All figures as JSON</a>.</p>'
+        f"<p>{', '.join(counts)}; published {prose(day(board.made))}.</p>"
         f"{incomplete}<p>Runs are ranked against each other only where they answered the same questions. A place is a "
         "range: the places that the corrected tests leave open. Intervals are of 95&nbsp;%, each of one run alone: "
         "they do not say which runs differ. <em>Paid</em> is what a run really cost, <em>uncached</em> what it "
         "costs without any cache.</p>\n"
-    )
-
-
-def _filters(board: Board) -> str:
-    """What the script filters by; hidden where there is none."""
-    rankings = [one.ranking for one in board.rankings]
-    asked = [models for one in rankings for models in asked_models(one).values()]
-    tables = [table for one in rankings for shown, beside in one.comparison.shown() for table in (shown, *beside)]
-    choices = {
-        "benchmark": dict.fromkeys(one.benchmark for one in rankings),
-        "strategy": sorted({strategy(run) for one in rankings for run in one.runs}),
-        "model": sorted({model for found in asked for model in found}),
-        "scorer": dict.fromkeys(table.scorer for table in tables),
-    }
-    selects = "".join(
-        f'<label>{name.capitalize()} <select id="f-{name}"><option value="">all</option>'
-        + "".join(f"<option>{text(value)}</option>" for value in values)
-        + "</select></label>"
-        for name, values in choices.items()
-    )
-    return (
-        f'<form id="choose" class="screen" aria-label="Filters" hidden>{selects}'
-        '<label>Words <input id="f-words" type="search" placeholder="agent, model, run"></label>'
-        '<label><input id="f-complete" type="checkbox"> complete runs only</label>'
-        '<button type="reset">Reset</button><output id="count" aria-live="polite"></output></form>\n'
     )
 
 
@@ -124,7 +96,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     links = [("Comparison", one.page), *attempt_links(one.attempts)]
     shown = " · ".join(f'<a href="{escape(page)}">{name}</a>' for name, page in links)
     return (
-        f'<section class="ranking" id="{escape(ranking.key)}" data-benchmark="{escape(ranking.benchmark)}">'
+        f'<section class="ranking" id="{escape(ranking.key)}">'
         f"<h2>{text(ranking.benchmark)} <small>{text(_asked(ranking))} · hash {ranking.questions[:8]}</small></h2>"
         f"{missing}<p>{prose(told)}</p>{warnings}{notes}<p>{shown}</p>{_table(one, names)}</section>\n"
     )
@@ -144,15 +116,15 @@ def _table(one: BoardRanking, names: Mapping[str, str]) -> str:
     for headline, beside in shown:
         of = f" <small>{text(said)}</small>" if (said := average_heading(headline)) else ""
         titled = f"{_titled(headline)}{of}"
-        heads.append(f'<th scope="col" class="right" data-scorer="{escape(headline.scorer)}">{titled}</th>')
+        heads.append(f'<th scope="col" class="right">{titled}</th>')
         heads.append('<th scope="col">95 %</th>')
         for other in beside:
-            heads.append(f'<th scope="col" class="right m" data-scorer="{escape(other.scorer)}">{_titled(other)}</th>')
+            heads.append(f'<th scope="col" class="right m">{_titled(other)}</th>')
     heads += [f'<th scope="col" class="m{more}">{name}</th>' for name, more in _LAST]
     rows = _Rows(one, names, shown)
     body = "".join(rows.row(run) for run in ranking.runs)
     return (
-        f'<figure class="sheet board" data-label="{escape(ranking.key)}">'
+        f'<figure class="sheet board">'
         f'<figcaption class="unseen">{text(ranking.benchmark)}, {text(_asked(ranking))}</figcaption>'
         f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead><tbody>{body}</tbody></table></div>'
         "</figure>"
@@ -206,9 +178,7 @@ class _Rows:
         cells.append(f'<td class="m">{text(models)}</td>')
         cells += [f'<td class="m right">{cost}</td>' for cost in (paid, uncached)]
         cells.append(f'<td class="m">{date}</td>')
-        words = text(f"{run.id} {run.agent}")
-        marked = " data-i" if missing else ""
-        return f'<tr data-s="{text(strategy(run))}" data-w="{words}"{marked}>{"".join(cells)}</tr>'
+        return f"<tr>{''.join(cells)}</tr>"
 
     def _place(self, run: str) -> str:
         found = self._places.get(run)

@@ -313,7 +313,9 @@ class TaskDisplay:
         """One screen of `width` columns and `height` lines."""
         head: list[RenderableType] = [title(self.name, "", self.seconds), line(one_line(self.line(), 10_000)), Text("")]
         if (share := self.share()) is not None:
-            head.insert(2, ProgressBar(total=1.0, completed=share, width=min(60, width)))
+            bar = Table.grid()
+            bar.add_row(ProgressBar(total=1.0, completed=share, width=min(60, width)))
+            head.insert(2, bar)
         servers = [(line(one, style="dim"), 1) for one in server_words(flows())]
         foot = foot_words(sum(flow.flying for flow in flows()), "call", times_asked())
         return page(head, servers, said, foot, width, height)

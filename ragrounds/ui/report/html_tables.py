@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 
 from ragrounds.errors import UserError
-from ragrounds.ui.tables import Column, TextTable, latex_label
+from ragrounds.ui.tables import Column, TextTable
 from ragrounds.ui.text import safe
 
 _BREAKS = re.compile(r"[\[,_=:/.](?=[^\s\d])")
@@ -52,7 +52,7 @@ def html_table(table: TextTable, links: Mapping[int, str] | None = None) -> str:
     # Of a table whose first column has no name, rows belong to the row above them: they keep their order.
     still = "" if not table.columns or table.columns[0].name else " data-still"
     return (
-        f'<figure class="sheet" data-label="{text(latex_label(table))}"{still}>'
+        f'<figure class="sheet"{still}>'
         f"<figcaption>{text(table.caption)}</figcaption>"
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>'
     )

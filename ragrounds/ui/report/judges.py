@@ -1,4 +1,4 @@
-"""What judges said of the runs of a report, how far they agree with each other, and with people.
+"""What judges said of the runs of a report, how far they agree with each other.
 
 The arenas that were played between the runs of a report: ratings, wins, and what judges and people agree on.
 """
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ragrounds.evals.arena.lineup import REFERENCE, gather_lineup
 from ragrounds.evals.arena.report import arena_report
-from ragrounds.evals.judges.labels import HumanLabels, agreement, answer_of, shown_items
+from ragrounds.evals.judges.labels import answer_of
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
 from ragrounds.evals.scorers.judged import LabelMethod
@@ -43,13 +43,11 @@ Verdicts = Mapping[str, str | None]
 def verdict_parts(
     store: Store,
     runs: Sequence[Run],
-    human: HumanLabels | None = None,
     seed: int = 0,
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[ReportPart]:
-    """Sheets of every kind of judging whose verdicts are labels, of each run's first epoch; people's labels count for
-    the kind that has their words. `names` holds run id → what it is called."""
-    known: set[str] = set()
+    """Sheets of every kind of judging whose verdicts are labels, of each run's first epoch. `names` holds run id → what
+    it is called."""
     find = JudgeFinder(store)
     for method, kind in judge_methods().items():
         if not isinstance(kind, LabelMethod):
@@ -61,7 +59,6 @@ def verdict_parts(
         ]
         if not judged:
             continue
-        known |= set(kind.labels)
         rows: list[tuple[str, ...]] = []
         agreed: list[tuple[str, ...]] = []
         remarks: list[str] = []
@@ -84,12 +81,6 @@ def verdict_parts(
             ]
             for one, other in combinations(judges, 2):
                 agreed += _pair(name, one, other)
-            if human is not None and _words(human) <= set(kind.labels):
-                own, changed = human.of(shown_items(store, run, kind))
-                for said in sides:
-                    agreed += _people(name, said, own)
-                if changed:
-                    remarks.append(_changed(name, changed))
         # Without the run's name where there is one run.
         named = [words("run", lambda row: row[0])] if len(judged) > 1 else []
         shares = [name for label in kind.labels for name in (f"{label} %", "95 %")]
@@ -101,8 +92,6 @@ def verdict_parts(
             title = f"{method}: agreement (Cohen's kappa: 1 perfect, 0 as by chance)"
             yield table_of("agreement", agreed, [*named, *_cells(heads)], title=title)
         yield from remarks
-    if human is not None and (strange := sorted(_words(human) - known)):
-        yield f"People's labels are left out: {one_line(strange[0], 60)!r} is no verdict on any of these runs."
 
 
 def _cells(heads: Sequence[tuple[str, bool]]) -> Iterator[Column]:
@@ -177,30 +166,12 @@ def _pair(run: str, one: RecordedVerdicts, other: RecordedVerdicts) -> list[tupl
     return [(run, one.judge, other.judge, *_agreement(found))]
 
 
-def _changed(run: str, items: Sequence[str]) -> str:
-    some = ", ".join(one_line(item, 40) for item in items[:5]) + (" and others" if len(items) > 5 else "")
-    return f"{run}: people labelled another answer to {len(items):,} of their items ({some}); these are left out."
-
-
-def _people(run: str, said: RecordedVerdicts, human: HumanLabels) -> list[tuple[str, ...]]:
-    try:
-        found = agreement(said.verdicts, human)
-    except ValueError:  # none of its items has both labels
-        return []
-    who = "people" if len(human.raters) == 1 else f"majority of {len(human.raters)} people"
-    return [(run, said.judge, who, *_agreement(found.judge))]
-
-
 def _agreement(found: Agreement) -> tuple[str, ...]:
     low, high = found.kappa_low, found.kappa_high
     interval = TOO_FEW if low is None or high is None else f"{_number(low)} to {_number(high)}"
     return (
         f"{found.n:,}", percent(found.accuracy.value, 1), _interval(found.accuracy), _number(found.kappa), interval,
     )  # fmt: skip
-
-
-def _words(human: HumanLabels) -> set[str]:
-    return {label for row in human.items.values() for label in row if label}
 
 
 def _interval(estimate: Estimate) -> str:

@@ -11,7 +11,6 @@ from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.compare.abstract import Abstract, abstract
 from ragrounds.evals.compare.comparability import common_questions
 from ragrounds.evals.compare.comparison import Comparison
-from ragrounds.evals.judges.labels import HumanLabels
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import traces_by_question
 from ragrounds.records import Run
@@ -49,7 +48,6 @@ def report_page(
     scorers: Sequence[str] = (),
     attempts: bool = True,
     analyses: Sequence[str] = (),
-    human: HumanLabels | None = None,
     seed: int = 0,
     links: Sequence[tuple[str, str]] = (),
     on_progress: Callable[[int], None] | None = None,
@@ -65,7 +63,6 @@ def report_page(
         scorers: those to show, by default as in the terminal.
         attempts: also every attempt with its steps.
         analyses: names of analyses to make and show.
-        human: people's labels of judged answers, to set the judges against.
         seed: of the bootstraps of analyses and verdicts.
         links: label and relative address of other pages, which its navigation begins with.
         on_progress: called with the number of attempts written so far.
@@ -82,7 +79,7 @@ def report_page(
         "Abstract": abstract_section(found, labels, notes, no_model_sentences(comparison.rows, labels)),
         "Results": _results(store, runs, comparison, scorers, labels, attempts),
         "Behaviour": behaviour,
-        "Judges": tables_and_remarks(verdict_parts(store, runs, human, seed, labels)),
+        "Judges": tables_and_remarks(verdict_parts(store, runs, seed, labels)),
         "Arena": tables_and_remarks(played_arenas(store, runs, labels)),
         "Methods": _methods(store, comparison, runs, shown),
         "How to cite": citation_section(citations(runs, found.datasets)),

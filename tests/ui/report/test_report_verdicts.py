@@ -1,4 +1,4 @@
-"""Judges in the report: verdicts by judge and axis, their agreement with each other and with people."""
+"""Judges in the report: verdicts by judge and axis, their agreement with each other."""
 
 import asyncio
 import json
@@ -9,7 +9,6 @@ import pytest
 
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.judges.attempts import LabelJudge
-from ragrounds.evals.judges.labels import read_labels
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges, recorded_verdicts
 from ragrounds.evals.judges.runs import judge_runs
@@ -22,7 +21,7 @@ from ragrounds.prompts.loader import PromptFolder
 from ragrounds.ui.comparison_words import judge_phrase, verdict_lines
 from ragrounds.ui.report.methods import methods
 from ragrounds.ui.report.page import report_page
-from tests.cli_grading.test_judge_command import STATEMENTS, stage, with_answers
+from tests.cli_grading.test_judge_command import STATEMENTS, stage
 from tests.judges.doubles import Scripted
 
 ANSWERS = ["blue one", "blue two", "red three", None, "blue five", "rot"]
@@ -103,44 +102,14 @@ def test_methods_say_what_a_judge_did_and_what_is_missing(home):
     assert "Scores that are missing" in said
 
 
-def test_against_people(home, tmp_path):
-    stage(home, "direct", ANSWERS)
-    judged(home, says("strict"))
-    text = "item,anna\nog/0,equivalent\nog/1,equivalent\nog/2,mismatch\nog/4,mismatch\nog/5,mismatch\n"
-    (tmp_path / "labels.csv").write_text(with_answers(text, ANSWERS))
-    _, rows = shown(home, human=read_labels(tmp_path / "labels.csv"))
-    found = next(row for row in rows if row[1] == "people" and row[0] == "test:<b>strict</b> (as scored)")
-    assert found[2:4] == ["5", "80.0"]
-    assert float(found[5]) == pytest.approx(0.62, abs=0.005)  # (0.8 - 12/25) / (13/25)
-    (tmp_path / "labels.csv").write_text("item,anna\nog/0,<script>\n")
-    body, _ = shown(home, human=read_labels(tmp_path / "labels.csv"))
-    assert "People's labels are left out: '<script>'" in unescape(body)
-    assert "<script>" not in body
-
-
-def test_the_command_takes_peoples_labels(command, home, tmp_path):
-    stage(home, "direct", ANSWERS)
-    judged(home, says("strict"))
-    (tmp_path / "labels.csv").write_text(
-        with_answers("item,anna,ben\nog/0,equivalent,equivalent\nog/1,equivalent,mismatch\n", ANSWERS)
-    )
-    done = command("report", "direct", "--human", "labels.csv", "--no-attempts")
-    assert done.returncode == 0, done.stderr
-    assert "majority of 2 people" in (tmp_path / "report.html").read_text()
-    assert command("report", "direct", "--human", "none.csv", "--force").returncode == 2
-
-
-def test_the_judge_behind_the_scores_is_named_and_no_other(home, tmp_path):
+def test_the_judge_behind_the_scores_is_named_and_no_other(home):
     stage(home, "direct", ANSWERS)
     judged(home, says("mild"))
     judged(home, Scripted(lambda prompt, occurrence: "Hm.", name="test:mute"))
     judged(home, says("strict"))
-    text = "item,anna\nog/0,equivalent\nog/1,equivalent\nog/2,mismatch\nog/4,mismatch\nog/5,mismatch\n"
-    (tmp_path / "labels.csv").write_text(with_answers(text, ANSWERS))
     with Store(home) as store:
         runs = [store.run("direct")]
-        human = read_labels(tmp_path / "labels.csv")
-        page = unescape("".join(report_page(store, runs, compare(store, runs), attempts=False, human=human)))
+        page = unescape("".join(report_page(store, runs, compare(store, runs), attempts=False)))
     methods_said = page.partition('<section id="methods">')[2].partition("</section>")[0]
     assert "under equivalent were given by test:<b>strict</b>." in methods_said
     others = methods_said.partition("without a part in these scores: ")[2].partition(".")[0]

@@ -1,10 +1,10 @@
-"""Tables of the report in a real browser: sorted, transposed, copied as `compare` writes them, by mouse and by keys."""
+"""Tables of the report in a real browser: sorted by mouse and by keys."""
 
 import pytest
 
 from ragrounds.ui.report.html_tables import html_table, page_script
 from ragrounds.ui.report.page import head, page_style
-from ragrounds.ui.tables import Column, TextTable, latex, markdown
+from ragrounds.ui.tables import Column, TextTable
 
 TABLE = TextTable(
     key="figures",
@@ -35,7 +35,6 @@ def page(browser, tmp_path):
     whole = head("Tables", [], page_style(), script) + html_table(TABLE, links={1: "other.html"})
     path.write_text(f"{whole}</main><script>{script}</script></body></html>", encoding="utf-8")
     browser.open(path)
-    browser.run("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     return browser
 
 
@@ -69,45 +68,7 @@ def test_a_column_of_figures_is_sorted_by_what_the_figures_mean(page):
     assert column(page, 0)[1:3] == ["agent 9", "agent 10"]
 
 
-def test_copies_are_those_of_compare(page):
-    press(page, "Copy as Markdown")
-    assert page.wait(lambda: page.run("return window.copied")) == markdown([TABLE])
-    page.run("window.copied = null")
-    press(page, "Copy as LaTeX")
-    assert page.wait(lambda: page.run("return window.copied")) == latex([TABLE])
-    page.wait(lambda: page.text("#told") == "Copied as LaTeX.")
-
-
-def test_what_is_copied_is_what_is_shown(page):
-    press(page, "sample")
-    press(page, "Transpose")
-    page.run("window.copied = null")
-    press(page, "Copy as Markdown")
-    lines = page.wait(lambda: page.run("return window.copied")).splitlines()
-    assert (
-        lines[2]
-        == r"| agent | agent 9 | agent 10 | vanilla\_rag\[top\_k=8\] | direct \| &lt;b&gt;x&lt;/b&gt; | \#2 - \#1 |"
-    )
-    assert lines[4] == r"| sample | 1.1 M | 104.9 k | 48.31 ±5.30 | 9.50 | -12.36 |"
-    press(page, "Transpose")
-    assert len(page.all("tbody tr")) == 5
-
-
-def test_where_the_browser_has_no_clipboard_the_older_way_is_taken(page):
-    page.run(
-        "navigator.clipboard.writeText = async () => { throw new Error('no'); };"
-        "document.execCommand = () => { window.copied = document.activeElement.value; return true; }"
-    )
-    press(page, "Copy as Markdown")
-    assert page.wait(lambda: page.run("return window.copied")) == markdown([TABLE])
-    assert page.all("textarea") == []
-
-
 def test_keys_are_enough(page):
-    page.run("document.querySelector('.tools button').focus()")
-    page.run("return document.activeElement").send_keys(" ")
-    assert page.run("return document.querySelector('.tools button').getAttribute('aria-pressed')") == "true"
-    page.run("return document.activeElement").send_keys(" ")
     page.run("document.querySelector('thead button').focus()")
     page.run("return document.activeElement").send_keys("\ue007")
     assert column(page, 0)[0] == "#2 - #1"
