@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 from msgspec import Struct
 from rich.console import Console
@@ -41,7 +41,7 @@ from ragrounds.evals.compare.frontier import CostMeasure, cost_measure
 from ragrounds.evals.scorers import scorer_name
 from ragrounds.evals.store.ledger import LEDGER_KEYS, Ledger, LedgerKey, LedgerLine, Unfinished, unfinished
 from ragrounds.evals.store.ledger import ledger as ledger_of
-from ragrounds.evals.store.repricing import PriceBook, RepricedModel
+from ragrounds.evals.store.repricing import RepricedCalls, prices_of
 from ragrounds.evals.store.repricing import reprice as apply_prices
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
@@ -87,8 +87,8 @@ class LedgerView(Result, frozen=True, kw_only=True):
     """Recorded calls of attempts that were broken off."""
     place: str
     """Where the store is."""
-    repriced: tuple[RepricedModel, ...] = ()
-    """What prices given later have changed, by model."""
+    repriced: RepricedCalls | None = None
+    """What prices given later have changed; ``None``: none were."""
 
     def draw(self, console: Console) -> None:
         """Print a line for each part, and their sum."""
@@ -265,7 +265,7 @@ def ledger(
     runs: RunsGiven = (),
     by: str | Sequence[str] = (),
     *,
-    reprice: Literal["", "unknown", "all"] = "",
+    reprice: bool = False,
     prices: str | Sequence[str] = (),
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -277,8 +277,8 @@ def ledger(
     Args:
         runs: ids, beginnings of ids, agents' texts, results or loaded runs; none: all runs and arenas.
         by: what costs are split by: run, role, node, model; none: role, node and model.
-        reprice: apply the prices of today to stored calls, and write what they cost: those without a known price
-            (``unknown``), or ``all`` that have one today. Arenas are repriced where no runs are named.
+        reprice: apply the prices of today to stored calls without a known price, and write what they cost; where no
+            runs are named to those of arenas, too.
         prices: of models, for this: ``openai:NAME[price_input=0.1,price_output=0.4]``, beside prices.toml.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
 
@@ -287,22 +287,16 @@ def ledger(
         StopRun: what is repriced cannot be written.
     """
     keys = [cast("LedgerKey", one_of("--by", name, LEDGER_KEYS)) for name in texts(by)] or LEDGER_KEYS[1:]
-    one_of("--reprice", reprice, ("", "unknown", "all"))
     if prices and not reprice:
         raise UserError("--price goes with --reprice, which applies it to stored calls.")
     names, chosen = run_names(runs), chosen_settings(settings, home)
-    book = PriceBook.of(user_prices(chosen), texts(prices)) if reprice else PriceBook()
+    known = {**user_prices(chosen), **prices_of(texts(prices))}
     with open_store(chosen) as store:
         found = store.named(names) if names else store.runs()
         found = list({run.id: run for run in found}.values())
-        changed = apply_prices(store, found, book, every=reprice == "all", arenas=not names) if reprice else ()
+        changed = apply_prices(store, found, known, arenas=not names) if reprice else None
         made = ledger_of(store, found, keys, arenas=not names)
-        return LedgerView(
-            ledger=made,
-            unfinished=unfinished(store, found),
-            place=store.place,
-            repriced=changed,
-        )
+        return LedgerView(ledger=made, unfinished=unfinished(store, found), place=store.place, repriced=changed)
 
 
 class AnalyseArguments(Struct, frozen=True):

@@ -17,7 +17,6 @@ from ragrounds.cli.output import draw_picture, exit_by, print_json, say, tell
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
 from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
-from ragrounds.ui.run_tables import repriced_lines
 from ragrounds.ui.tables import latex, markdown, results_console
 
 app = typer.Typer()
@@ -91,9 +90,6 @@ def ledger_command(
     reprice: Annotated[
         bool, typer.Option("--reprice", help="Apply the prices of today to stored calls without a known price.")
     ] = False,
-    reprice_all: Annotated[
-        bool, typer.Option("--reprice-all", help="The same for every stored call that has a price today.")
-    ] = False,
     price: Annotated[
         list[str] | None,
         typer.Option(help="A model with its price, for these: 'openai:NAME[price_input=0.1,price_output=0.4]'."),
@@ -118,11 +114,12 @@ def ledger_command(
     found = ledger(
         runs or (),
         [name.strip() for name in by.split(",") if name.strip()],
-        reprice="all" if reprice_all else "unknown" if reprice else "",
+        reprice=reprice,
         prices=price or (),
     )
-    for line in repriced_lines(found.repriced) if reprice or reprice_all else ():
-        say(line)
+    if found.repriced is not None:
+        priced, unknown = found.repriced.priced, found.repriced.unknown
+        say(f"{priced:,} stored calls have a price now; of {unknown:,} it is still not known.")
     if as_json:
         print_json({**asdict(found.ledger), **({"repriced": found.repriced} if found.repriced else {})})
     elif not found.ledger.total.calls:

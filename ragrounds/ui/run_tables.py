@@ -14,7 +14,6 @@ from ragrounds.evals.compare.comparison import Comparison, RunTotals, ScorerTabl
 from ragrounds.evals.compare.overview import RunOverview
 from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
-from ragrounds.evals.store.repricing import RepricedModel
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
 from ragrounds.ui.columns import Column, TextTable, table_of, words
@@ -170,17 +169,6 @@ def _plain(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={_plain(item)}" for name, item in value.items()) or "-"
     return "-" if value is None else str(value)
-
-
-def repriced_lines(repriced: Sequence[RepricedModel]) -> Iterator[str]:
-    """What prices given later have changed."""
-    for one in repriced:
-        cost = f"uncached {dollars(one.before)} before, {dollars(one.after)} now"
-        changed = f"{one.changed:,} of {one.calls:,} calls have another price ({cost})" if one.changed else ""
-        unknown = f"the price of {one.unknown:,} of {one.calls:,} calls is not known" if one.unknown else ""
-        yield f"{safe(one.model)}: {'; '.join(part for part in (changed, unknown) if part) or 'no price has changed'}."
-    if not repriced:
-        yield "No stored call is without a known price."
 
 
 def ledger_table(ledger: Ledger) -> TextTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.errors import UserError
+from ragrounds.evals.store.repricing import RepricedCalls
 from ragrounds.evals.store.store import Store
 from tests.cli_grading.test_judge_command import ANSWERS, stage
 from tests.conftest import Cli
@@ -42,7 +42,7 @@ def test_runs(server: Running, home: Path, command: Cli) -> None:
     assert lines()["openai:late"] == (None, None)
     told = command("ledger", "--reprice", "--price", f"openai:late[{PRICED}]", "--by", "model")
     assert told.returncode == 0, told.stderr
-    assert "8 of 8 calls have another price (uncached unknown before, $" in told.stderr
+    assert "8 stored calls have a price now; of 0 it is still not known." in told.stderr
     assert server.account() - start == whole, "nothing is asked"
     # The prompts and replies of both models are as long, so both cost the same; what was shared was paid once.
     assert lines() == {"openai:late": pytest.approx(early), "openai:early": early}
@@ -50,24 +50,16 @@ def test_runs(server: Running, home: Path, command: Cli) -> None:
         attempts = [attempt for run in store.runs() for attempt in store.summaries(run)]
     assert sum(one.cost_paid or 0.0 for one in attempts) == pytest.approx(whole.dollars())
     again = command("ledger", "--reprice", "--price", "openai:late[price_input=1,price_output=1]", "--by", "model")
-    assert "No stored call is without a known price" in again.stderr
-    twice = command(
-        "ledger", "--reprice-all", "--by", "model", "--json",
-        "--price", f"openai:late[price_input={2 * GIVEN},price_output={2 * WRITTEN}]",
-    )  # fmt: skip
-    assert json.loads(twice.stdout)["repriced"][1]["changed"] == 8
-    assert lines()["openai:late"] == pytest.approx([2 * cost for cost in early])
-    assert lines()["openai:early"] == pytest.approx(early), "there is no price of it today: the earlier stands"
+    assert "0 stored calls have a price now" in again.stderr
+    assert lines() == {"openai:late": pytest.approx(early), "openai:early": early}, "a price that is known stays"
 
 
 def test_comparisons_show_the_new_costs(server: Running, home: Path) -> None:
     made = rr.run("sample", "direct", limit=4, model="openai:slow", base_url=server.url)
     assert rr.compare(made).comparison.rows[0].cost_uncached is None
     (home / "prices.toml").write_text('["openai:slow"]\ngpu_hour = 3600.0\n')
-    (changed,) = rr.ledger(made, reprice="unknown").repriced
-    assert changed.changed == changed.calls == 4
+    assert rr.ledger(made, reprice=True).repriced == RepricedCalls(priced=4)
     cost = rr.compare(made).comparison.rows[0].cost_uncached
-    assert cost == pytest.approx(changed.after)
     assert cost is not None
     assert cost > 0, "a dollar for each second that the server was busy, which the journal knows"
 
@@ -82,8 +74,8 @@ def test_judges_and_arenas(grader: Running, home: Path) -> None:
     rr.arena(["one", "other"], "openai:late", base_url=grader.url, progress=False, resamples=100)
     whole = grader.account() - start
     assert lines() == {"openai:late": (None, None)}
-    (changed,) = rr.ledger(reprice="unknown", prices=f"openai:late[{PRICED}]").repriced
-    assert (changed.calls, changed.unknown) == (whole.calls, 0)
+    changed = rr.ledger(reprice=True, prices=f"openai:late[{PRICED}]").repriced
+    assert changed == RepricedCalls(priced=whole.calls)
     assert judged != start
     assert lines() == {"openai:late": pytest.approx([whole.dollars()] * 2)}
     from ragrounds.api.arena import show_arena
@@ -99,14 +91,15 @@ def test_searches_by_an_embedder(home: Path) -> None:
         made = rr.run("sample", f"vanilla_rag[retriever={retriever}]", limit=4)
     assert rr.ledger(made).ledger.total.cost_uncached is None
     (home / "prices.toml").write_text('["openai:letters"]\ninput = 1000.0\noutput = 0.0\n')
-    rr.ledger(made, reprice="unknown")
+    rr.ledger(made, reprice=True)
     assert rr.ledger(made).ledger.total.cost_uncached == pytest.approx(4 * 10 * 1000 / 1e6)
 
 
 def test_unknown_tokens_stay_unknown(server: Running, home: Path) -> None:
     made = rr.run("sample", "direct", limit=2, model="openai:fault-no-usage", base_url=server.url)
-    (changed,) = rr.ledger(made, reprice="unknown", prices=f"openai:fault-no-usage[{PRICED}]").repriced
-    assert (changed.changed, changed.unknown) == (0, changed.calls)
+    changed = rr.ledger(made, reprice=True, prices=f"openai:fault-no-usage[{PRICED}]").repriced
+    assert changed is not None
+    assert (changed.priced, changed.unknown) == (0, 2)
     assert rr.ledger(made).ledger.total.cost_uncached is None
 
 
@@ -115,6 +108,4 @@ def test_what_cannot_be_meant_is_said() -> None:
     with pytest.raises(UserError, match="`price` goes with `reprice`"):
         rr.ledger(prices="openai:late[price_input=1,price_output=1]")
     with pytest.raises(UserError, match="names no price"):
-        rr.ledger(reprice="unknown", prices="openai:late")
-    with pytest.raises(UserError, match="'every' is unknown"):
-        rr.ledger(reprice="every")  # type: ignore[arg-type]
+        rr.ledger(reprice=True, prices="openai:late")

@@ -1,14 +1,13 @@
 """What calls cost by prices that were given after they were made (`ragrounds ledger --reprice`).
 
 A call keeps its tokens, and the journal the seconds that its server was busy with it, so a price that comes later can
-be applied to it. It is written into everything that holds the call: attempts, the
-calls of judges, the judgements of arenas. Tokens that are not known stay so, and with them what they cost; no call is
-made.
+be applied to it. It is written into everything that holds the call: attempts, the calls of judges, the judgements of
+arenas. Tokens that are not known stay so, and with them what they cost; no call is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,92 +24,54 @@ from ragrounds.evals.store.store import Store
 from ragrounds.models.options import VLLM, read_options
 from ragrounds.models.prices import Price, listed_price, used_price
 from ragrounds.records import Run, Usage
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import parse
 
 Plain = dict[str, Any]
 """A stored record without its type."""
-Columns = dict[str, float | None]
 _BATCH = 200
 """Rows that are read and written together."""
 
 
-class PriceBook(Struct, frozen=True, kw_only=True):
-    """Prices by ``provider:model``, those said now before the user's list."""
+def prices_of(models: Iterable[str]) -> dict[str, Price]:
+    """``provider:model`` → price, of models that are named with one: ``openai:NAME[price_input=…,price_output=…]``.
 
-    listed: Mapping[str, Price] = {}
-    said: Mapping[str, Price] = {}
-
-    @classmethod
-    def of(cls, listed: Mapping[str, Price], models: Iterable[str]) -> PriceBook:
-        """The book of a price list and models with their prices, ``openai:NAME[price_input=…,price_output=…]``.
-
-        Raises:
-            UserError: a model without a price.
-        """
-        said: dict[str, Price] = {}
-        for text in models:
-            options = read_options(parse(text))
-            name = f"{options.provider}:{options.model}"
-            price = options.serving.price or listed.get(name)
-            if price is None:
-                raise UserError(
-                    f"--price {text!r} names no price. Give {name}[price_input=…,price_output=…] in dollars per "
-                    "million tokens, or price_gpu_hour=…"
-                )
-            said[name] = msgspec.structs.replace(price, gpus=price.gpus or options.gpus)
-        return cls(listed=listed, said=said)
-
-    def of_model(self, spec: Spec, usage: Usage | None, busy: Callable[[], float | None]) -> float | None:
-        """Dollars of a reply; ``None``: not known."""
-        provider, _, model = spec.name.partition(":")
-        price = self.said.get(spec.name) or self.listed.get(spec.name)
-        if price is not None:
-            timed = busy() if price.gpu_hour is not None else None
-            return price.of(usage, timed)
-        if usage is None or provider == VLLM or "server" in spec.parameters or not model:
-            return None
-        return 0.0 if provider == "baseline" else listed_price(provider, model, usage)
-
-    def of_vectors(self, used: Used) -> float | None:
-        """Dollars of vectors that a server made, or of requests to a search provider; ``None``: not known."""
-        return used_price(used, {**self.listed, **self.said})
+    Raises:
+        UserError: a model without a price.
+    """
+    said: dict[str, Price] = {}
+    for text in models:
+        options = read_options(parse(text))
+        name, price = f"{options.provider}:{options.model}", options.serving.price
+        if price is None:
+            raise UserError(
+                f"--price {text!r} names no price. Give {name}[price_input=…,price_output=…] in dollars per "
+                "million tokens, or price_gpu_hour=…"
+            )
+        said[name] = msgspec.structs.replace(price, gpus=price.gpus or options.gpus)
+    return said
 
 
-class RepricedModel(Struct, frozen=True, kw_only=True):
-    """What became of the calls of one model, or of a searcher's."""
+class RepricedCalls(Struct, kw_only=True):
+    """What became of the calls without a known price."""
 
-    model: str
-    calls: int
-    """Calls that were looked at: those without a known price, or all."""
-    changed: int
-    """Of these, with another price now."""
-    unknown: int
-    """Of these, whose price is still not known."""
-    before: float | None
-    """Dollars uncached of these calls; ``None``: not known of all."""
-    after: float | None
+    priced: int = 0
+    unknown: int = 0
+    """Calls whose price is still not known."""
 
 
-def reprice(
-    store: Store, runs: Sequence[Run], prices: PriceBook, *, every: bool = False, arenas: bool = False
-) -> tuple[RepricedModel, ...]:
+def reprice(store: Store, runs: Sequence[Run], prices: Mapping[str, Price], *, arenas: bool = False) -> RepricedCalls:
     """Apply prices to stored calls without one, and write what they cost.
 
     Args:
         store: of the runs.
         runs: whose attempts and judges' calls.
-        prices: what calls cost.
-        every: also calls that have a price: it is replaced by the one of today, where there is one.
+        prices: the user's, by ``provider:model``; after them the list of providers' prices counts.
         arenas: also the calls of all arenas.
-
-    Returns:
-        What changed, by model.
 
     Raises:
         ragrounds.errors.StopRun: the store cannot be written.
     """
-    work = _Repricing(store, prices, every)
-    kept = ArenaStore(store)
+    work, kept = _Repricing(store, prices), ArenaStore(store)
     of_runs = (schema.attempts, schema.gradings, schema.regradings)
     rows = [(table, table.c.run == store.number(run)) for run in runs for table in of_runs]
     judged = schema.judgements
@@ -120,7 +81,7 @@ def reprice(
             work.rewrite(table, which)
     except sa.exc.SQLAlchemyError as error:
         raise writing_failed(store.engine, error) from error
-    return tuple(RepricedModel(model=name, **figures) for name, figures in sorted(work.models.items()))
+    return work.done
 
 
 class _Answered(Struct):
@@ -133,9 +94,9 @@ class _Answered(Struct):
 class _Repricing:
     """The new prices of calls, in whatever row they stand."""
 
-    def __init__(self, store: Store, prices: PriceBook, every: bool) -> None:
-        self._store, self._prices, self._every = store, prices, every
-        self.models: dict[str, Plain] = {}
+    def __init__(self, store: Store, prices: Mapping[str, Price]) -> None:
+        self._store, self._prices = store, prices
+        self.done = RepricedCalls()
 
     def rewrite(self, table: sa.Table, which: sa.ColumnElement[bool]) -> None:
         """Rewrite the rows in which the price of a call changes, some at a time."""
@@ -160,38 +121,36 @@ class _Repricing:
             last = tuple(rows[-1])[: len(key)]
 
     def _change(self, call: Plain) -> bool:
-        before = call.get("cost_uncached")
-        if call.get("error") or not isinstance(call["actor"], str) or (before is not None and not self._every):
+        """Give a call the price that it lacks; whether there is one now."""
+        if call.get("error") or not isinstance(call["actor"], str) or call.get("cost_uncached") is not None:
             return False
-        after = self._price(call)
-        after = before if after is None else after  # what has a price keeps it where today there is none
-        told = self.models.setdefault(
-            call["actor"], {"calls": 0, "changed": 0, "unknown": 0, "before": 0.0, "after": 0.0}
-        )
-        told["calls"] += 1
-        told["changed"] += after != before
-        told["unknown"] += after is None
-        for name, cost in (("before", before), ("after", after)):
-            told[name] = None if told[name] is None or cost is None else told[name] + cost
-        call["cost_uncached"] = after
-        return bool(after != before)
+        call["cost_uncached"] = price = self._price(call)
+        self.done.priced += price is not None
+        self.done.unknown += price is None
+        return price is not None
 
     def _price(self, call: Plain) -> float | None:
         usage = msgspec.convert(call.get("usage"), Usage | None)
-        key = call.get("key", "")
         try:
             spec = parse(call["actor"])
         except UserError:  # what a foreign system called by a name of its own
             return None
-        if call["kind"] == "model":
-            return self._prices.of_model(spec, usage, lambda: self._answered(key).busy)
         if call["kind"] == "search":
-            used = self._answered(key).used
-            return None if used is None else _sum(self._prices.of_vectors(one) for one in used)
+            used = self._answered(call.get("key", "")).used
+            return None if used is None else _sum(used_price(one, self._prices) for one in used)
+        if call["kind"] == "model":
+            provider, _, model = spec.name.partition(":")
+            price = self._prices.get(spec.name)
+            if price is not None:
+                timed = price.gpu_hour is not None
+                return price.of(usage, self._answered(call.get("key", "")).busy if timed else None)
+            if usage is None or provider == VLLM or "server" in spec.parameters or not model:
+                return None
+            return 0.0 if provider == "baseline" else listed_price(provider, model, usage)
         model = str(spec.parameters.get("model", ""))
         if usage is None or not model.startswith("openai:"):
             return None
-        return self._prices.of_vectors(Used(model, usage.input, "base_url" not in spec.parameters))
+        return used_price(Used(model, usage.input, "base_url" not in spec.parameters), self._prices)
 
     def _answered(self, key: str) -> _Answered:
         """What the journal holds under a key; nothing is known where it holds nothing."""
@@ -210,7 +169,7 @@ def _calls_in(body: Plain) -> list[Plain]:
     return list(body["calls"]) if "calls" in body else [body]
 
 
-def _sums(calls: Sequence[Plain], untold: bool) -> Columns:
+def _sums(calls: Sequence[Plain], untold: bool) -> dict[str, float | None]:
     """What calls cost together, unless something beside them was never recorded: the row lacks tokens (`untold`), and
     the calls do not."""
     replied = [call for call in calls if not call.get("error")]
