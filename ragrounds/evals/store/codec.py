@@ -81,38 +81,6 @@ def storable(record: S) -> S:
     return record
 
 
-def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
-    """Decode a record that :func:`pack` encoded; `fetch` returns the long texts of some hashes.
-
-    Raises:
-        DamagedRecord: the bytes are not what was written, or a text is missing.
-    """
-    try:
-        return _unpack(decompress(data), kind, fetch)
-    except _UNREADABLE as error:
-        raise DamagedRecord(error.args[0] if isinstance(error, KeyError) else error) from error
-
-
-def _unpack(body: bytes, kind: type[T], fetch: Fetch) -> T:
-    missing: list[bytes] = []
-    known: dict[bytes, str] = {}
-
-    def _text(hash: bytes) -> str:
-        found = known.get(hash)
-        if found is None:
-            missing.append(hash)
-        return found or ""
-
-    plain = _decoded(body, _text)
-    if missing:
-        known.update(fetch(missing))
-        missing = []
-        plain = _decoded(body, _text)
-        if missing:
-            raise KeyError(f"the store lacks {len(missing)} texts that a record refers to")
-    return msgspec.convert(plain, kind, strict=False)
-
-
 class Packed(Struct, frozen=True):
     """A packed record that is to be read together with others."""
 
@@ -122,39 +90,60 @@ class Packed(Struct, frozen=True):
     """With its long texts; else these are empty."""
 
 
+def unpack(data: bytes, kind: type[T], fetch: Fetch) -> T:
+    """Decode a record that :func:`pack` encoded; `fetch` returns the long texts of some hashes.
+
+    Raises:
+        DamagedRecord: the bytes are not what was written, or a text is missing.
+    """
+    try:
+        (found,) = _unpacked([Packed(data, kind)], fetch)
+    except UnicodeDecodeError as error:  # of a text
+        raise DamagedRecord(error) from error
+    if isinstance(found, DamagedRecord):
+        raise found
+    made: T = found
+    return made
+
+
 def unpack_many(records: Sequence[Packed], fetch: Fetch) -> list[object | None]:
     """Decode many records as :func:`unpack` does, with one look for the texts of all; ``None`` for a damaged one."""
-    wanted: dict[bytes, None] = {}
-    known: Mapping[bytes, str] = {}
-    lacking: set[bytes] = set()
+    return [None if isinstance(found, DamagedRecord) else found for found in _unpacked(records, fetch)]
+
+
+def _unpacked(records: Sequence[Packed], fetch: Fetch) -> list[Any]:
+    """What records hold; in the place of a damaged one the error."""
+    noted: list[bytes] = []
 
     def _note(hash: bytes) -> str:
-        wanted[hash] = None
+        noted.append(hash)
         return ""
 
-    def _text(hash: bytes) -> str:
-        if hash not in known:
-            lacking.add(hash)
-        return known.get(hash, "")
-
-    bodies: list[bytes | None] = []
+    read: list[tuple[bytes, Any, set[bytes]] | DamagedRecord] = []
     for record in records:
+        noted.clear()
         try:
             body = decompress(record.data)
-            if record.whole:
-                _decoded(body, _note)
-            bodies.append(body)
-        except (DamagedRecord, *_UNREADABLE):
-            bodies.append(None)
-    known = fetch(wanted)
-    made: list[object | None] = []
-    for record, encoded in zip(records, bodies, strict=True):
-        lacking.clear()
+            read.append((body, _decoded(body, _note), set(noted) if record.whole else set()))
+        except DamagedRecord as error:
+            read.append(error)
+        except _UNREADABLE as error:
+            read.append(DamagedRecord(error))
+    wanted = dict.fromkeys(hash for one in read if isinstance(one, tuple) for hash in one[2])
+    known = fetch(wanted) if wanted else {}
+    made: list[Any] = []
+    for record, one in zip(records, read, strict=True):
+        if isinstance(one, DamagedRecord):
+            made.append(one)
+            continue
+        body, plain, hashes = one
         try:
-            plain = None if encoded is None else _decoded(encoded, _text if record.whole else lambda _: "")
-            made.append(None if encoded is None or lacking else msgspec.convert(plain, record.kind, strict=False))
-        except _UNREADABLE:
-            made.append(None)
+            if lacking := hashes - known.keys():
+                raise KeyError(f"the store lacks {len(lacking)} texts that a record refers to")
+            plain = _decoded(body, known.__getitem__) if hashes else plain
+            made.append(msgspec.convert(plain, record.kind, strict=False))
+        except _UNREADABLE as error:
+            made.append(DamagedRecord(error.args[0] if isinstance(error, KeyError) else error))
     return made
 
 

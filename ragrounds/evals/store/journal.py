@@ -268,62 +268,27 @@ class StoreJournal:
             if (committing := self._committing.get(entry.key)) is not None:
                 await asyncio.shield(committing)  # who made the call was cancelled when its response was there
                 continue  # and several may have waited for that
-            try:
-                held = self._held(entry, kind)
-            except _ConnectionLost:
-                await self._reconnect()
-                continue  # and somebody else may have asked meanwhile
-            if isinstance(held, Arrived):
-                left = await self._get_once(entry, partial(self._adopt, entry, held, kind))
-                return left, not held.payer or held.payer != entry.payer
-            if held is not None:
-                return held
-            return await self._get_once(entry, lambda: self._make(entry, make)), False
-
-    def once_blocking(self, entry: Entry, make: Callable[[], T], kind: type[T]) -> tuple[T, bool]:
-        """As :meth:`once`, for a caller that blocks the event loop of this journal: a client without async inside a
-        coroutine. Nobody can be waited for, so an equal call that is in flight is made a second time.
-
-        Raises:
-            StopRun: `replay` does not find the call.
-        """
-        held = self._held(entry, kind)
-        if isinstance(held, Arrived):
-            left = msgspec.msgpack.decode(held.response, type=kind)
-            self._store.writer.put(lambda: _rows(entry, left, held.at, held.seconds, held.payer))
-            return left, not held.payer or held.payer != entry.payer
-        if held is not None:
-            return held
-        at, start = now(), time.perf_counter()
-        response = storable(make())
-        self.made += 1
-        self._put(entry, response, at, round(time.perf_counter() - start, 4))
-        return response, False
-
-    def _held(self, entry: Entry, kind: type[T]) -> tuple[T, bool] | Arrived | None:
-        """What need not be asked for: a recorded response, and whether `entry.payer` gets it for nothing; or what a
-        dead process had received and not committed. ``None``: it is to be asked for.
-
-        Raises:
-            StopRun: `replay` does not find the call.
-        """
-        # First what the same payer was answered before its work was broken off: under `fresh` the journal's own
-        # response is of another time, and must not be taken for it.
-        if entry.payer in self._broken_off and (recalled := self._recall(entry, kind)) is not None:
-            self.reused += 1
-            return recalled, False
-        if self.mode == "fresh":
-            return None
-        if (found := self._find(entry.key, kind)) is not None:
-            self.reused += 1
-            response, mark = found
-            return response, not mark or mark != entry.payer
-        if (arrived := self._arrivals.take(entry.key)) is not None:
-            self.reused += 1
-            return arrived
-        if self.mode == "replay":
-            raise StopRun(f"Replay: this call is not in the journal: {_description(entry)}")
-        return None
+            # First what the same payer was answered before its work was broken off: under `fresh` the journal's own
+            # response is of another time, and must not be taken for it.
+            if entry.payer in self._broken_off and (recalled := self._recall(entry, kind)) is not None:
+                self.reused += 1
+                return recalled, False
+            if self.mode != "fresh":
+                try:
+                    found = self._find(entry.key, kind)
+                except _ConnectionLost:
+                    await self._reconnect()
+                    continue  # and somebody else may have asked meanwhile
+                if found is not None:
+                    self.reused += 1
+                    return found[0], not found[1] or found[1] != entry.payer
+                if (arrived := self._arrivals.take(entry.key)) is not None:
+                    self.reused += 1
+                    left = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
+                    return left, not arrived.payer or arrived.payer != entry.payer
+                if self.mode == "replay":
+                    raise StopRun(f"Replay: this call is not in the journal: {_description(entry)}")
+            return await self._get_once(entry, partial(self._make, entry, make)), False
 
     def keep(self, entry: Entry, response: Struct) -> None:
         """Record what nobody pays for and nobody asks for again: what was seen of a search. It is on the disk before
@@ -354,7 +319,7 @@ class StoreJournal:
         response = storable(await make())
         seconds = round(time.perf_counter() - start, 4)
         self.made += 1  # also where nobody waits for its commit any more
-        known = await self._commit(entry, response, at, seconds)
+        known = await asyncio.shield(self._put(entry, response, at, seconds))
         while known and self.mode == "reuse":
             try:
                 found = self._find(entry.key, type(response))
@@ -371,12 +336,9 @@ class StoreJournal:
         await self._store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
         return left
 
-    async def _commit(self, entry: Entry, response: Struct, at: float, seconds: float) -> bool:
-        """Return when a response is on the disk; whether another process had recorded it before."""
-        return await asyncio.shield(self._put(entry, response, at, seconds))
-
     def _put(self, entry: Entry, response: Struct, at: float, seconds: float) -> asyncio.Future[bool]:
-        """Hand a response to the writer; it survives the process from now on."""
+        """Hand a response to the writer; it survives the process from now on. The result says, once it is on the disk,
+        whether another process had recorded it before."""
 
         def _prepare() -> list[Row]:
             rows = _rows(entry, response, at, seconds, entry.payer)

@@ -118,8 +118,8 @@ class _Started(Struct, frozen=True):
 class AttemptRecorder:
     """The calls of one attempt (contract: :class:`ragrounds.evals.engine.recording.wire.Watcher`).
 
-    Everything but :meth:`exchange_blocking` happens on the event loop on which it was made; calls from other threads
-    and other loops come to it there.
+    What clients with async ask on the event loop of the attempt is answered there; calls from other threads and other
+    loops, and of clients without async, by a loop beside it (:class:`SideLoop`).
     """
 
     def __init__(self, context: AttemptContext, journal: StoreJournal, *, probe: bool = False) -> None:
@@ -159,9 +159,11 @@ class AttemptRecorder:
             return await self._from_other_loop(request, send)
         return await self._exchange(request, send, self._journal)
 
-    async def _exchange(self, request: WireRequest, send: Send, journal: StoreJournal) -> WireResponse | None:
+    async def _exchange(
+        self, request: WireRequest, send: Send, journal: StoreJournal, waits: bool = True
+    ) -> WireResponse | None:
         call = known_call(request, self._context.recorded)
-        if call is not None and not self.over and self.stop is None:
+        if waits and call is not None and not self.over and self.stop is None:
             await self._context.under_cap()
         started = self._begin(request, call)
         if started is None:
@@ -179,28 +181,13 @@ class AttemptRecorder:
         return self._answered(started, reply, cached)
 
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
-        """The same for a client without async, in whatever thread."""
+        """The same for a client without async, in whatever thread. On the attempt's own event loop it holds that up,
+        and so waits for no call that has to end there."""
         try:
             here = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             here = False
-        if not here:
-            return self._from_other_thread(request, send)
-        # The client blocks the event loop, and with it every other attempt: nothing can be awaited here.
-        started = self._begin(request, known_call(request, self._context.recorded))
-        if started is None:
-            return None
-
-        def make() -> RecordedReply:
-            """Send it."""
-            self._check_probe(started)
-            return started.read(send(self._watched_size(started.call)))
-
-        try:
-            reply, cached = self._journal.once_blocking(started.entry, make, RecordedReply)
-        except BaseException as error:
-            return self._failed(started, error)
-        return self._answered(started, reply, cached)
+        return self._from_other_thread(request, send, waits=not here)
 
     def unseen(self, what: str) -> None:
         """Something leaves the process by no client that is known (contract: Watcher).
@@ -403,19 +390,21 @@ class AttemptRecorder:
     # Calls from other threads and other loops: the client sends on its own, and a journal on a loop of ours is asked,
     # not on the attempt's: the system may hold that up while it waits for its threads.
 
-    async def _on_the_side(self, request: WireRequest, send: Send, side: SideLoop) -> WireResponse | None:
-        answer = await self._exchange(request, send, side.journal)
+    async def _on_the_side(
+        self, request: WireRequest, send: Send, side: SideLoop, waits: bool = True
+    ) -> WireResponse | None:
+        answer = await self._exchange(request, send, side.journal, waits)
         # What the run says of its journal is of both.
         made, reused, side.journal.made, side.journal.reused = side.journal.made, side.journal.reused, 0, 0
         self._journal.made += made
         self._journal.reused += reused
         return answer
 
-    def _from_other_thread(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
+    def _from_other_thread(self, request: WireRequest, send: BlockingSend, waits: bool) -> WireResponse | None:
         if self.cut_off:
             raise Unsent("the attempt that this call belongs to was cut off")
         relay, side = _Relay(), side_of(self._journal)
-        done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side), side.loop)
+        done = asyncio.run_coroutine_threadsafe(self._on_the_side(request, relay.send, side, waits), side.loop)
         done.add_done_callback(relay.settle)
         if relay.wanted.result():
             try:
