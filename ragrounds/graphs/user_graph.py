@@ -1,11 +1,11 @@
-"""What the author of a system says of it, above the function that builds it: :func:`agent`.
+"""What the author of a system says of it, above the function that builds it: :class:`About`, as ``@agent(…)``.
 
 The same can stand in an agent's file; without either the usual names are looked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -30,37 +30,17 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Other graphs run inside its nodes, whose steps are to be seen too. ``False`` saves each attempt a quarter of
     LangGraph's processor time."""
 
-
-def agent(
-    *,
-    summary: str = SUMMARY,
-    searches: bool = False,
-    question_only: bool = True,
-    parameters: Mapping[str, bool | int | float | str] | None = None,
-    input: Mapping[str, str] | None = None,
-    output: str = "",
-    nests: bool = True,
-) -> Callable[[F], F]:
-    """Say what an agent is, above the function that builds its graph. See :class:`About`."""
-
-    def mark(build: F) -> F:
+    def __call__(self, build: F) -> F:
         """Attach what is said to the function."""
-        about = About(
-            summary=summary,
-            searches=searches,
-            question_only=question_only,
-            parameters=dict(parameters or {}),
-            input=dict(input or {}),
-            output=output,
-            nests=nests,
-        )
-        setattr(build, _MARK, about)
+        setattr(build, _MARK, self)
         return build
 
-    return mark
+
+agent = About
+"""Say what an agent is, above the function that builds its graph: ``@agent(summary="Mine.", searches=True)``."""
 
 
 def about(made: object) -> About:
-    """What was said of an object by :func:`agent`, or the defaults."""
+    """What was said of an object by ``@agent(…)``, or the defaults."""
     said = getattr(made, _MARK, None)
     return said if isinstance(said, About) else About()

@@ -216,24 +216,52 @@ class CompletionStream:
             self._lines(rest + b"\n\n")  # what is cut off behind a finished answer is not missed
         if self.ends_in is None:
             raise Transient("malformed", "the stream of an answer ended before its end", 200)
-        usage, note = read_usage(self._usage)
-        if self._usage is None and self.ends_in != _CLOSED:
-            note = "the stream ended before its usage: the cost is unknown"
-        reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200), notes=(note,) if note else ())
-        if not self._choices:
-            return reply
-        said = {name: wellformed(text.getvalue()) for name, text in self._texts.items()}
+        cut = self._usage is None and self.ends_in != _CLOSED
+        note = "the stream ended before its usage: the cost is unknown" if cut else ""
         calls = tuple(
             ToolCall("".join(id), wellformed(name.getvalue()), wellformed(arguments.getvalue()))
             for id, name, arguments in (self._calls[index] for index in sorted(self._calls))
         )
+        return self._joined(calls, tuple(self._logprobs) or None, note)
+
+    def whole(self, completion: Completion, choice: Mapping[str, object] | None) -> Reply:
+        """The reply of a completion that came at once, of its first choice; ``None``: it has none."""
+        self._model, self._usage = completion.model, completion.usage
+        given = choice or {}
+        message = given.get("message")
+        if not isinstance(message, dict):
+            message = {"content": given.get("text") if message is None else message}
+        if choice is not None:
+            self._choice({**choice, "delta": {**message, "tool_calls": None}, "logprobs": None})
+        calls, left = read_calls(message.get("tool_calls"))
+        reply = self._joined(calls, read_logprobs(given.get("logprobs")))
+        return noted(reply, [f"the reply has {left:,} tool calls more than are read" if left else ""])
+
+    def _joined(self, calls: tuple[ToolCall, ...], logprobs: tuple[TokenLogprob, ...] | None, note: str = "") -> Reply:
+        usage, doubt = read_usage(self._usage)
+        reply = Reply(text="", finish="none", usage=usage, model=words(self._model, 200))
+        reply = noted(reply, [note or doubt])
+        if not self._choices:
+            return reply
+        said = {name: wellformed(text.getvalue()) for name, text in self._texts.items()}
         content = Content(said["content"], said["reasoning"], said["refusal"], tuple(self._left_out))
         if not self._messages:
             if not self._written:
                 raise Transient("malformed", "not a chat completion (a choice without a message)", 200)
             content = Content(said["text"])
-        reply = replace(reply, logprobs=tuple(self._logprobs) or None)
-        return _filled(reply, content, calls, 0, self._finish, self._stop)
+        parts = f"the content has parts that are no text: {', '.join(content.left_out)}" if content.left_out else ""
+        reply = noted(replace(reply, logprobs=logprobs), [parts])
+        if content.refusal and not content.text:
+            return replace(reply, text=content.refusal, finish="content_filter")
+        return replace(
+            reply,
+            text=content.text,
+            finish=self._finish or "stop",
+            reasoning=content.reasoning,
+            # vLLM names the stop string that it cut off.
+            stopped_at=wellformed(self._stop),
+            calls=calls,
+        )
 
     def _hold(self, size: int) -> None:
         self._held += size
@@ -364,52 +392,12 @@ def _whole_reply(body: bytes) -> Reply:
     if choices is None:
         what = completion.error if completion.error is not None else "no 'choices'"
         raise Transient("malformed", f"not a chat completion: {redacted(str(what))[:300]}", 200)
-    usage, note = read_usage(completion.usage)
-    reply = Reply(
-        text="", finish="none", usage=usage, model=words(completion.model, 200), notes=(note,) if note else ()
-    )
-    if isinstance(choices, list) and not choices:
-        return reply
+    if choices == []:
+        return CompletionStream().whole(completion, None)
     choice = choices[0] if isinstance(choices, list) else choices
     if not isinstance(choice, dict) or (choice.get("message") is None and choice.get("text") is None):
         raise Transient("malformed", f"not a chat completion (a choice without a message): {_start(body)}", 200)
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        message = {"content": choice.get("text") if message is None else message}
-    said, refusal = read_content(message.get("content")) or Content(""), read_content(message.get("refusal"))
-    thought = read_content(message.get("reasoning_content")) or read_content(message.get("reasoning")) or Content("")
-    content = said._replace(
-        text=wellformed(said.text),
-        reasoning=wellformed(said.reasoning + thought.text + thought.reasoning),
-        refusal=wellformed(said.refusal + ((refusal.text or refusal.refusal) if refusal else "")),
-    )
-    calls, left = read_calls(message.get("tool_calls"))
-    stop = choice.get("stop_reason")
-    finish = words(choice.get("finish_reason"), 60)
-    reply = replace(reply, logprobs=read_logprobs(choice.get("logprobs")))
-    return _filled(reply, content, calls, left, finish, stop if isinstance(stop, str) else "")
-
-
-def _filled(reply: Reply, said: Content, calls: tuple[ToolCall, ...], left: int, finish: str, stop: str) -> Reply:
-    """A reply with what its first choice holds."""
-    reply = noted(
-        reply,
-        (
-            f"the content has parts that are no text: {', '.join(said.left_out)}" if said.left_out else "",
-            f"the reply has {left:,} tool calls more than are read" if left else "",
-        ),
-    )
-    if said.refusal and not said.text:
-        return replace(reply, text=said.refusal, finish="content_filter")
-    return replace(
-        reply,
-        text=said.text,
-        finish=finish or "stop",
-        reasoning=said.reasoning,
-        # vLLM names the stop string that it cut off.
-        stopped_at=wellformed(stop),
-        calls=calls,
-    )
+    return CompletionStream().whole(completion, choice)
 
 
 def read_error(

@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TypeGuard
 
 from ragrounds.agents.systems.code import OwnSource, is_own_file
-from ragrounds.agents.systems.models_held import names_in, walked
+from ragrounds.agents.systems.models_held import beside, walked
 from ragrounds.digests import FILE_MODULE, text_digest
 
 _SESSION = "__main__"
@@ -49,7 +49,7 @@ def object_source(made: object) -> OwnSource:
             sources.add(_source(one if isinstance(one, FunctionType) else type(one)))
             if isinstance(one, FunctionType):
                 changing = _changed_in(_source(one))
-                for name, held in _beside(one):
+                for name, held in beside(one):
                     imports |= _imported(held, own)
                     if name not in changing and (text := _written(held)) and len(text) <= _LONGEST:
                         values[f"{one.__qualname__}: {name}"] = text_digest(text)
@@ -104,19 +104,6 @@ def _changes(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript]:
     if isinstance(node, ast.Attribute):
         return node.attr in _CHANGING
     return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-
-
-def _beside(one: FunctionType) -> Iterator[tuple[str, object]]:
-    """The globals that a function names, its closure and its defaults."""
-    for name in sorted(names_in(one.__code__)):
-        if name in one.__globals__:
-            yield name, one.__globals__[name]
-    for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=False):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-    yield "defaults", (one.__defaults__, one.__kwdefaults__)
 
 
 def _imported(held: object, own: _OwnModules) -> set[str]:

@@ -137,18 +137,24 @@ def _inside(one: object, own: Container[str]) -> Iterator[object]:
         yield from _of_object(one, own)
 
 
-def _of_function(one: FunctionType, own: Container[str]) -> Iterator[object]:
-    """A function's defaults and closure; of one of the system's own also the globals that it names."""
-    yield from (one.__defaults__, one.__kwdefaults__, getattr(one, "__wrapped__", None))
-    for cell in one.__closure__ or ():
+def beside(one: FunctionType, *, globals: bool = True) -> Iterator[tuple[str, object]]:
+    """What a function finds beside its arguments: the globals that it names, its closure and its defaults."""
+    for name in sorted(names_in(one.__code__)) if globals else ():
+        if name in one.__globals__:
+            yield name, one.__globals__[name]
+    for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=False):
         try:
-            yield cell.cell_contents
+            yield name, cell.cell_contents
         except ValueError:  # not filled yet
             continue
-    if one.__module__ in own:
-        for name in sorted(names_in(one.__code__)):
-            held = one.__globals__.get(name)
-            yield from vars(held).values() if isinstance(held, ModuleType) and held.__name__ in own else (held,)
+    yield "defaults", (one.__defaults__, one.__kwdefaults__)
+
+
+def _of_function(one: FunctionType, own: Container[str]) -> Iterator[object]:
+    """What a function finds beside it; the globals that it names only of one of the system's own."""
+    yield getattr(one, "__wrapped__", None)
+    for _, held in beside(one, globals=one.__module__ in own):
+        yield from vars(held).values() if isinstance(held, ModuleType) and held.__name__ in own else (held,)
 
 
 def names_in(code: CodeType) -> set[str]:
