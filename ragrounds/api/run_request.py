@@ -144,13 +144,11 @@ class RunArguments(Struct, frozen=True):
     config: Annotated[
         Any,
         Arg(
-            "LangGraph's configurable: KEY=VALUE (repeatable), or a JSON or TOML file; in Python also a mapping.",
+            "LangGraph's configurable: KEY=VALUE (repeatable); in Python also a mapping.",
             group=OWN, many=True,
         ),
     ] = ()  # fmt: skip
-    context: Annotated[
-        Any, Arg("Its runtime context: KEY=VALUE (repeatable), or a file; as `config`.", group=OWN, many=True)
-    ] = ()
+    context: Annotated[Any, Arg("Its runtime context: KEY=VALUE (repeatable); as `config`.", group=OWN, many=True)] = ()
     max_cost: arguments.MaxCost = None
     max_total_tokens: arguments.MaxTotalTokens = None
     max_time: arguments.MaxTime = None

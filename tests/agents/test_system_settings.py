@@ -146,11 +146,10 @@ def test_a_file_without_a_system_is_told(tmp_path: Path, text: str, message: str
 
 @pytest.mark.slow
 def test_what_is_configured_stands_in_the_agent_s_text(app: Path) -> None:
-    (app / "set.toml").write_text("[configurable]\nmodel = 'gpt-y'\ntags = ['a', 'b']\n[configurable.deep]\nx = 1\n")
     first = run("langgraph.json:first-agent", config=["model=gpt-x", "steps=3"])
     assert first.runs[0].agent == "langgraph.json:first-agent[config.model=gpt-x,config.steps=3]"
     assert texts(first) == {"word of the library from the file gpt-x"}
-    second = run("langgraph.json:first-agent", config=["set.toml", "steps=4"])
+    second = run("langgraph.json:first-agent", config=["model=gpt-y", 'tags=["a","b"]', "deep.x=1", "steps=4"])
     assert texts(second) == {"word of the library from the file gpt-y"}
     card = open_agent(second.runs[0].agent).card
     assert card.config == {"model": "gpt-y", "tags": ["a", "b"], "deep": {"x": 1}, "steps": 4}
@@ -173,7 +172,6 @@ def test_the_options_of_the_command_line(app: Path, command: Command) -> None:
         (("--retriever", "bm25[k1=1.5]"), "changes nothing"),
         (("--context", "depth=3"), "no context_schema"),
         (("--config", "model"), "expected KEY=VALUE"),
-        (("--config", "nowhere.toml"), "nowhere.toml"),
     ):
         refused = command(*ran, *options)
         assert refused.returncode != 0

@@ -14,7 +14,8 @@ import pytest
 
 from ragrounds.agents.agent import open_agent
 from ragrounds.agents.systems import code_of
-from ragrounds.agents.systems.endpoint_card import at_path, filled
+from ragrounds.agents.systems.answers import at_path
+from ragrounds.agents.systems.endpoint_card import filled
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Called, Usage

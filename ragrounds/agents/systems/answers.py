@@ -130,15 +130,22 @@ def read_answer(given: object, question: Question, wiring: Wiring, seen: Observa
 
 
 def at_path(value: object, path: str) -> object:
-    """What stands at ``KEY.FIELD`` of mappings, lists (by number) and objects; ``None``: nothing does."""
-    for part in path.split("."):
+    """What stands at a path of mappings, lists and objects; ``None``: nothing does.
+
+    A path is keys, fields and places in lists with dots between them, ``choices.0.message.content``; -1 is the last
+    place. One that begins with ``/`` is a JSON pointer (RFC 6901), for keys that hold dots. ``.`` is the whole value.
+    """
+    if path.startswith("/"):
+        parts = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
+    else:
+        parts = [part for part in path.split(".") if part]
+    for part in parts:
         if isinstance(value, Mapping):
             value = value.get(part)
-        elif isinstance(value, Sequence) and not isinstance(value, str) and part.lstrip("-").isdigit():
-            place = int(part)
-            value = value[place] if -len(value) <= place < len(value) else None
+        elif isinstance(value, Sequence) and re.fullmatch(r"-?\d{1,9}", part):
+            value = value[int(part)] if not isinstance(value, str) and -len(value) <= int(part) < len(value) else None
         else:
-            value = getattr(value, part, None)
+            value = None if isinstance(value, str | int | float | list) else getattr(value, part, None)
     return value
 
 

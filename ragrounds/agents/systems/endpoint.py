@@ -16,8 +16,8 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.agents.systems.answers import fed
-from ragrounds.agents.systems.endpoint_card import EndpointCard, UsageMap, at_path, filled, keys_of
+from ragrounds.agents.systems.answers import at_path, fed
+from ragrounds.agents.systems.endpoint_card import EndpointCard, UsageMap, filled, keys_of
 from ragrounds.agents.systems.endpoint_replies import (
     EndpointReply,
     EndpointRequest,

@@ -195,26 +195,6 @@ def filled(template: object, values: Mapping[str, object]) -> object:
     return _FIELD.sub(one, template)
 
 
-def at_path(value: object, path: str) -> object:
-    """What stands at a path of a JSON value; ``None``: nothing.
-
-    A path is keys and places in lists with dots between them, ``choices.0.message.content``; -1 is the last place.
-    One that begins with ``/`` is a JSON pointer (RFC 6901), for keys that hold dots. ``.`` is the whole value.
-    """
-    if path.startswith("/"):
-        parts = [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
-    else:
-        parts = [part for part in path.split(".") if part]
-    for part in parts:
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and re.fullmatch(r"-?\d{1,9}", part) and -len(value) <= int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value
-
-
 def keys_of(value: object) -> str:
     """What a JSON value has, in a few words, for an error."""
     if isinstance(value, Mapping):

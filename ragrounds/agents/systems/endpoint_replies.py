@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from ragrounds.agents.systems.endpoint_card import EndpointCard, PassageMap, at_path
+from ragrounds.agents.systems.answers import at_path
+from ragrounds.agents.systems.endpoint_card import EndpointCard, PassageMap
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun
 from ragrounds.http import HttpAnswer

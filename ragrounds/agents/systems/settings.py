@@ -7,19 +7,16 @@ no effect on one.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from ragrounds.agents.card import Card
 from ragrounds.errors import UserError, nearest
-from ragrounds.files import read_text
 from ragrounds.redaction import redacted
 from ragrounds.specs import Spec, Value, parse
-from ragrounds.text import parse_toml, typed_value
+from ragrounds.text import typed_value
 
 TABLES = ("input", "config", "context")
 """Fields of a card that are tables: ``config.KEY`` in an agent's text."""
@@ -89,7 +86,7 @@ def read_table(given: object, option: str) -> dict[str, object]:
 
     Args:
         given: a mapping; or texts, each ``KEY=VALUE`` (``a.b=…`` for one inside another; a value is JSON, or else a
-            text) or the path of a JSON or TOML file.
+            text).
         option: how it is called, for errors: ``--config``.
 
     Raises:
@@ -98,24 +95,12 @@ def read_table(given: object, option: str) -> dict[str, object]:
     if isinstance(given, Mapping):
         return _configured(given)
     table: dict[str, object] = {}
-    for text in [given] if isinstance(given, str | Path) else given if isinstance(given, Iterable) else [given]:
-        if isinstance(text, Path) or (isinstance(text, str) and "=" not in text and Path(text).suffix):
-            for path, value in _values_of(_configured(_file(Path(text), option)), ()):
-                table = _set(table, path, value)
-            continue
+    for text in [given] if isinstance(given, str) else given if isinstance(given, Iterable) else [given]:
         key, equals, value = str(text).partition("=")
         if not equals or not key.strip():
-            raise UserError(f"{option} {text!r}: expected KEY=VALUE, or a JSON or TOML file.")
+            raise UserError(f"{option} {text!r}: expected KEY=VALUE.")
         table = _set(table, key.strip().removeprefix("configurable.").split("."), typed_value(value))
     return table
-
-
-def _values_of(table: Mapping[str, object], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from _values_of(value, (*above, key))
-        else:
-            yield (*above, key), value
 
 
 def _configured(table: Mapping[str, object]) -> dict[str, object]:
@@ -125,17 +110,6 @@ def _configured(table: Mapping[str, object]) -> dict[str, object]:
         return dict(table)
     limit = {"recursion_limit": table["recursion_limit"]} if "recursion_limit" in table else {}
     return {**{str(key): value for key, value in inside.items()}, **limit}
-
-
-def _file(path: Path, option: str) -> dict[str, object]:
-    text = read_text(path)
-    try:
-        read = parse_toml(text) if path.suffix == ".toml" else msgspec.json.decode(text)
-    except (tomllib.TOMLDecodeError, msgspec.DecodeError) as error:
-        raise UserError(f"{option} {path}: {error}") from None
-    if not isinstance(read, dict):
-        raise UserError(f"{option} {path}: expected a table of keys and values, found {type(read).__name__}.")
-    return read
 
 
 def with_tables(text: str, config: Mapping[str, object], context: Mapping[str, object]) -> str:
