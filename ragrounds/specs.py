@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Union
 
-from ragrounds.errors import UserError
+from ragrounds.errors import UserError, nearest
 
 Value = Union[bool, int, float, str, "Spec"]
 
@@ -86,6 +86,18 @@ def _as_spec(item: Value, whole: str) -> Spec:
     if isinstance(item, bool | int | float | Listed):
         raise UserError(f"The list {whole} holds {_text(item)}: expected names, or name[key=value].")
     return Spec(item)
+
+
+def check_known(spec: Spec, known: Sequence[str], called: str = "") -> None:
+    """Refuse parameters that are not known of what is `called` so; by default, as the spec is.
+
+    Raises:
+        UserError: there is one; names the nearest.
+    """
+    for key in spec.parameters:
+        if key not in known:
+            takes = f"It takes {', '.join(known)}."
+            raise UserError(f"{called or spec.name} has no parameter {key!r}.{nearest(key, known)} {takes}")
 
 
 def parse(text: str) -> Spec:

@@ -31,7 +31,7 @@ from ragrounds.contracts import Library, Searcher, Tool
 from ragrounds.digests import code_digest, text_digest
 from ragrounds.errors import UserError, nearest
 from ragrounds.records import Passage, ToolAnswer
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import Spec, check_known, parse
 from ragrounds.tools.mcp_servers import McpSource, listed_tools, use_tool
 from ragrounds.tools.retriever import find_retriever, needs_corpus, retrievers, searcher_codes
 from ragrounds.tools.toolset import fetched_answer, read_answer
@@ -274,11 +274,7 @@ def _fetch(spec: Spec) -> AgentTool:
         limits = msgspec.convert(dict(spec.parameters), FetchLimits)
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
-    if unknown := sorted(set(spec.parameters) - set(FetchLimits.__struct_fields__)):
-        fields = FetchLimits.__struct_fields__
-        raise UserError(
-            f"fetch has no parameter {unknown[0]!r}.{nearest(unknown[0], fields)} Known: {', '.join(fields)}."
-        )
+    check_known(spec, FetchLimits.__struct_fields__)
     fetcher = Fetcher(limits=limits)
 
     async def _use(arguments: Mapping[str, object]) -> ToolAnswer:

@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 
 from ragrounds.addresses import check_address
-from ragrounds.errors import UserError, nearest
-from ragrounds.specs import Spec, Value, parse
+from ragrounds.errors import UserError
+from ragrounds.specs import Spec, Value, check_known, parse
 from ragrounds.tools.embedders import Embedder, Encoding, open_embedder
 from ragrounds.tools.weights import weights_are_here
 
@@ -86,12 +86,7 @@ def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Val
     """
     given = dict(spec.parameters)
     store = given.pop("store", "faiss")
-    known = Encoding.__struct_fields__
-    for key in given:
-        if key not in known:
-            raise UserError(
-                f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes store, {', '.join(known)}."
-            )
+    check_known(spec, ("store", *Encoding.__struct_fields__))
     if card is not None and "model" in given and "document_model" not in given and card.document_model:
         raise UserError(f"{spec.name} has two encoders: give document_model=… together with model=….")
     base = {} if card is None else msgspec.structs.asdict(card)

@@ -17,12 +17,10 @@ were read from, and another chunker gives another version."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import mmap
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -223,46 +221,6 @@ class Collection:
     def document(self, id: str) -> list[Passage]:
         """The passages of a document, in its own order; empty where there is no such document."""
         return [self.store.passage(position, self.corpus) for position in self.store.of_document(id)]
-
-
-class CollectionSearcher(ABC):
-    """Searches one collection, several queries with one call of a model; see :class:`ragrounds.contracts.Searcher`. An
-    empty query finds nothing."""
-
-    def __init__(self, collection: Collection, spec: str) -> None:
-        self._collection, self.spec, self.corpus = collection, spec, collection.corpus
-
-    @abstractmethod
-    def hits(self, queries: list[str], k: int) -> Sequence[Sequence[tuple[int, float]]]:
-        """For each query, none of which is empty, positions and scores of the `k` best, best first."""
-
-    def document(self, id: str) -> list[Passage]:
-        """The passages of a document, in its own order."""
-        return self._collection.document(id)
-
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` best passages, best first."""
-        return await asyncio.to_thread(self.find, query, k)
-
-    def find(self, query: str, k: int) -> list[Passage]:
-        """:meth:`search`, in this thread."""
-        return self.find_many([query], k)[0]
-
-    async def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """:meth:`search` for several queries."""
-        return await asyncio.to_thread(self.find_many, queries, k)
-
-    def find_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """:meth:`search_many`, in this thread.
-
-        Raises:
-            UserError: `k` is below 1.
-        """
-        if k < 1:
-            raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
-        asked = [query for query in queries if query.strip()]
-        found = iter(self.hits(asked, k) if asked else ())
-        return [self._collection.passages(next(found), self.spec) if query.strip() else [] for query in queries]
 
 
 def indexes(home: Path) -> Path:

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from ragrounds.addresses import check_address
 from ragrounds.errors import UserError, nearest
-from ragrounds.specs import Spec, Value, parse
+from ragrounds.specs import Spec, Value, check_known, parse
 from ragrounds.text import safe
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.embedders import Encoding
@@ -87,10 +87,7 @@ def read_parameters(spec: Spec, kind: type[P], *, words: bool = True) -> P:
     Raises:
         UserError: one that is not known (names the nearest), a value of another kind, or a password in the address.
     """
-    known = kind.__struct_fields__
-    for key in spec.parameters:
-        if key not in known:
-            raise UserError(f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    check_known(spec, kind.__struct_fields__)
     hints = get_type_hints(kind)
     plain: dict[str, object] = {key: _plain(value, hints[key] is str) for key, value in spec.parameters.items()}
     try:

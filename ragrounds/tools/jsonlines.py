@@ -60,7 +60,7 @@ def read_lines(file: Path) -> Iterator[bytes]:
                 if len(line) == _LONGEST and not line.endswith(b"\n"):
                     raise OSError(f"a line has more than {_LONGEST >> 20} MiB")
                 yield line
-    except (OSError, EOFError, zlib.error) as problem:
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as problem:
         raise UserError(f"Cannot read {str(file)!r}: {problem}.") from None
 
 
@@ -73,23 +73,8 @@ def _gzip(file: Path) -> BinaryIO:
 
 
 def _zstd(file: Path) -> BinaryIO:
-
     stream = zstandard.ZstdDecompressor().stream_reader(file.open("rb"), closefd=True, read_across_frames=True)
-    return _Zstd(stream)
-
-
-class _Zstd(io.BufferedReader):
-    """Turns the library's own exception into the OSError that other streams give."""
-
-    def __init__(self, stream: object) -> None:
-        super().__init__(stream)  # type: ignore[arg-type]
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-
-        try:
-            return super().readline(size)
-        except zstandard.ZstdError as problem:
-            raise OSError(str(problem)) from None
+    return io.BufferedReader(stream)
 
 
 _OPENERS: dict[str, Callable[[Path], BinaryIO]] = {".gz": _gzip, ".zst": _zstd}

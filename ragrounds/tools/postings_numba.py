@@ -105,14 +105,14 @@ def search(
                 _replace(heap, bound)
             bar = max(bar, heap[0] - slack)
         if size > room // 2:
-            size = _thin(pool, pooled, size, bar)
+            size = _kept(pool, pooled, size, bar)
         if size > room // 2:
             pool[:size].sort()
             scores = _exact(lists, lengths, shape, terms, factors, pool[:size])
             size, least = _best_of(scores, k, pool, pooled, size)
             if size == k:  # later passages must have more
                 bar = max(bar, int(np.floor(least * scale)) + 1)
-    size = _thin(pool, pooled, size, bar)
+    size = _kept(pool, pooled, size, bar)
     pool[:size].sort()
     return pool[:size].copy(), _exact(lists, lengths, shape, terms, factors, pool[:size])
 
@@ -238,7 +238,7 @@ def _follow(
             reach[one] += table[lists.dense[row, base + near[one]]]
     elif found * _LOOK_UP < stop - start:
         for one in range(found):
-            place = _find_low(lists.low, start, stop, near[one])
+            place = _find(lists.low, start, stop, near[one])
             if place < stop and lists.low[place] == near[one]:
                 reach[one] += table[lists.common_codes[place]]
     else:
@@ -250,13 +250,13 @@ def _follow(
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _kept(near: Ints, reach: Ints, found: int, need: int) -> int:
+def _kept(places: Ints | Longs, bounds: Ints, count: int, need: int) -> int:
     """Keep the passages whose bound reaches what is needed."""
     kept = 0
-    for one in range(found):
-        if reach[one] >= need:
-            near[kept] = near[one]
-            reach[kept] = reach[one]
+    for one in range(count):
+        if bounds[one] >= need:
+            places[kept] = places[one]
+            bounds[kept] = bounds[one]
             kept += 1
     return kept
 
@@ -303,22 +303,11 @@ def _gather(sums: Shorts, need: int, near: Ints, reach: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _find_low(low: Shorts, start: int, stop: int, wanted: int) -> int:
+def _find(places: Shorts | Words, start: int, stop: int, wanted: int) -> int:
     """The first place of a list that holds `wanted` or more."""
     while start < stop:
         middle = (start + stop) >> 1
-        if low[middle] < wanted:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _find_rare(rare: Words, start: int, stop: int, wanted: int) -> int:
-    while start < stop:
-        middle = (start + stop) >> 1
-        if rare[middle] < wanted:
+        if places[middle] < wanted:
             start = middle + 1
         else:
             stop = middle
@@ -355,18 +344,6 @@ def _replace(heap: Ints, value: int) -> None:
         heap[place] = heap[child]
         place = child
     heap[place] = value
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
-def _thin(pool: Longs, pooled: Ints, size: int, bar: int) -> int:
-    """Keep the passages whose bound reaches the bar."""
-    kept = 0
-    for one in range(size):
-        if pooled[one] >= bar:
-            pool[kept] = pool[one]
-            pooled[kept] = pooled[one]
-            kept += 1
-    return kept
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
@@ -415,12 +392,12 @@ def _exact(
                 spot = passage - window * _WINDOW
                 stop = lists.common_starts[number] + lists.windows[number, window + 1]
                 start = lists.common_starts[number] + lists.windows[number, window]
-                place = _find_low(lists.low, start, stop, spot)
+                place = _find(lists.low, start, stop, spot)
                 if place < stop and lists.low[place] == spot:
                     times = int(lists.common_counts[place])
             else:
                 stop = lists.rare_starts[number - common + 1]
-                place = _find_rare(lists.rare, lists.rare_starts[number - common], stop, passage)
+                place = _find(lists.rare, lists.rare_starts[number - common], stop, passage)
                 if place < stop and lists.rare[place] == passage:
                     times = int(lists.rare_counts[place])
             if times == 0:

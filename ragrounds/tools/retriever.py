@@ -24,7 +24,7 @@ from ragrounds.contracts import Searcher
 from ragrounds.digests import code_digest, file_digest, home_of, text_digest
 from ragrounds.errors import UserError, nearest, unknown
 from ragrounds.plugins import ExtensionPoint, fields_amiss, is_import_path
-from ragrounds.specs import Spec, Value, parse
+from ragrounds.specs import Spec, Value, check_known, parse
 from ragrounds.tools.cards import cards
 from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, Progress, open_collection
@@ -138,12 +138,7 @@ class Retriever:
         Raises:
             UserError: there is one; names the nearest.
         """
-        known = [parameter.name for parameter in self.parameters]
-        for key in spec.parameters:
-            if key not in known:
-                raise UserError(
-                    f"{spec.name} has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}."
-                )
+        check_known(spec, [parameter.name for parameter in self.parameters])
 
     def given(self, spec: Spec) -> dict[str, Any]:
         """Every parameter with what a spec gives for it, or its default.

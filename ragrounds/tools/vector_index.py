@@ -28,7 +28,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from ragrounds.errors import UserError, nearest
-from ragrounds.specs import Spec, Value
+from ragrounds.specs import Spec, Value, check_known
 from ragrounds.tools.collection_builder import Count
 from ragrounds.tools.embedders import Metric, Vectors
 from ragrounds.tools.engine_files import IndexManifest
@@ -101,10 +101,7 @@ def faiss_form(store: Value) -> FaissForm:
         UserError: an unknown parameter or a wrong value.
     """
     spec = store if isinstance(store, Spec) else Spec(str(store))
-    known = FaissForm.__struct_fields__
-    for key in spec.parameters:
-        if key not in known:
-            raise UserError(f"faiss has no parameter {key!r}.{nearest(key, known)} It takes {', '.join(known)}.")
+    check_known(spec, FaissForm.__struct_fields__, "faiss")
     try:
         return msgspec.convert(dict(spec.parameters), FaissForm)
     except (msgspec.ValidationError, ValueError) as problem:
@@ -195,19 +192,15 @@ class FlatStore:
         return kept_scores, kept
 
 
-class QuantisedStore:
+class QuantisedStore(FlatStore):
     """An index of FAISS' over stored vectors; its candidates are ordered anew by these."""
 
     def __init__(self, index: FaissIndex, vectors: StoredVectors, metric: Metric, form: FaissForm) -> None:
-        self._index, self._vectors, self._metric, self._form = index, vectors, metric, form
-        self._sign = -1.0 if metric == "l2" else 1.0
-
-    def nearest(self, vector: Vectors, k: int) -> Found:
-        """Positions and scores of the `k` best of the candidates, best first, ties to the earlier position."""
-        return self.nearest_many(vector.reshape(1, -1), k)[0]
+        super().__init__(vectors, metric)
+        self._index, self._form = index, form
 
     def nearest_many(self, vectors: Vectors, k: int) -> list[Found]:
-        """:meth:`nearest` for a row a question."""
+        """:meth:`nearest` of the candidates, for a row a question."""
         asked = np.ascontiguousarray(vectors, dtype=np.float32)
         deep = min(max(k, k * self._form.rerank), self._index.ntotal)
         scores, positions = self._index.search(asked, deep)

@@ -18,7 +18,7 @@ from tests.servers.process import ROOT, Running, running
 
 CONCURRENCY, KILLS = 4, 2
 DEPTHS = ["--corpus", "sample", "--top-k", "6", "--candidates", "6", "--limit", "24", "--concurrency", str(CONCURRENCY)]
-COMMITTEE = ["--retriever", "bm25", "--retriever", "bm25[analyzer=plain]"]
+COMMITTEE = ["--retriever", "bm25", "--retriever", "bm25[analyser=plain]"]
 PIPELINES: dict[str, tuple[list[str], int]] = {
     "relevance-mining": (
         ["--model", "openai:grader", "--panel", "openai:small-1", "--panel", "openai:small-2", "--positive", "6"],

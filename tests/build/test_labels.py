@@ -18,7 +18,7 @@ from tests.conftest import Cli
 from tests.servers.annotator import label
 from tests.servers.process import Running, running
 
-SPECS = ("bm25", "bm25[analyzer=plain]", 'dense[model="import:tests.tools.embedding_doubles:Hashing"]')
+SPECS = ("bm25", "bm25[analyser=plain]", 'dense[model="import:tests.tools.embedding_doubles:Hashing"]')
 MODELS = ("labeller-1", "labeller-2", "labeller-3")
 DEPTH, MOST, SEED = 6, 8, 1
 
@@ -175,7 +175,7 @@ def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: 
     models = [part for model in MODELS for part in ("--labeller", f"openai:{model}")]
     done = command(
         "build", "consensus-labels", str(folder / "queries.jsonl"), "--corpus", f"beir:{folder}", *models,
-        "--retriever", "bm25[analyzer=chinese]", "--top-k", "5", "--language", "zh", "--limit", "20",
+        "--retriever", "bm25[analyser=chinese]", "--top-k", "5", "--language", "zh", "--limit", "20",
         "--relevant", "SABC", "--base-url", server.url,
         "--display", "none", "--out", str(out), "--json",
     )  # fmt: skip

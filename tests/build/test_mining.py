@@ -16,7 +16,7 @@ from tests.build.annotating import Committee, Mined, counted, read_lines
 from tests.conftest import Cli
 from tests.servers.process import Running, running
 
-SPECS = ("bm25", "bm25[analyzer=plain]", 'dense[model="import:tests.tools.embedding_doubles:Hashing"]')
+SPECS = ("bm25", "bm25[analyser=plain]", 'dense[model="import:tests.tools.embedding_doubles:Hashing"]')
 PANEL = ("small-1", "small-2", "small-3", "small-4")
 DEPTH, MOST, SEED = 8, 10, 3
 

@@ -34,7 +34,7 @@ def test_known_positives_are_candidates_beyond_the_number_even_if_nobody_found_t
 
 
 def test_a_committee_gives_every_members_ranking(tmp_path) -> None:
-    committee = open_committee(["bm25", "bm25[k1=1.2,b=0.75]", "bm25[analyzer=plain]"], "sample", tmp_path)
+    committee = open_committee(["bm25", "bm25[k1=1.2,b=0.75]", "bm25[analyser=plain]"], "sample", tmp_path)
     found = asyncio.run(committee.search("thunderclap headache", 4))
     rankings = rankings_of({"query": found})
     assert list(rankings) == ["bm25/query", "bm25_2/query", "bm25_3/query"]

@@ -36,7 +36,7 @@ def _run(*arguments):
 
 
 def test_one_retriever_as_json(folder):
-    result = _run("--benchmark", f"beir:{folder}", "--retriever", "bm25[analyzer=plain]", "--json")
+    result = _run("--benchmark", f"beir:{folder}", "--retriever", "bm25[analyser=plain]", "--json")
     found = json.loads(result.stdout)
     assert found["MRR@10"] == pytest.approx((0.5 + 1 + 0) / 3)  # d3 stands before d1; a query of stop words has nothing
     assert found["R@10"] == pytest.approx(2 / 3)

@@ -95,19 +95,14 @@ class Bm25Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bm25_parameters(spec: Spec) -> Bm25Parameters:
-    """Read the parameters of a ``bm25[…]`` spec; ``analyzer`` is taken for ``analyser``.
+    """Read the parameters of a ``bm25[…]`` spec.
 
     Raises:
         UserError: an unknown parameter or a value out of range.
     """
-    given = dict(spec.parameters)
-    if "analyzer" in given:
-        if "analyser" in given:
-            raise UserError(f"{str(spec)!r} gives both `analyser` and `analyzer`: they are one parameter, give one.")
-        given["analyser"] = given.pop("analyzer")
-    BM25.check(Spec(spec.name, given))
+    BM25.check(spec)
     try:
-        made = msgspec.convert(given, Bm25Parameters)
+        made = msgspec.convert(dict(spec.parameters), Bm25Parameters)
     except msgspec.ValidationError as problem:
         raise UserError(f"Cannot use {str(spec)!r}: {problem}.") from None
     if made.analyser not in NAMES:

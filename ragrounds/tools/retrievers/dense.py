@@ -14,7 +14,6 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -24,7 +23,7 @@ from ragrounds.errors import UserError
 from ragrounds.records import Passage
 from ragrounds.specs import Spec
 from ragrounds.tools.cards import card_encoding, card_names, encoding_of
-from ragrounds.tools.collection import Collection, CollectionSearcher, map_array, sync
+from ragrounds.tools.collection import Collection, map_array, sync
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
 from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
@@ -47,17 +46,6 @@ from ragrounds.tools.vector_store import (
     vectors_manifest,
     vectors_place,
 )
-
-
-class VectorStore(Protocol):
-    """Finds the vectors nearest to one."""
-
-    def nearest(self, vector: Vectors, k: int) -> list[tuple[int, float]]:
-        """Positions and scores of the `k` best, best first."""
-
-    def nearest_many(self, vectors: Vectors, k: int) -> list[list[tuple[int, float]]]:
-        """:meth:`nearest` for a row a question."""
-
 
 _BATCH = 256
 _NOT_RESULTS = ("device", "batch")
@@ -97,7 +85,7 @@ def open_dense(
 
 def indexed_store(
     collection: Collection, of: str, vectors: StoredVectors, metric: Metric, form: FaissForm, progress: Count | None
-) -> VectorStore:
+) -> FlatStore:
     """The index of a form over stored vectors, built and measured where it is not there; `of` names their folder.
 
     Raises:
@@ -171,11 +159,11 @@ def _embedded(embedder: Embedder, texts: list[tuple[str, str]]) -> Vectors:
     return vectors
 
 
-class DenseSearcher(CollectionSearcher):
-    """Searches one collection by vectors."""
+class DenseSearcher:
+    """Searches one collection by vectors; see :class:`ragrounds.contracts.Searcher`. An empty query finds nothing."""
 
-    def __init__(self, collection: Collection, folder: Path, spec: str, embedder: Embedder, store: VectorStore) -> None:
-        super().__init__(collection, spec)
+    def __init__(self, collection: Collection, folder: Path, spec: str, embedder: Embedder, store: FlatStore) -> None:
+        self._collection, self.spec, self.corpus = collection, spec, collection.corpus
         self._folder, self._embedder, self._store = folder, embedder, store
         self._encoding_now = threading.Lock()  # encoders use all the cores they are given: one query at a time
 
@@ -191,9 +179,33 @@ class DenseSearcher(CollectionSearcher):
             return []
         return await asyncio.to_thread(lambda: self.near(self.vectors(list(texts)).mean(axis=0), k))
 
-    def hits(self, queries: list[str], k: int) -> list[list[tuple[int, float]]]:
-        """The nearest passages: one call of the model, one of the index."""
-        return self._store.nearest_many(self.vectors(queries), k)
+    def document(self, id: str) -> list[Passage]:
+        """The passages of a document, in its own order."""
+        return self._collection.document(id)
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` best passages, best first."""
+        return (await self.search_many([query], k))[0]
+
+    async def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """:meth:`search` for several queries, with one call of the model and one of the index."""
+        return await asyncio.to_thread(self.find_many, queries, k)
+
+    def find(self, query: str, k: int) -> list[Passage]:
+        """:meth:`search`, in this thread."""
+        return self.find_many([query], k)[0]
+
+    def find_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """:meth:`search_many`, in this thread.
+
+        Raises:
+            UserError: `k` is below 1.
+        """
+        if k < 1:
+            raise UserError(f"Cannot search for {k} passages: expected 1 or more.")
+        asked = [query for query in queries if query.strip()]
+        found = iter(self._store.nearest_many(self.vectors(asked), k) if asked else ())
+        return [self._collection.passages(next(found), self.spec) if query.strip() else [] for query in queries]
 
     def near(self, vector: Vectors, k: int) -> list[Passage]:
         """The passages nearest to a vector of the same encoding."""

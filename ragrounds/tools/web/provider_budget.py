@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Meta
 
 from ragrounds.contracts import SearchNote
-from ragrounds.errors import StopRun, UserError, nearest
+from ragrounds.errors import StopRun, UserError
 from ragrounds.request_pace import SLEEPING, share
 from ragrounds.specs import Spec
 from ragrounds.tools.search_notes import SEARCH_NOTES
@@ -111,20 +111,6 @@ def effective(spec: Spec) -> Spec:
     """The spec without what changes nothing of what is found: its text is a part of the key of every search."""
     kept = {key: value for key, value in spec.parameters.items() if key not in LIMITS or key in _EFFECTIVE}
     return Spec(spec.name, kept)
-
-
-def check_parameters(spec: Spec, known: tuple[str, ...]) -> None:
-    """Refuse parameters that a provider does not have.
-
-    Raises:
-        UserError: there is one; names the nearest.
-    """
-    for key in spec.parameters:
-        if key not in known:
-            raise UserError(
-                f"The search provider {spec.name!r} has no parameter {key!r}.{nearest(key, known)} "
-                f"It takes {', '.join(known)}."
-            )
 
 
 def fitted(query: str, budget: ProviderBudget, who: str) -> str:

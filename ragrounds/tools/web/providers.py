@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import httpx
 
 from ragrounds.errors import unknown
-from ragrounds.specs import Spec, parse
+from ragrounds.specs import Spec, check_known, parse
 from ragrounds.tools.web.live_searcher import LiveHit
 from ragrounds.tools.web.provider_budget import (
     LIMITS,
     ProviderBudget,
     budget_of,
-    check_parameters,
     fitted,
 )
 from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address
@@ -42,7 +41,7 @@ class SearchProvider:
         if spec.name not in _PROVIDERS:
             raise unknown("search provider", spec.name, _PROVIDERS, "docs/reference/retrieval.md")
         form = _PROVIDERS[spec.name]
-        check_parameters(spec, ("url", *(["key_env"] if form.variable else []), *LIMITS))
+        check_known(spec, ("url", *(["key_env"] if form.variable else []), *LIMITS))
         url, variable = own_address(spec, form.url, form.variable)
         self._ask = form.ask
         self._client = ProviderClient(

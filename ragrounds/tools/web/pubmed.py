@@ -13,10 +13,10 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.specs import Spec
+from ragrounds.specs import Spec, check_known
 from ragrounds.tools.web.any_words import match_of, matched
 from ragrounds.tools.web.live_searcher import LiveHit, LiveSearcher
-from ragrounds.tools.web.provider_budget import LIMITS, ProviderBudget, budget_of, check_parameters, effective, fitted
+from ragrounds.tools.web.provider_budget import LIMITS, ProviderBudget, budget_of, effective, fitted
 from ragrounds.tools.web.provider_client import ProviderClient, checked_json, own_address, xml_root
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PubMed(LiveSearcher):
     """Searches PubMed: ``pubmed[match=auto,rate=3]``."""
 
     def __init__(self, spec: Spec, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        check_parameters(spec, ("match", "url", "key_env", *LIMITS))
+        check_known(spec, ("match", "url", "key_env", *LIMITS))
         url, variable = own_address(spec, BASE, KEY)
         rate = _WITH_KEY if os.environ.get(variable) else BUDGET.rate
         super().__init__(str(effective(spec)), "pubmed")
