@@ -114,8 +114,6 @@ def main() -> None:
         rows.append(
             (f"{lines:,} triplets of DRKG's form", "mrag/drkg", measured(f"mrag/drkg:{folder / 'drkg'}", folder))
         )
-        typed = f"mrag/drkg[distractors=typed]:{folder / 'drkg'}"
-        rows.append(("the same", "mrag/drkg[distractors=typed]", measured(typed, folder)))
         if given.data:
             umls = measured(f"link/umls:{given.data / 'umls_kg'}", folder)
             rows.append(("UMLS semantic network, 6,529 triplets", "link/umls", umls))

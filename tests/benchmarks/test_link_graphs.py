@@ -57,10 +57,6 @@ def test_drug_and_disease_pairs_of_drkg_by_name_and_without_their_source(tmp_pat
             # The other relation of the pair is no distractor.
             assert {"treats", "has as an adverse effect"} & set(question.options.values()) == {right}
     assert max(len(question.options) for question in found.questions) == 5
-    typed = load(f"mrag/drkg[distractors=typed]:{tmp_path / 'g'}", tmp_path)
-    assert {option for one in typed.questions for option in one.options.values()} == {
-        "treats", "prevents", "has as an adverse effect",
-    }  # fmt: skip
     kept = load(f"mrag/drkg[hints=keep]:{tmp_path / 'g'}", tmp_path)
     assert len(kept) == 6
 
@@ -116,7 +112,7 @@ def test_names_that_give_a_relation_away() -> None:
         ("link[between=Compound]", "names no two types"),
         ('link[between="Compound,Sickness"]', "no triplet joins Compound and Sickness"),
         ("link[hints=no]", "hints='no' is unknown"),
-        ("link[distractors=type]", "Did you mean 'typed'"),
+        ("link[hints=dro]", "Did you mean 'drop'"),
         ("mrag/drkg[options=1]", "2 options or more"),
     ],
 )

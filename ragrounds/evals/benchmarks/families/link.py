@@ -8,7 +8,6 @@ graph, is never a distractor: there is one right answer. Triplets with the same 
 | parameter | |
 |---|---|
 | ``options`` | how many, or ``all`` relations that may be asked for |
-| ``distractors`` | ``graph``: any relation; ``typed``: those that join entities of the same two types |
 | ``between`` | two types, ``"Compound,Disease"``: only triplets that join these are asked |
 | ``hints`` | ``keep``; ``drop``: no triplet whose relation stands in the name of one of its entities |
 | ``part`` | ``test``: the test file, else all; ``last_tenth``: of ten samples or more the newest tenth, else last |
@@ -48,7 +47,7 @@ from ragrounds.records import Gold, Question
 
 TYPES = "types"
 """Metadata of a question: the types of its two entities, ``Compound, Disease``."""
-PARAMETERS = ("options", "seed", "sample", "distractors", "between", "hints", "part")
+PARAMETERS = ("options", "seed", "sample", "between", "hints", "part")
 UNLESS_UNTYPED = "between only where types are known"
 """Set by a family that reads graphs here: no user can type it."""
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -61,7 +60,6 @@ class LinkSetting(Struct, frozen=True, kw_only=True):
 
     options: int
     """0: all."""
-    typed: bool
     between: tuple[str, str] | None
     unless_untyped: bool
     """Whether `between` is left aside in a graph without types."""
@@ -115,10 +113,9 @@ def items(source: BenchmarkSource) -> Iterator[Item]:
     every = survey.relations
     for triplet in chosen:
         types = survey.types_of(triplet)
-        relations = sorted(survey.counts[types]) if setting.typed else every
-        options = setting.options or len(relations)
+        options = setting.options or len(every)
         yield link_question(
-            triplet, relations, holding[triplet[0], triplet[2]], f"link/{name}", options, survey.seed, survey, types
+            triplet, every, holding[triplet[0], triplet[2]], f"link/{name}", options, survey.seed, survey, types
         )
 
 
@@ -137,7 +134,6 @@ def link_setting(source: BenchmarkSource) -> LinkSetting:
     content = source.text("seed") == "content"
     return LinkSetting(
         options=options,
-        typed=_word(source, "distractors", ("graph", "typed")) == "typed",
         between=(between[0], between[1]) if between else None,
         unless_untyped=UNLESS_UNTYPED in source.parameters,
         drop_hints=_word(source, "hints", ("keep", "drop")) == "drop",
