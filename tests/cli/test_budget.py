@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.conftest import Cli
 
 
+@pytest.mark.slow
 def test_a_budget_of_tokens_ends_the_run_and_the_same_command_goes_on(command: Cli) -> None:
     options = ["run", "--agent", "direct", "--agent", "vanilla_rag[top_k=2]", "--display", "none", "--json"]
     done = command(*options, "--max-total-tokens", "2000", "--concurrency", "2")

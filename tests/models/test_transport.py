@@ -101,6 +101,7 @@ def test_the_run_stops_only_when_no_server_was_ever_reached() -> None:
             raise Unreachable("gone")
 
 
+@pytest.mark.slow
 async def test_calls_survive_a_server_that_goes_and_it_takes_its_share_when_it_is_back() -> None:
     port = free_port()
     with openai_server("--latency", "0.02") as stays:

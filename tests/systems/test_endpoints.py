@@ -266,6 +266,7 @@ async def test_a_cap_is_reached_before_the_call(tmp_path):
     assert not server.asked
 
 
+@pytest.mark.slow
 def test_calls_at_once_are_bounded(tmp_path, command):
     flying, most = [0], [0]
 

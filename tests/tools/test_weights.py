@@ -73,7 +73,7 @@ def test_a_hub_that_answers_is_left_to_the_library(monkeypatch):
             """Say nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Hub) as hub:
-        threading.Thread(target=hub.serve_forever, daemon=True).start()
+        threading.Thread(target=hub.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{hub.server_port}")
         check_weights(_ID)
         hub.shutdown()

@@ -88,6 +88,7 @@ async def test_folding(viewer: Open) -> None:
         assert shown(pilot).count("▾ round") == 2
 
 
+@pytest.mark.slow
 async def test_find_filters_questions_and_escape_brings_them_back(viewer: Open) -> None:
     async with viewer() as pilot:
         await press(pilot, "slash", *"case 4", "enter")
@@ -217,6 +218,7 @@ async def test_one_run_cannot_be_compared(store: Store) -> None:
         assert "needs two runs" in screen(app)
 
 
+@pytest.mark.slow
 async def test_leaving_the_find_bar_changes_nothing(viewer: Open) -> None:
     async with viewer() as pilot:
         await press(pilot, "slash", *"zzz", "escape")
