@@ -16,7 +16,7 @@ import os
 import weakref
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -104,6 +104,14 @@ class Embedder(Protocol):
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> Vectors:
         """Vectors of documents given as (title, text), float32, shape (documents, dimensions)."""
+
+
+@runtime_checkable
+class MeteredEmbedder(Protocol):
+    """An embedder whose provider counts tokens."""
+
+    def metered(self, texts: Sequence[str]) -> tuple[Vectors, int | None]:
+        """The vectors of `texts` as queries, and the provider's count of tokens; ``None``: it gave none."""
 
 
 def joined(title: str, text: str, how: str) -> str:
