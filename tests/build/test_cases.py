@@ -6,8 +6,6 @@ import csv
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.build.annotating import counted, read_lines
 from tests.build.casing import CALLS, COUNTS, MADE, PLAN, drawn, write_script
 from tests.conftest import Cli
@@ -21,30 +19,21 @@ def options(server: Running, out: Path) -> list[str]:
     return [*models, "--base-url", server.url, "--out", str(out), "--limit", str(LIMIT), "--seed", str(SEED)]
 
 
-@pytest.fixture(params=["sample", "pubmedqa"])
-def corpus(request: pytest.FixtureRequest) -> str:
-    """The shipped passages, and a thousand abstracts where the real data are."""
-    if request.param == "sample":
-        return "sample"
-    data: Path = request.getfixturevalue("data")
-    return f"beir:{data / 'beir' / 'pubmedqa_1k'}"
-
-
-def test_from_reports_to_a_benchmark_that_runs(command: Cli, corpus: str, tmp_path: Path) -> None:
-    fates = write_script(tmp_path / "script.json", drawn(corpus, LIMIT, SEED))
+def test_from_reports_to_a_benchmark_that_runs(command: Cli, tmp_path: Path) -> None:
+    fates = write_script(tmp_path / "script.json", drawn("sample", LIMIT, SEED))
     out = tmp_path / "rare"
     with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        done = command("build", "case-questions", corpus, *options(server, out), "--json", "--display", "json")
+        done = command("build", "case-questions", "sample", *options(server, out), "--json", "--display", "json")
         stats = server.stats()
         assert done.returncode == 0, done.stderr
         assert stats["by_model"] == CALLS
-        again = command("build", "case-questions", corpus, *options(server, out), "--json", "--display", "none")
+        again = command("build", "case-questions", "sample", *options(server, out), "--json", "--display", "none")
         assert server.stats() == stats, "nothing is asked twice"
         assert again.stdout == done.stdout
     card = json.loads(done.stdout)
     assert card == {"version": 2, **json.loads((out / "card.json").read_text())}
     lines = counted(card)
-    total = 293 if corpus == "sample" else 1000
+    total = 293
     assert lines.pop("intake") == (total, total, {})
     assert lines.pop("sample") == (total, LIMIT, {"not drawn": total - LIMIT})
     assert lines.pop("run") == (LIMIT, LIMIT, {})

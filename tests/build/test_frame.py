@@ -180,22 +180,6 @@ def test_fresh_asks_everything_anew_and_what_is_broken_off_only_once(command: Cl
         assert server.stats()["asked"] == asked + again["bill"]["calls"], "the newest run is the one that is resumed"
 
 
-def test_nothing_kept_is_said_and_leaves_the_rejections(command: Cli, tmp_path: Path) -> None:
-    questions = drawn_reports("sample", 3, 0)
-    (tmp_path / "script.json").write_text(json.dumps({question.text[:80]: "none" for question in questions}))
-    out = tmp_path / "rare"
-    with running("builder_server", "--script", str(tmp_path / "script.json")) as server:
-        done = command(
-            *["build", "case-questions", "sample", "--out", str(out), "--model", "openai:one", "--limit", "3"],
-            *["--base-url", server.url, "--display", "none"],
-        )
-    assert done.returncode == 2
-    assert "Nothing was kept" in done.stderr
-    assert "stays in the journal" in done.stderr
-    assert len((out / "rejected.jsonl").read_text().splitlines()) == 3
-    assert not (out / "ogcarebench.jsonl").exists()
-
-
 def test_dollars_are_counted_by_model_and_end_it(command: Cli, tmp_path: Path, home: Path) -> None:
     home.mkdir()
     (home / "prices.toml").write_text('["openai:writer"]\ninput = 1000\noutput = 1000\n')
@@ -248,19 +232,6 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_asked(command
         assert "Cannot write" in done.stderr, out
         assert "Choose another --out" in done.stderr.replace("\n", " ")
     assert [each.name for each in tmp_path.iterdir() if each.name != "home"] == ["file"]
-
-
-def test_no_option_is_recommended_that_the_command_does_not_have(command: Cli, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.jsonl"
-    for text in ('{"id": "1", "text": "x"}\n{broken\n', '{"id": "1", "text": "x"}\n{"id": "1", "text": "y"}\n'):
-        broken.write_text(text)
-        done = command(
-            *["build", "relevance-mining", "sample", "--corpus", f"jsonl:{broken}", "--model", "openai:one"],
-            *["--out", str(tmp_path / "mined")],
-        )
-        assert done.returncode == 2
-        assert "line 2 of" in done.stderr
-        assert "--skip-bad" not in done.stderr
 
 
 def test_looking_whether_a_place_can_be_written_leaves_nothing_there(tmp_path: Path) -> None:

@@ -37,17 +37,11 @@ class Source(NamedTuple):
     texts: dict[str, str]
 
 
-@pytest.fixture(params=["sample", pytest.param("scifact", marks=pytest.mark.slow)])
-def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
-    """The sample's questions; where the real data are, claims on abstracts."""
-    if request.param == "sample":
-        questions = load("sample", tmp_path).questions
-        return Source("sample", "sample", {question.id.partition("/")[2]: question.text for question in questions})
-    data: Path = request.getfixturevalue("data")
-    rows = [json.loads(line) for line in (data / "beir" / "scifact" / "queries.jsonl").read_text().splitlines()[:40]]
-    (tmp_path / "claims.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    corpus = f"beir:{data / 'beir' / 'scifact'}"
-    return Source(str(tmp_path / "claims.jsonl"), corpus, {row["_id"]: row["text"] for row in rows})
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    """The sample's questions."""
+    questions = load("sample", tmp_path).questions
+    return Source("sample", "sample", {question.id.partition("/")[2]: question.text for question in questions})
 
 
 def labels(server: Running, source: Source, out: Path, at_once: int = 1) -> list[str]:
@@ -166,28 +160,6 @@ def test_several_passages_in_a_call_keep_their_labels(
     # A reply that cannot be read costs its whole batch, of that model alone.
     lost = Counter(grade is None for row in rows for grade in row["grades"])
     assert 0 < lost[True] < lost[False]
-
-
-@pytest.mark.slow
-def test_chinese_queries_are_asked_in_chinese(command: Cli, data: Path, server: Running, tmp_path: Path) -> None:
-    folder = data / "beir" / "zh_meddialog_im"
-    out = tmp_path / "labelled"
-    models = [part for model in MODELS for part in ("--labeller", f"openai:{model}")]
-    done = command(
-        "build", "consensus-labels", str(folder / "queries.jsonl"), "--corpus", f"beir:{folder}", *models,
-        "--retriever", "bm25[analyser=chinese]", "--top-k", "5", "--language", "zh", "--limit", "20",
-        "--relevant", "SABC", "--base-url", server.url,
-        "--display", "none", "--out", str(out), "--json",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    card = json.loads(done.stdout)
-    assert card["benchmark"]["language"] == "zh"
-    queries = {row["_id"]: row["text"] for row in read_lines(folder / "queries.jsonl")}
-    for row in read_lines(out / "grades.jsonl"):
-        assert len(row["grades"]) == 3
-        assert row["query"] in queries
-    traced = command("show", card["made"]["run"], f"queries/{row['query']}").stdout
-    assert "请标注各段文字" in traced
 
 
 def test_what_no_consensus_can_come_of_is_said_before_anything_is_asked(command: Cli, tmp_path: Path) -> None:

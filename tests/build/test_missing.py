@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,32 +51,6 @@ def test_a_document_without_a_grade_is_stood_for_by_the_others() -> None:
     unread = graded("two", 2, {1: None, 2: None}, [])
     assert query_counts(unread, "SA") is None
     assert estimate_missing([query, unread], "SA", depth=6).left_out == 1
-
-
-@pytest.mark.slow
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
-    """Drawn queries from a known distribution, 200 times: relevance falls with the rank and differs between queries."""
-    dice = random.Random(7)
-    truth = 0.0
-    for rank in range(1, 51):
-        truth += sum(min(1.0, ease / rank) for ease in (0.5, 1.0, 4.0)) / 3
-    held, values = 0, []
-    for trial in range(200):
-        queries = []
-        for number in range(60):
-            ease = dice.choice((0.5, 1.0, 4.0))
-            real = {f"d{rank}": "A" if dice.random() < ease / rank else "D" for rank in range(1, 51)}
-            grades: dict[str, str | None] = dict(real)
-            queries.append(
-                GradedQuery(query=str(number), cluster="", candidates=tuple(real), grades=grades, labelled=frozenset())
-            )
-        found = estimate_missing(queries, "SA", depth=50, seed=trial, resamples=300).false_negatives
-        held += found.low <= truth <= found.high
-        values.append(found.value)
-    mean = sum(values) / len(values)
-    spread = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
-    assert abs(mean - truth) < 3 * spread / 200**0.5, "no bias"
-    assert 0.90 <= held / 200 <= 0.99
 
 
 def folder_of_the_sample(folder: Path) -> dict[str, list[str]]:
@@ -197,38 +170,6 @@ def test_missing_labels_are_found_and_counted(command: Cli, tmp_path: Path, home
 
 
 @pytest.mark.slow
-@pytest.mark.data
-def test_labels_taken_away_are_found_again(command: Cli, tmp_path: Path, home: Path, data: Path) -> None:
-    """MED is judged as a whole, so that its truth is known: every second label is taken away, and a grader that knows
-    the truth must find exactly those among them that BM25 finds."""
-    real, folder = data / "beir" / "medline_med1033", tmp_path / "med"
-    folder.mkdir()
-    for name in ("corpus.jsonl", "queries.jsonl"):
-        (folder / name).write_bytes((real / name).read_bytes())
-    (folder / "qrels").mkdir()
-    truth: dict[str, list[str]] = {}
-    for query, document in sorted(judgements(real / "qrels" / "test.tsv")):
-        truth.setdefault(query, []).append(document)
-    kept = {query: all_[::2] for query, all_ in truth.items()}
-    write_labels(folder, kept)
-    write_truth(tmp_path / "truth.json", folder, truth)
-    out = tmp_path / "mended"
-    with running("builder_server", "--truth", str(tmp_path / "truth.json")) as server:
-        done = command(
-            *["build", "false-negatives", f"beir:{folder}", "--out", str(out), "--model", "openai:grader"],
-            *["--base-url", server.url, "--display", "none", "--json"],
-        )
-    assert done.returncode == 0, done.stderr
-    found = ranking(folder, home)
-    by_hand = {(q, d) for q, all_ in truth.items() for d in all_[1::2] if d in found[q]}
-    figures = json.loads(done.stdout)["made"]["figures"]["missing"]
-    assert len(by_hand) > 200
-    assert figures["false_negatives"]["value"] * len(truth) == pytest.approx(len(by_hand))
-    assert figures["false_positives"]["value"] == 0
-    mended = judgements(out / "qrels" / "test.tsv")
-    assert mended - judgements(out / "qrels" / "original.tsv") == by_hand
-
-
 class Shelf:
     """A context that finds chunks: three to a document, seven documents."""
 

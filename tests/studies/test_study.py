@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragrounds.errors import UserError
-from ragrounds.evals.studies.study import PublishedFigure, open_study, read_study, shipped_studies
+from ragrounds.evals.studies.study import PublishedFigure, open_study, read_study
 
 GRID = """
 title = "Two strategies on two models"
@@ -89,13 +89,6 @@ def test_what_is_wrong_is_named(change: tuple[str, str], said: str) -> None:
 def test_an_unknown_study_names_the_nearest() -> None:
     with pytest.raises(UserError, match="Unknown study"):
         open_study("no-such-study")
-
-
-@pytest.mark.parametrize("name", shipped_studies())
-def test_shipped_studies_load(name: str) -> None:
-    study = open_study(name)
-    assert study.source
-    assert list(study.cells())
 
 
 def test_columns_that_are_computed_reranked_or_hidden() -> None:
