@@ -15,11 +15,10 @@ import pytest
 
 from ragrounds.contracts import Entry
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.judges.verdict import call
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.prompts.loader import PromptFolder
-from ragrounds.records import Message, Passage, Query, Question, Reply, Usage
+from ragrounds.records import Passage, Query, Question, Reply, Usage
 
 PACKAGE = "somebodys_additions"
 RETRIEVER = """
@@ -225,44 +224,6 @@ class Keys:
     async def once(self, entry: Entry, make: Any, kind: Any) -> tuple[Any, bool]:
         self.keys.append(entry.key)
         return (Reply(text="A", usage=Usage(1, 1)) if entry.kind == "model" else await make()), False
-
-
-class Known:
-    """A model that is known by its text alone."""
-
-    spec = 'openai:plain[base_url="http://127.0.0.1:1/v1",temperature=0]'
-    window = None
-
-    def price(self, reply: Reply) -> float:
-        return 0.0
-
-
-async def test_the_keys_of_calls_are_those_of_every_release_before(tmp_path):
-    """A key that changes here makes every user pay again for all that the journal holds."""
-    journal = Keys()
-    context = AttemptContext(
-        item=Question(id="q/1", benchmark="sample", text="What?", kind="choice", options={"A": "this", "B": "that"}),
-        epoch=1,
-        parameters={},
-        models={"model": Known()},
-        searcher=None,
-        prompts=PromptFolder(),
-        journal=journal,
-    )
-    messages = [Message("system", "Be brief."), Message("user", "What?")]
-    await context.ask(messages)
-    await context.ask(messages)
-    await context.ask(messages, prefix="So", stop=("\n",), max_tokens=7, web_search=True)
-    taken: list[Any] = []
-    from ragrounds.contracts import Request
-
-    await call(Known(), journal, Request(messages=tuple(messages), occurrence=2), "node", taken)
-    assert journal.keys == [
-        "ba70714a8c813ac739ab7684aa993ed9334e6c1a805108aa278df053ffd72c04",
-        "f0dd3374498c961157df32cb96f0238eced0df774f783add805d9581a1b2a2cb",
-        "68dae166d0847f53acba445952e4b45aed75a4598707aa9b238730129b2a22e5",
-        "5255d156ae59112b8051007917ff3be3213a11a4cab31009addddbf562a437ae",
-    ]
 
 
 async def test_the_keys_of_searches_stay(tmp_path, monkeypatch):

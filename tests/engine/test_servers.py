@@ -222,15 +222,3 @@ def test_another_model_that_answers_is_said(command: Cli, home: Path, tmp_path: 
     # What the journal answers is what was answered then.
     again = command(*line, "--new", "--json")
     assert any(said in note for note in json.loads(again.stdout)["notes"])
-
-
-def test_a_dated_alias_is_not_another_model(command: Cli) -> None:
-    with openai_server("--says", "m-2024-08-06") as server:
-        done = command(*RUN, "--base-url", server.url)
-    assert not [note for note in json.loads(done.stdout)["notes"] if "answered by" in note]
-
-
-def test_what_the_server_lists_is_not_another_model(command: Cli) -> None:
-    with serving("--says", "/weights/a") as server:
-        done = command(*RUN, "--base-url", server.url)
-    assert not [note for note in json.loads(done.stdout)["notes"] if "answered by" in note]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -286,20 +285,6 @@ def test_a_decision_stands_and_an_order_is_drawn_once(store: Store) -> None:
     assert earlier_record(store, runs, "accuracy(direct) > 0.1 @ 95%", 3) is None
     with pytest.raises(UserError, match="an order is drawn once"):
         earlier_record(store, runs[:1], CLAIM, 4)
-
-
-@pytest.mark.slow
-def test_it_is_kept_in_postgresql_too(url: str, tmp_path: Path) -> None:
-    with Store(tmp_path, url) as store:
-        planned_runs, asked, _ = pair(store, 4)
-        until = watching(planned_runs, asked)
-        runs = [one.run for one in planned_runs]
-        kept = StopRecord(runs=tuple(run.id for run in runs), seed=2**60, scorer="robust", state=until.state)
-        for _ in range(2):
-            save_stop(store, kept)
-        assert stop_records(store, runs[1]) == [kept]
-        store.remove(runs[1])
-        assert stop_records(store, runs[0]) == [kept]
 
 
 async def test_what_is_said_of_a_stopped_run_is_always_valid(store: Store) -> None:

@@ -180,11 +180,3 @@ def test_the_file_is_emptied_when_nothing_waits_and_goes_at_the_end(tmp_path: Pa
     arrivals.committed()
     arrivals.close()
     assert files(tmp_path) == []
-
-
-@pytest.mark.parametrize("mode", ["reuse", "replay"])
-def test_a_run_leaves_no_file_behind(command: Cli, home: Path, mode: str) -> None:
-    assert command("run", "--agent", "direct", "--limit", "3", "--display", "none").returncode == 0
-    done = command("run", "--agent", "direct", "--limit", "3", "--display", "none", "--new", "--journal", mode)
-    assert done.returncode == 0, done.stderr
-    assert files(home) == []

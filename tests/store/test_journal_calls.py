@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import os
-import platform
 import stat
 import time
 from collections.abc import Awaitable, Callable
@@ -25,9 +23,6 @@ from ragrounds.evals.store.journal import (
     Mode,
     StoreJournal,
     _read,
-    arena_payer,
-    attempt_payer,
-    judging_payer,
 )
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Message, Passage, Reply, Run
@@ -73,21 +68,6 @@ def row(store: Store, number: int) -> sa.Row:
 
 
 RUN = Run(id="r", agent="a", benchmark="b", questions="q", count=1, epochs=1, fingerprint="f", identity={}, created=2.5)
-
-
-def test_marks_of_payers_are_those_that_stores_hold() -> None:
-    def mark(*named: object) -> bytes:
-        return hashlib.sha256(msgspec.msgpack.encode(named)).digest()[:8]
-
-    assert attempt_payer(RUN, "q/1", 2) == mark("r", 2.5, "q/1", 2)
-    assert judging_payer(RUN) == mark("r", 2.5, "judging")
-    assert arena_payer("print") == mark("print", "playing")
-    assert (
-        attempt_payer(RUN, "q/1", 2).hex()
-        == hashlib.sha256(
-            bytes.fromhex("94a172cb4004000000000000a3712f3102")  # ["r", 2.5, "q/1", 2] in MessagePack
-        ).hexdigest()[:16]
-    )
 
 
 async def test_a_call_is_kept_with_who_made_it_when_and_how_long_it_took(tmp_path: Path) -> None:
@@ -256,16 +236,6 @@ def test_a_note_is_read_back_as_it_was_written_and_is_for_nobody_elses_eyes(
     assert left.read_bytes().startswith(data)
     assert not path.exists()
     assert left.name.startswith("0-")  # as of a process that is gone, so that this one reads it too
-
-
-def test_files_lie_where_other_versions_look_for_them(tmp_path: Path) -> None:
-    arrivals = Arrivals(tmp_path, "store")
-    arrivals.note("ab", b"", 1.0, 0.5, Reply(text="one"))
-    (path,) = files(tmp_path)
-    assert path.parent == tmp_path / "arrivals" / hashlib.sha256(b"store").hexdigest()[:16]
-    assert path.name.partition("@")[2] == hashlib.sha256(platform.node().encode()).hexdigest()[:12]
-    assert path.name.startswith(f"{os.getpid()}-")
-    arrivals.close()
 
 
 def test_two_of_a_process_have_a_file_each_and_leave_each_other_alone(tmp_path: Path) -> None:

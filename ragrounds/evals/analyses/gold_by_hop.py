@@ -13,7 +13,7 @@ from ragrounds.evals.analyses.analysis import Analysis, AnalysisOptions, Analysi
 from ragrounds.evals.analyses.pictures import Picture, figure_mark
 from ragrounds.evals.compare.figures import Figure
 from ragrounds.evals.stats.estimates import stratified_mean
-from ragrounds.evals.store.hop_reading import GoldHop, clusters_of, gold_hops, may_have_searched
+from ragrounds.evals.store.hop_reading import GoldHop, gold_hops, may_have_searched
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import Run
@@ -76,9 +76,12 @@ def _name(number: int, most: int) -> str:
 
 def _measure(store: Store, runs: Sequence[Run], options: AnalysisOptions) -> tuple[GoldByHop, ...]:
     pages = Pages(store, runs)
-    return tuple(
-        gold_by_hop(run.id, clusters_of(pages, run), gold_hops(pages, run), options.seed) for run in pages.runs
-    )
+    return tuple(_of_run(pages, run, run.id, options.seed) for run in pages.runs)
+
+
+def _of_run(pages: Pages, run: Run, name: str, seed: int) -> GoldByHop:
+    clusters = {one.id: one.cluster for one in pages.store.questions(run)[0] if one.cluster}
+    return gold_by_hop(name, clusters, gold_hops(pages, run), seed)
 
 
 def _table(made: tuple[GoldByHop, ...], options: AnalysisOptions) -> AnalysisTable:
@@ -115,8 +118,6 @@ def hop_profile(
     """
     pages = Pages(store, runs)
     made = [
-        gold_by_hop(names.get(run.id, run.agent), clusters_of(pages, run), gold_hops(pages, run), seed)
-        for run in pages.runs
-        if may_have_searched(pages, run)
+        _of_run(pages, run, names.get(run.id, run.agent), seed) for run in pages.runs if may_have_searched(pages, run)
     ]
     return gold_by_hop_picture(made) if any(len(one.shares) > 1 for one in made) else None

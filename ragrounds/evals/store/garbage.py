@@ -58,9 +58,6 @@ def reported(rows: Iterable[Any], step: str, report: Progress) -> Iterator[Any]:
     report(step, count)
 
 
-_ALL = sa.true()
-
-
 class Marks:
     """The recorded calls (by key) and texts (by hash) that something refers to, marked on one connection."""
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import sqlalchemy as sa
-from msgspec import Struct, msgpack
+from msgspec import Struct
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import make_facts
 from ragrounds.evals.store.causes import Cause, cause_of
-from ragrounds.evals.store.codec import DamagedRecord, StoredQuestion, decompress, score_of
+from ragrounds.evals.store.codec import DamagedRecord, score_of
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.recorded_calls import AttemptReader
 from ragrounds.evals.store.run_rows import score_rows_of
@@ -109,18 +109,6 @@ def may_have_searched(pages: Pages, run: Run) -> bool:
             sa.select(attempts.c.calls).where(attempts.c.run == pages.number(run), attempts.c.calls >= least).limit(1)
         )
         return connection.execute(wanted).first() is not None
-
-
-def clusters_of(pages: Pages, run: Run) -> dict[str, str]:
-    """Question id → what the question is drawn together with, where that is more than itself."""
-    table = schema.questions
-    found: dict[str, str] = {}
-    with pages.connect() as connection:
-        for row in connection.execute(sa.select(table.c.body).where(table.c.set == run.questions)):
-            question = msgpack.decode(decompress(row.body), type=StoredQuestion).question
-            if question.cluster:
-                found[question.id] = question.cluster
-    return found
 
 
 def usual_searches(pages: Pages, share: float = 0.95) -> int:

@@ -115,10 +115,6 @@ def _facts(store: Store, run: Run, server: str) -> Mapping[str, str]:
     return next((one.facts for one in known_servers(store.engine, server) if one.fingerprint == mark), {})
 
 
-_CHUNK = 500
-"""Keys of one look-up."""
-
-
 _SAID = (
     ("search_refused", "{} had a query that was refused"),
     ("query_cut", "{} had a query cut to the provider's length"),
