@@ -104,14 +104,6 @@ def _axis(report: ArenaReport, axis: AxisReport) -> Iterator[TextTable | str]:
             )
     for name, order in axis.orders_by_judge:
         yield f"order by {name}: {' > '.join(order)}"
-    for own in axis.self_preference:
-        text = "no other judge to compare with: whether it favours its own cannot be said"
-        if own.difference is not None:
-            found = own.difference
-            ends = f" (95 %: {found.low:+.3f} to {found.high:+.3f})" if None not in (found.low, found.high) else ""
-            lead = f"{figure_text(found.value, '+.3f')}{ends} points a match"
-            text = f"{lead} against the other judges on {number_of(own.matches, 'match')}"
-        yield f"{own.judge} judges its own model ({', '.join(own.systems)}): {text}"
     if axis.controlled is not None and axis.controlled.effects:
         effects = (f"{name} {figure_text(by, '+.2f')} ± {error:.2f}" for name, by, error in axis.controlled.effects)
         yield f"style (log-odds for one standard deviation more): {', '.join(effects)}"

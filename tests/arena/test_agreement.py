@@ -1,4 +1,5 @@
-from ragrounds.evals.arena.diagnostics import judge_agreements
+from ragrounds.evals.arena.diagnostics import judge_agreements, own_models
+from ragrounds.evals.store.arenas import Arena, Axis, Contestant
 
 
 def test_judges_that_say_the_same_agree():
@@ -20,3 +21,15 @@ def test_all_the_same_has_no_alpha():
 def test_every_pair_of_judges_is_compared():
     found = judge_agreements({name: {1: "tie", 2: "first"} for name in ("one", "two", "three")})
     assert [(pair.one, pair.other) for pair in found] == [("one", "two"), ("one", "three"), ("two", "three")]
+
+
+def test_a_judge_whose_model_plays_is_named_with_its_systems():
+    systems = (
+        Contestant(name="mine", run="r1", model="openai:gpt-x[temperature=0]"),
+        Contestant(name="yours", run="r2", model="anthropic:c"),
+        Contestant(name="reference"),
+    )
+    judges = ("openai:gpt-x", "openai:other")
+    axes = (Axis("usefulness", "u"),)
+    arena = Arena(systems=systems, benchmark="own", questions="x", count=3, axes=axes, judges=judges, prompts={})
+    assert own_models(arena) == (("openai:gpt-x", ("mine",)),)

@@ -1,6 +1,6 @@
 """A judge made of Python, for tests, and many attempts put to it."""
 
-from ragrounds.evals.judges.attempts import AdmitAll, JudgeTask, judge_tasks
+from ragrounds.evals.judges.attempts import JudgeTask, judge_tasks
 from ragrounds.models.faults import CallFailed
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Reply, Usage
@@ -33,7 +33,7 @@ class Scripted:
         pass
 
 
-async def judged(by, attempts, questions, golds, judge, journal, at_once=16, done=lambda answer: None):
+async def judged(by, attempts, questions, golds, judge, journal, at_once=16, done=lambda *_: None):
     """The judged answers of attempts, in their order."""
     tasks = [JudgeTask(each, questions[each.question_id], golds[each.question_id], judge, journal) for each in attempts]
-    return await judge_tasks(by, tasks, PromptFolder(), at_once=at_once, admission=AdmitAll(), done=done)
+    return await judge_tasks(by, tasks, PromptFolder(), at_once=at_once, admits=lambda task: True, done=done)

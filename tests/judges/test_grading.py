@@ -127,7 +127,14 @@ async def test_grading_again_is_free(journal):
     for _ in range(2):
         by = LabelJudge(EQUIVALENCE)
         grades = await judged(
-            by, attempts, {CASE.id: CASE}, {CASE.id: REFERENCE}, judge, journal, at_once=4, done=seen.append
+            by,
+            attempts,
+            {CASE.id: CASE},
+            {CASE.id: REFERENCE},
+            judge,
+            journal,
+            at_once=4,
+            done=lambda _, answer: seen.append(answer),
         )
     assert [grade.scores[0].epoch for grade in grades] == list(range(20))
     assert len(judge.requests) == 20

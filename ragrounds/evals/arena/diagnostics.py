@@ -1,8 +1,7 @@
 """How each judge of an arena behaved, and how its verdicts fit other judges and people.
 
 Each judge on each axis (position, ties, disagreement with itself, what it failed to say), its costs, agreement between
-judges, and preference for its own model: a judge whose model also plays is compared with the other judges on the very
-same matches. One judge alone cannot show that: a good score for its own systems may be deserved.
+judges, and which judges' models also play.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ragrounds.evals.arena.verdicts import LETTERS, POINTS, Match, labels_of, one_way, pair_seed
+from ragrounds.evals.arena.verdicts import LETTERS, Match, one_way, pair_seed
 from ragrounds.evals.judges.attempts import judges_itself
+from ragrounds.evals.judges.pairs import drawn_labels
 from ragrounds.evals.stats.agreement import krippendorff_alpha
-from ragrounds.evals.stats.estimates import paired_difference, stratified_mean
+from ragrounds.evals.stats.estimates import stratified_mean
 from ragrounds.evals.stats.intervals import Estimate
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, JudgementDetail
 
@@ -143,7 +143,7 @@ def _label(arena: Arena, judged: ArenaJudgement, place: int) -> str:
     letter = judged.outcomes[place]
     if letter == "=":
         return "tie"
-    labels = labels_of(pair_seed(arena.seed, judged.question_id, judged.first, judged.second))
+    labels = drawn_labels(pair_seed(arena.seed, judged.question_id, judged.first, judged.second))
     return labels[0] if letter == "1" else labels[1]
 
 
@@ -238,61 +238,11 @@ def judge_agreements(
     return tuple(found)
 
 
-class SelfPreference(Struct, frozen=True, kw_only=True):
-    """How one judge treats the systems of its own model in their matches against others."""
-
-    judge: str
-    systems: tuple[str, ...]
-    matches: int
-    own: float | None
-    """Mean points a match (0 to 1) that the judge gives its own systems, on matches that others judged too."""
-    others: float | None
-    """What the other judges give them on the same matches; ``None``: there is no other judge."""
-    difference: Estimate | None
-    """Own less others', clustered by question."""
-
-
-def self_preference(arena: Arena, played: Sequence[Match], axis: int) -> tuple[SelfPreference, ...]:
-    """The preference of every judge whose model also answers."""
+def own_models(arena: Arena) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The judges whose model also answers, each with these systems: it may favour them."""
     found = []
-    for judge, text in enumerate(arena.judges):
-        own = {
-            place for place, system in enumerate(arena.systems) if system.model and judges_itself(text, [system.model])
-        }
-        if own:
-            found.append(_preference_of(arena, played, axis, judge, own))
+    for judge in arena.judges:
+        own = [one.model and judges_itself(judge, [one.model]) for one in arena.systems]
+        if any(own):
+            found.append((judge, tuple(name for name, is_own in zip(arena.names, own, strict=True) if is_own)))
     return tuple(found)
-
-
-def _preference_of(arena: Arena, played: Sequence[Match], axis: int, judge: int, own: set[int]) -> SelfPreference:
-    mine: list[float] = []
-    theirs: list[float] = []
-    questions: list[str] = []
-    for match in played:
-        if (match.first in own) == (match.second in own):
-            continue
-        said = [outcomes[axis] for outcomes in match.judges]
-        if said[judge] is None:
-            continue
-        others = [
-            _points(outcome, match.first in own) for place, outcome in enumerate(said) if place != judge and outcome
-        ]
-        if len(arena.judges) > 1 and not others:
-            continue
-        mine.append(_points(said[judge], match.first in own))
-        if others:
-            theirs.append(sum(others) / len(others))
-            questions.append(match.question_id)
-    return SelfPreference(
-        judge=arena.judges[judge],
-        systems=tuple(arena.names[place] for place in sorted(own)),
-        matches=len(mine),
-        own=sum(mine) / len(mine) if mine else None,
-        others=sum(theirs) / len(theirs) if theirs else None,
-        difference=paired_difference(theirs, mine, clusters=questions) if theirs else None,
-    )
-
-
-def _points(outcome: str | None, first: bool) -> float:
-    points = POINTS[outcome or "tie"]
-    return points if first else 1.0 - points

@@ -57,10 +57,6 @@ class Matches:
         np.add.at(table, (self.second, self.first, 2 - outcome), 1)
         return table
 
-    def taken(self, chosen: Ints) -> Matches:
-        """The matches at these places, in this order; clusters keep their numbers."""
-        return Matches(self.systems, self.first[chosen], self.second[chosen], self.score[chosen], self.cluster[chosen])
-
 
 def collect_matches(systems: Sequence[str], played: Iterable[tuple[Hashable, str, str, float]]) -> Matches:
     """Matches from (question or cluster, first system, second system, first system's score).

@@ -16,12 +16,11 @@ from ragrounds.evals.arena.diagnostics import (
     JudgeOnAxis,
     MissingVerdicts,
     Pair,
-    SelfPreference,
     judge_agreements,
     judge_costs,
     judges_on_axis,
     missing_verdicts,
-    self_preference,
+    own_models,
 )
 from ragrounds.evals.arena.lineup import Lineup, renamed
 from ragrounds.evals.arena.matches import Floats, Matches, Wins, count_wins
@@ -61,7 +60,6 @@ class AxisReport(Struct, frozen=True, kw_only=True):
     orders_by_judge: tuple[tuple[str, tuple[str, ...]], ...]
     """Each judge's own ranking, and the human one where there are votes."""
     agreement: tuple[JudgeAgreement, ...]
-    self_preference: tuple[SelfPreference, ...]
 
 
 class ArenaReport(Struct, frozen=True, kw_only=True):
@@ -128,6 +126,10 @@ def arena_report(
         votes=len(stand.votes),
         notes=(
             *(f"Judges' calls were {said}." for said in other_models(arenas.answered_by(number))),
+            *(
+                f"{judge} judges answers of its own model ({', '.join(systems)}), which it may favour."
+                for judge, systems in own_models(arena)
+            ),
             *_notes(arena, axes, planted),
         ),
     )
@@ -177,7 +179,6 @@ def _axis(stand: _Stand, axis: int, replicates: int) -> AxisReport:
         judges=tuple(judges),
         orders_by_judge=_orders(stand, axis, judges) if shown else (),
         agreement=judge_agreements(_outcomes_by_judge(stand, axis), [one.judge for one in judges if one.uninformed]),
-        self_preference=self_preference(arena, played, axis),
     )
 
 

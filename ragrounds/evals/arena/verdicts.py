@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from ragrounds.evals.arena.lineup import Lineup
 from ragrounds.evals.arena.matches import Matches, collect_matches
-from ragrounds.evals.judges.pairs import both_orders, majority, show_pair
+from ragrounds.evals.judges.pairs import both_orders, majority
 from ragrounds.evals.store.arenas import Arena, ArenaJudgement, Vote
-from ragrounds.records import Message
 
 LETTERS = {"1": "first", "2": "second", "=": "tie"}
 _SWAPPED = {"first": "second", "second": "first", "tie": "tie"}
@@ -45,23 +44,6 @@ def pair_seed(seed: int, question_id: str, first: int, second: int) -> str:
     """What the labels of a pair of answers are drawn by: the same in both orders."""
     low, high = sorted((first, second))
     return f"{seed} {question_id} {low} {high}"
-
-
-class _NoPrompts:
-    """Prompts where only the labels of a pair are wanted."""
-
-    def render(self, name: str, language: str = "en", /, **values: str) -> tuple[Message, ...]:
-        """No messages."""
-        return ()
-
-    def text(self, name: str, language: str = "en", /, **values: str) -> str:
-        """No text."""
-        return ""
-
-
-def labels_of(seed: str) -> tuple[str, str]:
-    """The labels of the answer that is shown first and of the other one; `seed` is :func:`pair_seed`'s."""
-    return show_pair(_NoPrompts(), "", ("", ""), {}, seed).labels
 
 
 def one_way(judged: ArenaJudgement) -> Outcomes:

@@ -1,14 +1,14 @@
 """Many runs as rankings: each of runs that answered the same questions as often, and have the same headline scorer.
 
-Runs of other questions, another selection, other epochs or another headline are never in one ranking: each ranking says
-why it stands apart. A place is a range, from the corrected tests: a run that is behind two others by them, and that no
-test separates from three more, has the places 3 to 6.
+Runs of other questions, another selection, other epochs or another headline are never in one ranking. A place is a
+range, from the corrected tests: a run that is behind two others by them, and that no test separates from three more,
+has the places 3 to 6.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
@@ -49,8 +49,6 @@ class Ranking(Struct, frozen=True, kw_only=True):
     """Which part of the benchmark it is, in words; empty: the whole."""
     claim: str
     """The claim that these runs were followed for, and that ended them; empty: none."""
-    apart: tuple[str, ...]
-    """Why these runs are in no ranking with others of the benchmark."""
     runs: tuple[Run, ...]
     """In the order of `comparison`: the best figure of the first headline first."""
     comparison: Comparison
@@ -127,9 +125,7 @@ def rank(
         except UserError as error:
             left.append(LeftOutRuns(tuple(run.id for run in members), str(error)))
             continue
-        others = [one for one, found in grouped.items() if one != key and found[0].benchmark == members[0].benchmark]
-        apart = _apart(key, members[0], others, {one: grouped[one][0] for one in others})
-        made.append(_ranking(store, keys[key], key, members, comparison, questions[key.questions], apart))
+        made.append(_ranking(store, keys[key], key, members, comparison, questions[key.questions]))
         compared += len(members)
         report("runs compared", compared)
     return Rankings(tuple(made), tuple(left))
@@ -164,7 +160,6 @@ def _ranking(
     runs: Sequence[Run],
     comparison: Comparison,
     questions: Sequence[Question],
-    apart: tuple[str, ...],
 ) -> Ranking:
     by_id = {run.id: run for run in runs}
     ordered = tuple(by_id[row.run] for row in comparison.rows)
@@ -179,7 +174,6 @@ def _ranking(
         epochs=key.epochs,
         selection=selection_words(runs[0]),
         claim=key.claim,
-        apart=apart,
         runs=ordered,
         comparison=comparison,
         places={
@@ -202,26 +196,6 @@ def places(table: ScorerTable, found: ScorerFinding) -> dict[str, Place]:
     ahead = {run: sum(one.worse == run for one in held) for run in tested}
     behind = {run: sum(one.better == run for one in held) for run in tested}
     return {run: Place(1 + ahead[run], len(table.lines) - behind[run]) for run in tested}
-
-
-def _apart(key: _Key, run: Run, others: Iterable[_Key], first: Mapping[_Key, Run]) -> tuple[str, ...]:
-    """Why runs of this key are in no ranking with runs of others of the same benchmark: a reason each."""
-    counts: dict[str, None] = {}
-    reasons: dict[str, None] = {}
-    for other in others:
-        if other.questions != key.questions:
-            same = first[other].count == run.count
-            counts[f"{first[other].count:,} others" if same else f"{first[other].count:,}"] = None
-        elif other.claim != key.claim:
-            reasons["a claim decided how many questions were asked" if key.claim else "all questions were asked"] = None
-        elif other.epochs != key.epochs:
-            times = "once" if key.epochs == 1 else f"{key.epochs} times"
-            reasons[f"each question was asked {times}, elsewhere {other.epochs}"] = None
-        else:
-            mine, theirs = (" and ".join(one.headlines) or "no scorer" for one in (key, other))
-            reasons[f"scored by {mine}, elsewhere by {theirs}"] = None
-    mine = selection_words(run) or f"all {run.count:,}"
-    return (*([f"other questions: here {mine}; elsewhere {', '.join(counts)}"] if counts else []), *reasons)
 
 
 def _keys(grouped: Mapping[_Key, Sequence[Run]]) -> dict[_Key, str]:

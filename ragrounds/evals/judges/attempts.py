@@ -228,37 +228,17 @@ class JudgeTask(Struct, frozen=True):
     """What the judge's calls go through."""
 
 
-class Admission(Protocol):
-    """Decides whether a task is begun."""
-
-    def admits(self, task: JudgeTask) -> bool:
-        """Whether to begin it; asked when its turn has come."""
-
-    def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
-        """A task has ended."""
-
-
-class AdmitAll:
-    """Lets every task begin (contract: :class:`Admission`)."""
-
-    def admits(self, task: JudgeTask) -> bool:
-        """Always."""
-        return True
-
-    def judged(self, task: JudgeTask, answer: JudgedAnswer) -> None:
-        """It makes no difference."""
-
-
 async def judge_tasks(
     by: AttemptJudge,
     tasks: Sequence[JudgeTask],
     prompts: Prompts,
     *,
     at_once: int,
-    admission: Admission,
-    done: Callable[[JudgedAnswer], None],
+    admits: Callable[[JudgeTask], bool],
+    done: Callable[[JudgeTask, JudgedAnswer], None],
 ) -> list[JudgedAnswer | None]:
-    """The judged answer of every task, begun in their order; ``None``: it was not admitted.
+    """The judged answer of every task, begun in their order where `admits`, asked in its turn, says so; ``None``: it
+    was not. `done` is told of each.
 
     Raises:
         ragrounds.errors.StopRun: a judge cannot be asked at all; the other tasks are cancelled.
@@ -268,11 +248,10 @@ async def judge_tasks(
     async def one(task: JudgeTask) -> JudgedAnswer | None:
         """One task, when its turn has come."""
         async with free:
-            if not admission.admits(task):
+            if not admits(task):
                 return None
             answer = await by.judge(task.attempt, task.question, task.gold, task.judge, task.journal, prompts)
-            admission.judged(task, answer)
-            done(answer)
+            done(task, answer)
             return answer
 
     try:

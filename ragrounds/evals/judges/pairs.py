@@ -37,6 +37,11 @@ class ShownPair(Struct, frozen=True):
         return "first" if value == self.labels[0] else "second"
 
 
+def drawn_labels(seed: str) -> tuple[str, str]:
+    """The label of the answer that is shown first, and of the other one."""
+    return LABELS if hashlib.sha256(f"labels {seed}".encode()).digest()[0] % 2 else LABELS[::-1]
+
+
 def show_pair(
     prompts: Prompts, question: str, answers: tuple[str, str], axes: Mapping[str, str], seed: str, language: str = "en"
 ) -> ShownPair:
@@ -45,7 +50,7 @@ def show_pair(
     Which answer is called A is drawn from `seed`, so that a judge that likes the letter A favours nobody. Give both
     orders of a pair different seeds' labels by exchanging the answers alone: the label then goes with the place.
     """
-    labels = LABELS if hashlib.sha256(f"labels {seed}".encode()).digest()[0] % 2 else LABELS[::-1]
+    labels = drawn_labels(seed)
     form = VerdictForm(tuple(axes), (*sorted(labels), TIE))
     messages = prompts.render(
         PROMPT,

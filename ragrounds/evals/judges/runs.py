@@ -21,7 +21,6 @@ from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import FailureCount, FailureLimit
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.judges.attempts import (
-    AdmitAll,
     AttemptJudge,
     JudgedAnswer,
     JudgeTask,
@@ -207,7 +206,14 @@ async def _judged(
     done: Callable[[JudgedAnswer], None],
 ) -> dict[Key, JudgedAnswer]:
     """The judged answers to the questions that are admitted, and those that the journal can answer alone."""
-    found = await judge_tasks(by, list(tasks.values()), prompts, at_once=at_once, admission=admission, done=done)
+
+    def judged_one(task: JudgeTask, answer: JudgedAnswer) -> None:
+        """Count what it took, and say it."""
+        admission.judged(task, answer)
+        done(answer)
+
+    given = list(tasks.values())
+    found = await judge_tasks(by, given, prompts, at_once=at_once, admits=admission.admits, done=judged_one)
     judged = {key: answer for key, answer in zip(tasks, found, strict=True) if answer is not None}
     if admission.silent:  # no score will be written: nothing is gained by what the journal holds
         return judged
@@ -230,8 +236,7 @@ def _mute(judged: Iterable[JudgedAnswer]) -> tuple[str, ...]:
 
 
 class _BudgetAdmission:
-    """Admits question by question until a limit is reached, judgements fail, or something stands in `ends` (contract:
-    :class:`ragrounds.evals.judges.attempts.Admission`)."""
+    """Admits question by question until a limit is reached, judgements fail, or something stands in `ends`."""
 
     def __init__(
         self,
@@ -295,7 +300,7 @@ async def _recorded(by: AttemptJudge, tasks: Mapping[Key, JudgeTask], prompts: P
     """The judged answers to a question where the journal holds all of their calls, else none."""
     only = [replace(task, journal=_RecordedCalls(task.journal)) for task in tasks.values()]
     try:
-        found = await judge_tasks(by, only, prompts, at_once=1, admission=AdmitAll(), done=lambda answer: None)
+        found = await judge_tasks(by, only, prompts, at_once=1, admits=lambda task: True, done=lambda *_: None)
     except StopRun:
         return {}
     return {key: answer for key, answer in zip(tasks, found, strict=True) if answer is not None}

@@ -89,8 +89,7 @@ def _ranking(one: BoardRanking, board: Board) -> str:
     warnings = "".join(
         f'<p class="apart">{prose(line)}</p>' for line in no_model_sentences(ranking.comparison.rows, names)
     )
-    said = [f"Not in one ranking with the others of {ranking.benchmark}: {why}." for why in ranking.apart]
-    said += [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
+    said = [f"These runs ended when this was decided: {ranking.claim}."] if ranking.claim else []
     said += [words] if (words := withheld_words(ranking.licences, one.free, board.mode)) else []
     notes = "".join(f'<p class="apart">{prose(line)}</p>' for line in said)
     links = [("Comparison", one.page), *attempt_links(one.attempts)]
