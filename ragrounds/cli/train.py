@@ -10,7 +10,7 @@ from ragrounds.api.train import train as train_pairs
 from ragrounds.cli import options
 from ragrounds.cli.output import print_json, tell
 from ragrounds.ui.text import safe
-from ragrounds.ui.training import print_pairs, training_display
+from ragrounds.ui.training import TrainingDisplay, print_pairs
 
 app = typer.Typer()
 train = typer.Typer(
@@ -28,8 +28,8 @@ app.add_typer(train)
 def care_command(given: TrainingArguments, as_json: options.AsJson = False) -> None:
     """Train the pairs that the file's recipes describe. Interrupted, the same command resumes from the last checkpoint
     and ends with the same weights."""
-    with training_display() as shown:
-        result = train_pairs(**asdict(replace(given, progress=shown.doing, on_step=shown.step)))
+    shown = TrainingDisplay()
+    result = train_pairs(**asdict(replace(given, progress=shown.doing, on_step=shown.step)))
     if as_json:
         print_json(result)
         return
@@ -43,8 +43,8 @@ def care_command(given: TrainingArguments, as_json: options.AsJson = False) -> N
 def evaluate_command(given: EvaluationArguments, as_json: options.AsJson = False) -> None:
     """Measure the trained pairs beside the document encoder with itself: nDCG@10 with paired tests, and queries per
     second in one run. What is not trained yet is trained first."""
-    with training_display() as shown:
-        table = evaluate(**asdict(replace(given, progress=shown.doing, on_step=shown.step)))
+    shown = TrainingDisplay()
+    table = evaluate(**asdict(replace(given, progress=shown.doing, on_step=shown.step)))
     if as_json:
         print_json(table)
     else:

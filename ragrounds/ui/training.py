@@ -1,90 +1,33 @@
-"""A training on the screen: a bar with the loss on a terminal, a line now and then elsewhere, both on standard error;
-and the table of the pairs that were trained."""
+"""A training on the screen: a line now and then on standard error; and the table of the pairs that were trained."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from ragrounds.train.evaluation import PairTable, RetrievalQuality
 from ragrounds.train.loop import TrainingStep
-from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.tables import Column, TextTable, print_table, results_console
 from ragrounds.ui.text import TOO_FEW, UNKNOWN, duration, number_of, safe
 
 _EVERY = 15.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between lines."""
 
 
-class TrainingDisplay(Protocol):
-    """What a training tells."""
+class TrainingDisplay:
+    """What a training tells: a line now and then on standard error."""
 
-    def doing(self, what: str, done: int) -> None:
-        """What is prepared or encoded, and how many are done."""
-
-    def step(self, told: TrainingStep) -> None:
-        """A step of a stage, with its loss."""
-
-
-@contextmanager
-def training_display() -> Iterator[TrainingDisplay]:
-    """Gives the display, which is closed when the block ends."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[loss]}", markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=SafeConsole(stderr=True), transient=True) as bar:
-        yield _Bar(bar)
-
-
-class _Bar:
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._tasks: dict[str, TaskID] = {}
-
-    def doing(self, what: str, done: int) -> None:
-        self._bar.update(self._task(what), completed=done)
-
-    def step(self, told: TrainingStep) -> None:
-        loss = f"loss {told.loss:.4f}" if told.loss is not None else ""
-        self._bar.update(self._task(told.stage), total=told.steps, completed=told.step, loss=loss)
-
-    def _task(self, name: str) -> TaskID:
-        if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(name, total=None, loss="")
-        return self._tasks[name]
-
-
-class _Lines:
     def __init__(self) -> None:
         self._last = time.monotonic()
 
     def doing(self, what: str, done: int) -> None:
+        """What is prepared or encoded, and how many are done."""
         self._say(f"{what}: {done:,}", False)
 
     def step(self, told: TrainingStep) -> None:
+        """A step of a stage, with its loss."""
         loss = f", loss {told.loss:.4f}" if told.loss is not None else ""
         self._say(f"{told.stage}: step {told.step:,} of {told.steps:,}{loss}", told.step == told.steps)
 

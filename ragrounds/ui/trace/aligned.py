@@ -1,12 +1,13 @@
 """Two attempts side by side, without a terminal: their searches, model calls and answers aligned, differences marked.
 
-What belongs together is found as for texts that are compared: the pairing of both sequences, in their order, whose
-parts are most alike. Searches are alike by the words of their queries, model calls by role and node.
+What belongs together is found as for texts that are compared: searches stand beside searches, model calls beside those
+of the same role and node, in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import Literal
 
 from msgspec import Struct
@@ -21,12 +22,7 @@ from ragrounds.ui.trace.details import answer_blocks, cause_in, detail, search_b
 from ragrounds.ui.trace.hop_lines import one_hop
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
-from ragrounds.ui.trace.search_details import query_words
 from ragrounds.ui.trace.tree import walk
-
-_MOST = 250_000
-"""Pairs of moves that are weighed; longer attempts are aligned place by place."""
-_SAME_ROLE, _SAME_NODE, _SAME_QUERY = 0.8, 0.4, 2.0
 
 Difference = Literal["same", "differs", "left only", "right only"]
 SIGNS: dict[Difference, str] = {"same": "=", "differs": "≠", "left only": "<", "right only": ">"}
@@ -67,50 +63,23 @@ def _moves(loaded: LoadedAttempt) -> list[Move]:
 
 
 def _paired(ones: Sequence[Move], others: Sequence[Move]) -> list[tuple[Move | None, Move | None]]:
-    if len(ones) * len(others) > _MOST:
-        longest = max(len(ones), len(others))
-        return [
-            (ones[at] if at < len(ones) else None, others[at] if at < len(others) else None) for at in range(longest)
-        ]
-    # The best sum of likenesses of all that may still follow, from the ends backwards.
-    best = [[0.0] * (len(others) + 1) for _ in range(len(ones) + 1)]
-    alike = [[_alike(one, other) for other in others] for one in ones]
-    for row in range(len(ones) - 1, -1, -1):
-        for column in range(len(others) - 1, -1, -1):
-            together = alike[row][column] + best[row + 1][column + 1] if alike[row][column] else 0.0
-            best[row][column] = max(together, best[row + 1][column], best[row][column + 1])
+    """Searches beside searches, calls beside those of the same role and node, in their order."""
     pairs: list[tuple[Move | None, Move | None]] = []
-    row = column = 0
-    while row < len(ones) or column < len(others):
-        if row == len(ones):
-            pairs.append((None, others[column]))
-            column += 1
-        elif column == len(others):
-            pairs.append((ones[row], None))
-            row += 1
-        elif alike[row][column] and best[row][column] == alike[row][column] + best[row + 1][column + 1]:
-            pairs.append((ones[row], others[column]))
-            row, column = row + 1, column + 1
-        elif best[row][column] == best[row + 1][column]:
-            pairs.append((ones[row], None))
-            row += 1
+    kinds = SequenceMatcher(None, [_kind(one) for one in ones], [_kind(other) for other in others], autojunk=False)
+    for how, begin, end, first, last in kinds.get_opcodes():
+        if how == "equal":
+            pairs += zip(ones[begin:end], others[first:last], strict=True)
         else:
-            pairs.append((None, others[column]))
-            column += 1
+            pairs += [(one, None) for one in ones[begin:end]]
+            pairs += [(None, other) for other in others[first:last]]
     return pairs
 
 
-def _alike(one: Move, other: Move) -> float:
-    """How much two moves are alike; 0: they do not belong beside each other."""
-    if one.hop is not None and other.hop is not None:
-        mine, theirs = query_words(one.hop.query), query_words(other.hop.query)
-        return 1.0 + _SAME_QUERY * (len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0)
-    if one.hop is not None or other.hop is not None or one.traced is None or other.traced is None:
-        return 0.0
-    first, second = one.traced.call, other.traced.call
-    if first.kind != second.kind:
-        return 0.0
-    return 0.1 + _SAME_ROLE * (first.role == second.role) + _SAME_NODE * (first.node == second.node)
+def _kind(move: Move) -> tuple[str, ...]:
+    if move.hop is not None or move.traced is None:
+        return ("search",)
+    call = move.traced.call
+    return call.kind, call.role, call.node
 
 
 def _difference(left: LoadedAttempt, one: Move | None, right: LoadedAttempt, other: Move | None) -> Difference:

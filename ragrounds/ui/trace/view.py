@@ -24,7 +24,7 @@ from ragrounds.evals.store.attempt_notes import MARK_WORDS
 from ragrounds.evals.store.database import ChangeWatch
 from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.attempt_list import AttemptList
-from ragrounds.ui.trace.dialogs import FindBar, MenuLine, MenuScreen
+from ragrounds.ui.trace.dialogs import MenuLine, MenuScreen
 from ragrounds.ui.trace.notes import MARK_SIGNS, OTHER_SIGN, NoteScreen, ReaderNotes
 from ragrounds.ui.trace.widgets import Pager
 
@@ -39,8 +39,7 @@ MARK_KEYS = (
     Binding("asterisk", "mark", "Mark …", id="mark", show=False, key_display="*"),
     Binding("a", "note", "Write a note", id="note", show=False, priority=True),
 )
-"""For views with a row of the list under their cursor, and a :class:`FindBar`, in which a mark of one's own is
-typed."""
+"""For views with a row of the list under their cursor."""
 
 
 class ViewScreen(Screen[int | None]):
@@ -168,21 +167,15 @@ class ViewScreen(Screen[int | None]):
             MenuLine(word, word, "the mark here" if word == here else "", MARK_SIGNS.get(word, OTHER_SIGN))
             for word in words
         ]
-        lines += [MenuLine(" ", "another word …"), MenuLine("", "no mark")]
+        lines.append(MenuLine("", "no mark"))
 
         def chosen(word: str | None) -> None:
             """Leave the mark."""
-            if word == " ":
-                self.query_one(FindBar).ask("mark with the word", here, self.focused, self.leave_mark)
-            elif word is not None:
-                self.leave_mark(word)
+            if word is not None:
+                self._annotate(mark=word)
 
         at = words.index(here) if here in words else 0
         self.app.push_screen(MenuScreen(f"mark {one_line(summary.question.id, 40)}", lines, at), chosen)
-
-    def leave_mark(self, word: str) -> None:
-        """Mark the attempt under the cursor; an empty word takes the mark away."""
-        self._annotate(mark=word)
 
     def action_note(self) -> None:
         """Write a note on the attempt under the cursor."""

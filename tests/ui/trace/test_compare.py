@@ -32,7 +32,6 @@ from tests.ui.trace.seeing import press, screen, settle
 pytestmark = pytest.mark.slow
 
 Hunted = tuple[Path, dict[tuple[str, str], str]]
-SIZES = [pytest.param((80, 24), marks=pytest.mark.slow), (120, 40), pytest.param((200, 60), marks=pytest.mark.slow)]
 
 
 def read_two(pages: Pages, first: int, second: int) -> tuple[LoadedAttempt, LoadedAttempt]:
@@ -69,23 +68,6 @@ def table(left: LoadedAttempt, right: LoadedAttempt) -> list[tuple[str, str, str
     return list(zip(name(left), [line.difference for line in align(left, right)], name(right), strict=True))
 
 
-def test_searches_stand_beside_those_with_the_most_words_in_common(hunt_pages: Pages) -> None:
-    left, right = read_two(hunt_pages, 200, 400)
-    left = made(left, search("swollen ankle", "a"), said("x"), search("ankle after a flight", "b"))
-    right = made(
-        right, search("history of flight", "c"), search("swollen ankle", "a"), said("y"), search("after flight ankle")
-    )
-    lines = align(left, right)
-    pairs = [(one.left and one.left.place, one.right and one.right.place, one.difference) for one in lines]
-    assert pairs == [
-        (None, 0, "right only"),
-        (0, 1, "same"),
-        (1, 2, "differs"),
-        (2, 3, "differs"),
-        (3, 4, "same" if left.summary.prediction == right.summary.prediction else "differs"),
-    ]
-
-
 def test_equal_attempts_differ_nowhere_and_the_answer_is_last(hunt_pages: Pages) -> None:
     left, right = read_two(hunt_pages, 450, 450)
     lines = align(left, right)
@@ -93,12 +75,6 @@ def test_equal_attempts_differ_nowhere_and_the_answer_is_last(hunt_pages: Pages)
     assert lines[-1].left is not None
     assert lines[-1].left.traced is None
     assert len(lines) == len(left.traced) + 1
-
-
-def test_very_long_attempts_are_aligned_place_by_place(hunt_pages: Pages) -> None:
-    left, right = read_two(hunt_pages, 200, 400)
-    left, right = made(left, *[said("x")] * 600), made(right, *[said("x")] * 700)
-    assert len(align(left, right)) == 701
 
 
 def test_words_that_the_other_query_lacks_are_marked() -> None:
@@ -165,39 +141,6 @@ def test_the_counterpart_is_of_the_next_run_else_of_another_epoch(hunt_pages: Pa
         assert counterpart(epochs, epochs.read([3])[0]) == 2
         alone = Pages(store, [making.make_run(store, "other", 1)])
         assert counterpart(alone, alone.read([0])[0]) is None
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int]) -> None:
-    question = next(id for (agent, id), cause in hunted[1].items() if cause == "ignored" and agent == "search_o1")
-    row = hunt_pages.row_of(2, question)
-    assert row is not None
-    app = TraceApp(hunt_pages, row=row)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        await press(pilot, "4")
-        shown = app.screen
-        assert isinstance(shown, CompareScreen)
-        assert shown.chosen == [row, row - 400]
-        assert shown.query_one("#questions").display is (size[0] >= 140)
-        assert shown.detail_text().startswith("search ")
-        await press(pilot, "end")
-        assert "ignored" in screen(app) or "stood whole in the prompt" in shown.detail_text()
-        await press(pilot, "left_square_bracket")
-        assert shown.chosen == [row - 200, row - 400]
-        await press(pilot, "right_square_bracket")
-        assert shown.chosen == [row - 200, row]
-        await press(pilot, "d")
-        wide = size[0] >= 140  # the list stands there already
-        assert ("left alone is right" if wide else "they differ") in screen(app)
-        before = shown.chosen
-        await press(pilot, "w")
-        assert shown.chosen != before
-        assert shown.pair is not None
-        assert len({read.summary.value for read in shown.pair}) == 2
-        await press(pilot, "W", "z", "z", "y")
-        assert app.clipboard == shown.detail_text()
-        await press(pilot, "escape")
-        assert isinstance(app.screen, BrowseScreen)
 
 
 async def test_two_runs_open_at_their_first_difference(pages: Pages) -> None:
@@ -298,3 +241,16 @@ async def test_on_a_narrow_terminal_the_list_stands_in_the_place_of_the_lines(hu
         await press(pilot, *"dddd")
         assert not questions.display
         assert sides.has_focus
+
+
+def test_searches_stand_beside_searches_and_calls_beside_those_of_their_role(hunt_pages: Pages) -> None:
+    left, right = read_two(hunt_pages, 200, 400)
+    left = made(left, search("swollen ankle", "a"), said("x"), search("flight", "b"))
+    right = made(right, search("swollen ankle", "a"), said("y"), said("z", "writing", "write"), search("ankle"))
+    lines = align(left, right)
+    assert [(one.left and one.left.place, one.right and one.right.place, one.difference) for one in lines[:-1]] == [
+        (0, 0, "same"),
+        (1, 1, "differs"),
+        (None, 2, "right only"),
+        (2, 3, "differs"),
+    ]

@@ -22,7 +22,6 @@ from ragrounds.ui.trace.browse import BrowseScreen
 from ragrounds.ui.trace.grid_pane import GridPane, heat_styles
 from ragrounds.ui.trace.grid_text import cell_style, cell_text, column_names, heat
 from ragrounds.ui.trace.themes import LEAST_CONTRAST, THEMES, contrast
-from ragrounds.ui.trace.views.compare import CompareScreen
 from ragrounds.ui.trace.views.grid import GridScreen
 from tests.ui.trace.making import attempt, bare_run, make_run, question, score
 from tests.ui.trace.seeing import press, screen, settle
@@ -66,38 +65,6 @@ async def test_the_grid_has_every_question_and_agent(viewer: Open, size: tuple[i
         assert "40.00" in shown  # plain: 2 of the 5 that have a score
         assert "66.67" in shown
         assert all(len(line) <= size[0] for line in shown.splitlines())
-
-
-@pytest.mark.parametrize("size", [SIZES[1], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[::2])])
-async def test_every_key(viewer: Open, size: tuple[int, int]) -> None:
-    async with viewer(*size) as pilot:
-        screen_ = grid(pilot)
-        view, pane = screen_, screen_.pane
-        await press(pilot, "home")
-        assert (pane.row, view.row(0)) == (0, 1)
-        await press(pilot, "right")
-        assert pane.column == 1
-        await press(pilot, "h", "ctrl+right")
-        assert pane.column == 1
-        await press(pilot, "ctrl+left", "y")
-        assert pane.column == 0
-        assert "quiz/001" in pilot.app.clipboard
-        await press(pilot, "right", "c")
-        assert isinstance(pilot.app.screen, CompareScreen)
-        await press(pilot, "escape")
-        await press(pilot, "S")
-        assert rows(pilot)[0] == 0  # what they agree on
-        await press(pilot, "S", "s", "s")
-        assert view.sort == "score"
-        assert rows(pilot) == [2, 3, 1, 4, 0, 5]
-        await press(pilot, "s")
-        assert rows(pilot) == [0, 1, 2, 3, 4, 5]
-        await press(pilot, "home", "enter")
-        assert isinstance(pilot.app.screen, BrowseScreen)
-        assert pilot.app.screen.attempt_list.current is not None
-        assert pilot.app.screen.attempt_list.current.question.id == "quiz/000"
-        await press(pilot, "3", "escape")
-        assert isinstance(pilot.app.screen, BrowseScreen)
 
 
 async def test_a_click_chooses_a_cell_and_a_second_one_opens_it(viewer: Open) -> None:
@@ -232,3 +199,15 @@ def test_names_keep_what_tells_agents_apart() -> None:
     assert column_names(runs, {"3": "No search"}) == ["direct", *agents[1:3], "No search"]
     again = [msgspec.structs.replace(runs[0], id=id) for id in ("direct-1a2b3c", "direct-9")]
     assert column_names(again, {}) == ["direct direct-1a2b3c", "direct direct-9"]
+
+
+async def test_the_order_is_chosen_and_turned_round_and_a_cell_opened(viewer: Open) -> None:
+    async with viewer() as pilot:
+        await press(pilot, "S")
+        assert rows(pilot)[0] == 0  # what they agree on
+        await press(pilot, "S", "s", "s")
+        assert (grid(pilot).sort, rows(pilot)) == ("score", [2, 3, 1, 4, 0, 5])
+        await press(pilot, "s", "home", "enter")
+        assert isinstance(pilot.app.screen, BrowseScreen)
+        assert pilot.app.screen.attempt_list.current is not None
+        assert pilot.app.screen.attempt_list.current.question.id == "quiz/000"

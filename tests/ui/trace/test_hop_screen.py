@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from ragrounds.evals.store.hop_reading import HopReader, gold_hops, usual_search
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.app import TraceApp
-from ragrounds.ui.trace.attempt_list import AttemptList, short_names
-from ragrounds.ui.trace.hop_lines import LEGEND, NARROW_LEGEND, HopLine, hop_cells, hop_columns, hop_heading, hop_line
+from ragrounds.ui.trace.attempt_list import short_names
+from ragrounds.ui.trace.hop_lines import HopLine, hop_cells, hop_columns, hop_heading, hop_line
 from ragrounds.ui.trace.views.hops import HopScreen
 from tests.ui.trace import making
 from tests.ui.trace.seeing import press, screen, settle
@@ -66,37 +65,6 @@ def test_where_there_is_room_the_query_stands_in_the_line(hunt_pages: Pages) -> 
     assert line.hops[0].query[:12] not in "".join(text for text, _ in hop_cells(summary, line, narrow, {}))
 
 
-@pytest.mark.parametrize("size", [SIZES[0], *(pytest.param(size, marks=pytest.mark.slow) for size in SIZES[1:])])
-async def test_every_key(hunt_pages: Pages, hunted: Hunted, size: tuple[int, int]) -> None:
-    row = planted(hunt_pages, hunted, "drift")
-    app = TraceApp(hunt_pages, row=row)
-    async with app.run_test(size=size) as pilot:
-        await press(pilot, "2")
-        shown = app.screen
-        assert isinstance(shown, HopScreen)
-        assert "drifted" in screen(app)
-        assert (LEGEND if size[0] >= 120 else NARROW_LEGEND) in screen(app)
-        assert shown.attempt_list.row == row
-        await press(pilot, "right")
-        assert shown.hop == 1
-        assert "search 2 of" in screen(app)
-        await press(pilot, "left", "left")
-        assert shown.hop == 0
-        assert "search 1 of" in screen(app)
-        await press(pilot, "w")
-        after = shown.attempt_list.row
-        assert after != row
-        assert shown.attempt_list.current is not None
-        assert shown.attempt_list.current.wrong
-        await press(pilot, "W")
-        assert shown.attempt_list.row == row
-        await press(pilot, "y")
-        assert app.clipboard == shown.detail_text()
-        await press(pilot, "down", "escape")
-        assert not isinstance(app.screen, HopScreen)
-        assert app.attempt_list.row == row + 1
-
-
 async def test_enter_opens_the_attempt_and_says_which_search(hunt_pages: Pages, hunted: Hunted) -> None:
     row = planted(hunt_pages, hunted, "cut away")
     app = TraceApp(hunt_pages, row=row)
@@ -122,22 +90,6 @@ async def test_only_rows_on_the_screen_are_read(hunt_pages: Pages) -> None:
         await press(pilot, "end")
         assert 599 in shown.lines
         assert 300 not in shown.lines
-
-
-async def test_the_filter_of_the_list_holds(hunt_pages: Pages, hunted: Hunted) -> None:
-    wrong = sorted(
-        row for (agent, id), _ in hunted[1].items()
-        if (row := hunt_pages.row_of([one.agent for one in hunt_pages.runs].index(agent), id)) is not None
-    )  # fmt: skip
-    listed = AttemptList(hunt_pages)
-    listed.order = array("Q", wrong[:5])
-    app = TraceApp(hunt_pages)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        shown = HopScreen(listed, app.browse.notes)
-        app.push_screen(shown)
-        await settle(pilot)
-        assert set(shown.lines) == set(wrong[:5])
 
 
 @pytest.mark.parametrize(

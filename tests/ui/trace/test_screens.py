@@ -152,17 +152,6 @@ async def test_the_compare_screen(viewer: Open, width: int, height: int) -> None
         matches(pilot.app, f"compare-{width}x{height}")
 
 
-async def test_comparing_lists_what_only_one_has_right(viewer: Open) -> None:
-    async with viewer(160, 45) as pilot:
-        await press(pilot, "c", "d")
-        assert "1 question: left alone is right" in shown(pilot)
-        assert "✓ ✗ 004" in shown(pilot)
-        await press(pilot, "d")
-        assert "right alone is right" in shown(pilot)
-        await press(pilot, "tab", *["down"] * 3, "escape")
-        browse(pilot)
-
-
 async def test_help_lists_every_key_and_the_signs(viewer: Open) -> None:
     async with viewer(100, 60) as pilot:
         await press(pilot, "question_mark")

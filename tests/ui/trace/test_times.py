@@ -52,12 +52,6 @@ def test_a_step_that_was_never_left_ran_until_the_attempt_ended() -> None:
     assert root.children[0].figures.seconds == 2.0
 
 
-def test_what_was_not_measured_has_no_times() -> None:
-    events = [Entered(step=0, node="imported", at=0.0), Left(step=0, seconds=0.0)]
-    root = attempt_tree(replace(made(events, 0.0), at=0.0))
-    assert [node.figures.seconds for node in walk(root)] == [None, None]
-
-
 def test_a_hostile_chain_of_steps_inside_each_other_is_drawn() -> None:
     events: list[Event] = [entered(step, "deeper", 0.0, parent=step - 1) for step in range(5000)]
     events.append(entered(5000, "loops", 0.0, parent=5000))

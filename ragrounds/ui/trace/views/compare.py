@@ -35,8 +35,6 @@ from ragrounds.ui.trace.notes import ReaderNotes
 from ragrounds.ui.trace.view import View, ViewScreen, answer, is_open
 from ragrounds.ui.trace.widgets import Pager, Rows
 
-_WHICH = ("they differ", "left alone is right", "right alone is right")
-"""Which questions the list beside the two holds."""
 _HIGHEST = {"-narrow": 3, "-middle": 6, "-wide": 8}
 """Lines of the question at most."""
 
@@ -124,7 +122,6 @@ class CompareScreen(ViewScreen):
         """The runs, by their places in the pages, that `found` is of."""
         self.found: list[ScoreDifference] = []
         """The questions on which they differ."""
-        self.which = 0
         self.texts = AttemptList(self.pages)
         """The questions of the list, read as they are shown."""
         self.pair: tuple[LoadedAttempt, LoadedAttempt] | None = None
@@ -174,24 +171,16 @@ class CompareScreen(ViewScreen):
     def _found(self, found: list[ScoreDifference]) -> None:
         seek, self.found, self._finding, self._seeks = self._seeks, found, False, False
         self._questions_changed()
-        if seek and self.shown and not self._listed():
-            self._take(self.shown[0])
-
-    @property
-    def shown(self) -> list[ScoreDifference]:
-        """The questions of the list: all on which they differ, or those that only one of them has right."""
-        if self.which == 0:
-            return self.found
-        sides = ((one, (one.first, one.second)[:: 1 if self.which == 1 else -1]) for one in self.found)
-        return [one for one, (mine, other) in sides if mine >= 1 > other]
+        if seek and self.found and not self._listed():
+            self._take(self.found[0])
 
     # Showing
 
     def _questions_changed(self) -> None:
         """Show the list; it stands at the question that is compared, where this is in it."""
-        shown, rows = self.shown, self.query_one("#questions", Rows)
+        shown, rows = self.found, self.query_one("#questions", Rows)
         count = "still reading" if self._finding else number_of(len(shown), "question")
-        rows.border_title = f"{count}: {_WHICH[self.which]}"
+        rows.border_title = f"{count}: they differ"
         self.texts.arrange(array("Q", (one.row for one in shown)), "", "asked")
         rows.show(len(shown), next((row for row, one in enumerate(shown) if one.row == self.chosen[0]), 0))
         self._show_position()
@@ -256,7 +245,7 @@ class CompareScreen(ViewScreen):
         self.query_one("#right", Pager).show(side_blocks(self.pair[1], right, left))
 
     def _question_row(self, row: int, width: int) -> Cells:
-        found = self.shown[row]
+        found = self.found[row]
         signs: Cells = []
         for value in (found.first, found.second):
             signs.append(("✓ ", "right") if value >= 1 else ("✗ ", "wrong") if value <= 0 else ("½ ", "key"))
@@ -282,7 +271,7 @@ class CompareScreen(ViewScreen):
 
     @on(Rows.Moved, "#questions")
     def _question_moved(self, event: Rows.Moved) -> None:
-        self._take(self.shown[event.row])
+        self._take(self.found[event.row])
 
     @on(Rows.Chosen, "#questions")
     def _question_chosen(self) -> None:
@@ -310,7 +299,7 @@ class CompareScreen(ViewScreen):
 
     def action_next_difference(self, step: int) -> None:
         """Go to the next question on which the runs differ (for `step` -1 the one before), round the end."""
-        shown = self.shown
+        shown = self.found
         if not shown:
             why = "It is still read on which questions they differ." if self._finding else "They differ on no question."
             self.app.notify(why, markup=False)
@@ -321,19 +310,15 @@ class CompareScreen(ViewScreen):
         self._take(shown[row])
 
     def _listed(self) -> bool:
-        return any(one.row == self.chosen[0] for one in self.shown)
+        return any(one.row == self.chosen[0] for one in self.found)
 
     def action_which(self) -> None:
-        """Show the questions on which they differ; then those that only the left, or only the right one has right."""
-        if not self.has_class("-list"):
-            self.add_class("-list")
-            if self.has_class("-narrow"):  # it stands in the place of the lines
-                self.query_one("#questions").focus()
-        else:
-            self.which = (self.which + 1) % len(_WHICH)
-            self.set_class(self.which > 0 or self.app.size.width >= 140, "-list")
+        """Show the questions on which they differ, or hide them again."""
+        self.toggle_class("-list")
         if not self.has_class("-list") and self.focused is self.query_one("#questions"):
             self.query_one("#sides").focus()
+        elif self.has_class("-list") and self.has_class("-narrow"):  # it stands in the place of the lines
+            self.query_one("#questions").focus()
         self._questions_changed()
 
     def action_other(self, side: int) -> None:

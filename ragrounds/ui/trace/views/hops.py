@@ -19,7 +19,6 @@ from ragrounds.ui.text import safe
 from ragrounds.ui.trace.attempt_list import AttemptList, short_names
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import hop_blocks
-from ragrounds.ui.trace.dialogs import FindBar
 from ragrounds.ui.trace.hop_lines import (
     LEGEND,
     NARROW_LEGEND,
@@ -88,7 +87,6 @@ class HopScreen(ViewScreen):
         yield Rows(self._row, id="hops", title="hops", head=self._heading)
         yield Static(id="legend", markup=False)
         yield Pager(id="hop", title="this search")
-        yield FindBar()
         yield KeyBar()
 
     def on_mount(self) -> None:
