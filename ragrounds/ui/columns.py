@@ -1,7 +1,6 @@
 """A table's columns, each described once: its name, its value in a row, how that is written, and what it means.
 
-From one description are drawn the tables of text (terminal, Markdown, LaTeX, HTML), CSV, and the frames of pandas and
-Polars.
+From one description are drawn the tables of text (terminal, Markdown, LaTeX, HTML), CSV, and the frames of pandas.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from msgspec.structs import replace
 from ragrounds.ui.text import UNKNOWN, safe
 
 ColumnType = Literal["", "text", "whole", "real", "truth", "time"]
-"""In pandas: ``string``, ``Int64``, ``float64`` (not known is NaN), ``boolean``, ``datetime64[us, UTC]``; in Polars:
-``String``, ``Int64``, ``Float64``, ``Boolean``, ``Datetime("us", "UTC")``. Empty: the column is in no frame."""
+"""In pandas: ``string``, ``Int64``, ``float64`` (not known is NaN), ``boolean``, ``datetime64[us, UTC]``.
+Empty: the column is in no frame."""
 FOLDED = 16
 """Columns of a terminal to which words are folded at most."""
 

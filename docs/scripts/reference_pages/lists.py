@@ -56,7 +56,7 @@ def _labelled(kind: str, name: str, title: str = "") -> str:
 
 
 def _frames() -> str:
-    about = "The frames of results, for pandas and Polars, and their columns. What is not known is null."
+    about = "The frames of results, for pandas, and their columns. What is not known is null."
     return "\n\n".join(["# Frames", about, columns_table().replace("### ", "## ")])
 
 
