@@ -10,8 +10,8 @@ import pytest
 
 import ragrounds as rr
 from ragrounds.api import frames
-from ragrounds.api.data_frames import pandas_frame
 from ragrounds.api.frame_rows import run_attempts
+from ragrounds.api.results import pandas_frame
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Call, Called, Gold, Question, Run, Score
 from tests.cli_grading.test_judge_command import stage
