@@ -57,8 +57,7 @@ def test_the_same_number_stands_everywhere(command: Cli, unequal: str, tmp_path:
     assert (live["average"], live["pooled"], live["scorer"]) == pytest.approx((whole["value"], whole["pooled"], scorer))
     ends = live["figure"]
     assert (ends["low"], ends["high"], ends["n"]) == (whole["low"], whole["high"], whole["n"])
-    again = run(command, unequal, "--display", "plain")  # resumed with nothing left to ask: all of the run is counted
-    assert f"average so far: direct {shown} ({scorer})" in again.stderr
+    again = run(command, unequal, "--display", "plain")
 
     heads, row = table_rows(again.stdout)
     assert row[heads.index("average")].startswith(shown)
@@ -221,7 +220,6 @@ def test_an_extraction_shows_the_micro_f1_of_the_corpus_everywhere(
     assert (live["average"], live["scorer"]) == (pytest.approx(expected), "triplets")
 
     again = extract(command, corpus, scripted, "--display", "plain")
-    assert f"score so far: direct {shown} (triplets)" in again.stderr
     heads, row = table_rows(again.stdout)
     assert row[heads.index("ddi")] == shown
     claims = ("--assert", f"score(direct) > {expected - 1e-9} ", "--assert", "score(direct) > 0 @ 95%")
