@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from ragrounds.records import Passage
 from ragrounds.text import safe
-from ragrounds.tools.build_report import BuildReport
+from ragrounds.tools.build_report import BuildReport, storable
 from ragrounds.tools.corpora import BadLine, corpus_source, passages
 
 PAGE = Path(__file__).parents[2] / "perf" / "awkward_files.md"
@@ -190,7 +190,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         found, report = read_folder(folder)
         by_id = {one.id: one for one in found}
         for name in sorted(awkward):
-            entries = report.of(name)
+            entries = [one for one in report.entries if one.path == storable(name)]
             one = by_id.get(entries[0].path if entries else name)
             text = f"{one.title}: {one.text}" if one is not None and one.title not in name else one.text if one else ""
             told = "; ".join(

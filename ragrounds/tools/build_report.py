@@ -134,19 +134,9 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
         return report
 
     @property
-    def clean(self) -> bool:
-        """Whether all was read, and there is nothing to say of any of it."""
-        return not self.entries and not self.unlisted
-
-    @property
     def lost(self) -> bool:
         """Whether something that was found is not searchable, in whole or in part."""
         return any(counts.get(outcome) for counts in (self.files, self.rows) for outcome in get_args(Outcome)[:-2])
-
-    def of(self, path: str) -> list[BuildEntry]:
-        """What is said of one file; nothing, where it was plainly read."""
-        name = storable(path)
-        return [one for one in self.entries if one.path == name]
 
     def counted(self) -> str:
         """All counts in one line: ``4,950 files read, 12 skipped, 30 unsupported``."""
@@ -185,19 +175,6 @@ class BuildReport(msgspec.Struct, kw_only=True, dict=True):
         if self.unlisted:
             told.append(f"and {self.unlisted:,} more")
         return told
-
-    def to_json(self) -> bytes:
-        """As it is kept beside an index."""
-        return msgspec.json.encode(self)
-
-    @staticmethod
-    def from_json(data: bytes) -> BuildReport:
-        """Read what :meth:`to_json` wrote.
-
-        Raises:
-            msgspec.MsgspecError: it is no report.
-        """
-        return msgspec.json.decode(data, type=BuildReport)
 
 
 def _group_lines(outcome: Outcome, reason: str, found: list[BuildEntry], width: int) -> list[str]:

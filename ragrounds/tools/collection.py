@@ -132,10 +132,9 @@ class PassageStore:
         identity, document, title, text = self.raw(position)
         return Passage(id=identity, document=document, title=title, text=text, corpus=corpus)
 
-    def each(self, start: int = 0) -> Iterator[tuple[str, str, str, str]]:
-        """Every passage from a position on, in order."""
-        for position in range(start, self.count):
-            yield self.raw(position)
+    def each(self) -> Iterator[tuple[str, str, str, str]]:
+        """Every passage, in order."""
+        return map(self.raw, range(self.count))
 
     def find(self, identity: str) -> int | None:
         """The position of a passage id; ``None``: there is no such passage."""

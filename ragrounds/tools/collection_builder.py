@@ -280,7 +280,7 @@ class _Collecting:
             code=self._code, stamp=self._stamp if self._stamp == settled_stamp(source) else "",
             size=self._passages.size, built=time.time(),
         )  # fmt: skip
-        write_whole(self._folder / "report.json", self._report.to_json())
+        write_whole(self._folder / "report.json", msgspec.json.encode(self._report))
         _index_ids(self._folder)
         write_whole(self._folder / "manifest.json", msgspec.json.format(msgspec.json.encode(made), indent=2))
         for name in ("progress.json", "given.u64"):
@@ -394,7 +394,7 @@ def _resume(folder: Path, stamp: str, chunker: str) -> _Place:
 def read_report(folder: Path) -> BuildReport | None:
     """What became of the files that a collection was made of; ``None``: nothing says."""
     with suppress(FileNotFoundError, msgspec.MsgspecError):
-        return BuildReport.from_json((folder / "report.json").read_bytes())
+        return msgspec.json.decode((folder / "report.json").read_bytes(), type=BuildReport)
     return None
 
 

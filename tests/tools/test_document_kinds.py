@@ -8,6 +8,7 @@ import os
 import runpy
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ragrounds.errors import UserError
@@ -85,7 +86,9 @@ def test_a_page_says_its_encoding_or_is_not_believed(tmp_path: Path) -> None:
     found, report, _ = read(tmp_path)
     assert {one.text for one in found} == {words}
     assert "right.html" not in outcomes(report) or outcomes(report)["right.html"][0] == "duplicate"
-    assert ("read", "its encoding was guessed") in [(one.outcome, one.reason) for one in report.of("wrong.html")]
+    assert ("wrong.html", "read", "its encoding was guessed") in [
+        (one.path, one.outcome, one.reason) for one in report.entries
+    ]
 
 
 TABLE = (
@@ -100,7 +103,7 @@ def test_a_table_of_html_is_rows_also_without_ends(tmp_path: Path) -> None:
     [document], report, _ = read(tmp_path)
     rows = "| Drug | mg/kg |\n| Amoxicillin | 50 |\n| Azithromycin | 10a |"
     assert document.text == f"Before\n\nDoses\n\n{rows}\n\nAfter"
-    assert report.clean
+    assert not report.entries
 
 
 def test_a_table_for_layout_keeps_its_paragraphs(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_word_gives_headings_tables_and_inserted_text(tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_bytes(word(body))
     [document], report, _ = read(tmp_path)
     assert (document.title, document.text) == ("Croup", "Barking cough.\n\nGiven early\n\nIn a field.\n\n| Drug | mg |")
-    assert report.clean
+    assert not report.entries
 
 
 def test_word_that_is_a_bomb_encrypted_or_another_kind_is_named(
@@ -332,7 +335,7 @@ def test_names_of_any_bytes_are_ids(tmp_path: Path) -> None:
     for one in found:
         one.title.encode()
     assert all(line.isprintable() for line in report.lines())
-    assert BuildReport.from_json(report.to_json()).files == report.files
+    assert msgspec.json.decode(msgspec.json.encode(report), type=BuildReport).files == report.files
 
 
 def test_json_lines_are_counted_and_what_lies_beside_them_named(tmp_path: Path) -> None:
