@@ -313,25 +313,20 @@ _scored = attrgetter(*_SCORED)
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
     """The rows of an attempt of the run `number`, and of its long texts."""
     body, apart = pack(storable(AttemptBody(attempt.text, attempt.events, attempt.choice)))
+    models: Counter[tuple[str, str]] = Counter()
+    for event in attempt.events:
+        if isinstance(event, Called) and event.call.model:
+            models[event.call.actor, event.call.model] += 1
+    named = [[*names, count] for names, count in sorted(models.items())]
     row: dict[str, object] = {
         "run": number,
         **{name: getattr(attempt, name) for name in _PLAIN},
         "reason": column_text(attempt.reason),
         **{name: getattr(attempt.usage, name, None) for name in Usage.__struct_fields__},
         "body": body,
-        "models": _models_column(attempt.events),
+        "models": msgspec.json.encode(named).decode() if named else None,
     }
     return [*blob_rows(apart), (schema.attempts, row)]
-
-
-def _models_column(events: Iterable[Event]) -> str | None:
-    """The models that the replies of an attempt name, as its column holds them; ``None``: none does."""
-    counts = Counter(
-        (event.call.actor, event.call.model) for event in events if isinstance(event, Called) and event.call.model
-    )
-    if not counts:
-        return None
-    return msgspec.json.encode([[*names, count] for names, count in sorted(counts.items())]).decode()
 
 
 def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
@@ -358,7 +353,12 @@ def _attempt(run: Run, row: Any, body: AttemptBody) -> Attempt:
 
 def score_rows(scores: Iterable[Score], number: int) -> list[Row]:
     """The rows of some scores of the run `number`."""
-    return [(schema.scores, _score_row(score, number)) for score in scores]
+    rows: list[Row] = []
+    for score in scores:
+        row = {"run": number, **msgspec.structs.asdict(score), "code": score.code or None}
+        row["prediction"], row["reason"] = column_text(score.prediction), column_text(score.reason)
+        rows.append((schema.scores, {**row, "checksum": score_checksum(SimpleNamespace(**row))}))
+    return rows
 
 
 def grading_rows(calls: Iterable[Call], number: int, graded: Collection[str] = ()) -> list[Row]:
@@ -410,14 +410,6 @@ def run_row(run: Run) -> dict[str, object]:
 def run_of(body: bytes) -> Run:
     """The run that :func:`run_body` encoded."""
     return msgspec.msgpack.decode(decompress(body), type=Run)
-
-
-def _score_row(score: Score, number: int) -> dict[str, object]:
-    row = {"run": number, **msgspec.structs.asdict(score)}
-    for name in ("prediction", "reason"):
-        row[name] = column_text(row[name])
-    row["code"] = score.code or None
-    return {**row, "checksum": score_checksum(SimpleNamespace(**row))}
 
 
 def score_checksum(row: Any) -> bytes:
