@@ -18,7 +18,7 @@ from ragrounds.models.providers import open_model
 from ragrounds.models.request_arguments import ARGUMENTS
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Message, Question, Reply, Stem, TokenLogprob, ToolCall
-from tests.engine.test_identity import Keys, Known
+from tests.engine.test_identity import Keys
 from tests.servers.scripted_http import scripted
 
 FORM = {"type": "json_schema", "json_schema": {"name": "A", "schema": {"type": "object", "properties": {}}}}
@@ -36,6 +36,16 @@ TURNS = (
     Message("assistant", "", (ToolCall("call_1", "search", '{"query": "x"}'),)),
     Message("tool", "Found.", answers="call_1"),
 )
+
+
+class Known:
+    """A model that is known by its text alone."""
+
+    spec = 'openai:plain[base_url="http://127.0.0.1:1/v1",temperature=0]'
+    window = None
+
+    def price(self, reply: Reply) -> float:
+        return 0.0
 
 
 def context(model: Any, journal: Any) -> AttemptContext:
