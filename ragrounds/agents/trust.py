@@ -1,9 +1,9 @@
 """Code that agents' files name: said when such a file is opened, and not run unasked where it is somebody else's.
 
 A file of one's own is run, and the line says so until it was run once. Where the agent's file or the code belongs to
-another user of the machine, or can be written by every one of them, a yes is needed: `ragrounds agents trust FILE`, the
-answer to a question on a terminal, or the setting ``allow_code``. What was run or trusted is known by the digest of the
-code, under the home folder, so that code that changes is said, and asked for, anew.
+another user of the machine, or can be written by every one of them, a yes is needed: `ragrounds agents trust FILE`, or
+the setting ``allow_code``. What was run or trusted is known by the digest of the code, under the home folder, so that
+code that changes is said, and asked for, anew.
 """
 
 from __future__ import annotations
@@ -62,22 +62,13 @@ def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -
     if digest in _trusted():
         return
     foreign = next((reason for path in files if (reason := _foreign(path))), "")
-    if foreign and not read_settings().allow_code and not _asked(f"{foreign}. Run {', '.join(code)} of {file}?"):
+    if foreign and not read_settings().allow_code:
         raise UserError(
             f"{file} names code, {', '.join(code)}, and {foreign}: it is not run unasked. Read it, and say yes with "
             f"`ragrounds agents trust {file}`, or RAGROUNDS_ALLOW_CODE=true for all."
         )
     with contextlib.suppress(OSError):  # where nothing can be written, it is said again the next time
         _remember(digest, file)
-
-
-def _asked(question: str) -> bool:
-    """Whether somebody at a terminal says yes; nobody there: no."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
-        return False
-    sys.stderr.write(f"{safe(question)} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _foreign(path: Path) -> str:

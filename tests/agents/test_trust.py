@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -85,34 +82,6 @@ def test_code_that_everybody_can_write_and_a_yes_for_all(command: Cli, theirs: P
     assert refused.returncode == 2
     assert "can be written by everybody" in refused.stderr
     assert command(*RUN, RAGROUNDS_ALLOW_CODE="true").returncode == 0
-
-
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 2)])
-@pytest.mark.slow
-def test_a_terminal_is_asked(theirs: Path, home: Path, tmp_path: Path, answer: str, code: int) -> None:
-    _others(theirs)
-    ours, its = pty.openpty()
-    running = subprocess.Popen(
-        [sys.executable, "-m", "ragrounds", *RUN], cwd=tmp_path, stdin=its, stderr=its, stdout=subprocess.DEVNULL
-    )
-    os.close(its)
-    said = b""
-    try:
-        while b"[y/N]" not in said:
-            said += os.read(ours, 4096)
-        assert not (theirs / "ran").exists()
-        os.write(ours, answer.encode() + b"\n")
-        try:
-            while os.read(ours, 4096):
-                pass
-        except OSError:  # the terminal's other end was closed
-            pass
-        assert running.wait() == code
-    finally:
-        running.kill()
-        running.wait()
-        os.close(ours)
-    assert (theirs / "ran").exists() is (code == 0)
 
 
 def test_a_retriever_that_a_file_names_is_code_too(command: Cli, theirs: Path) -> None:

@@ -65,24 +65,6 @@ def sync_invoke():
     return one_node(node)
 
 
-def sync_stream():
-    def node(state):
-        whole = None
-        for chunk in ContextModel().stream(state["question"]):
-            whole = chunk if whole is None else whole + chunk
-        return {"answer": f"{whole.text}|{whole.usage_metadata['total_tokens']}"}
-
-    return one_node(node)
-
-
-def async_stream():
-    async def node(state):
-        chunks = [chunk async for chunk in ContextModel().bind(seed=3).astream(state["question"])]
-        return {"answer": "".join(chunk.text for chunk in chunks)}
-
-    return one_node(node)
-
-
 def sync_batch():
     def node(state):
         replies = ContextModel().batch([f"{state['question']} {number}" for number in range(12)])

@@ -82,14 +82,6 @@ async def test_a_plain_function_asks_and_all_that_is_set_is_sent() -> None:
     assert [(one.node, one.cached) for one in calls] == [("node", True)], "a call belongs to the node that makes it"
 
 
-@pytest.mark.parametrize(("name", "answer"), [("sync_stream", "Hello|1100"), ("async_stream", "Hello")])
-async def test_streams_give_the_reply_in_one_piece(name: str, answer: str) -> None:
-    with scripted(lambda prompt, before: text("Hello")) as server:
-        played = await run(server, name, name)
-    assert (played.attempt.status, played.attempt.text) == ("completed", answer), played.attempt.reason
-    assert (played.made, played.reused) == (1, 1)
-
-
 @pytest.mark.parametrize("name", ["sync_batch", "async_batch"])
 async def test_batches_are_journaled_one_by_one(name: str) -> None:
     with scripted(lambda prompt, before: text(prompt.rpartition(" ")[2])) as server:
