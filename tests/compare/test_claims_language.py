@@ -1,11 +1,19 @@
 """What a claim's text means, and what is said where it cannot be read: word for word."""
 
+from contextlib import suppress
+from math import isfinite
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragrounds.errors import UserError
+from ragrounds.evals.compare.assertions import check_claims
 from ragrounds.evals.compare.claims import MEASURES, Condition, Term, all_hold, decide, parse_claim, resolved
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.store.run_names import run_among
 from ragrounds.records import Run
+from tests.compare.making import add_run, questions
 
 
 def one(text):
@@ -191,3 +199,33 @@ def test_resolved_names_every_run_by_its_id_and_changes_nothing_else():
     assert (first.constant, first.relation, first.level) == (-0.1, ">", 0.9)
     assert [term.run for term in second.terms] == ["rag-8", "other-7"]
     assert second.apart
+
+
+def test_an_interval_that_touches_zero_separates_nothing(store):
+    apart = Condition(terms=(), constant=0.0, relation=">", level=0.95, apart=True)
+    assert decide(apart, -0.1, -0.2, -0.05) == "holds"
+    assert decide(apart, 0.1, 0.0, 0.2) == "cannot tell"
+    assert decide(apart, -0.1, -0.2, 0.0) == "cannot tell"
+    asked = questions(20)
+    first = add_run(store, "one", asked, [0] * 20)
+    second = add_run(store, "two", asked, [1] + [0] * 19)
+    tests = compare(store, [first, second]).tables[0].pairs[0].tests
+    assert tests.low < 0 < tests.high
+    for claim in ("separated(one, two) @ 95%", "separated(two, one) @ 95%"):
+        assert check_claims(store, [first, second], [claim])[0].decision == "cannot tell"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["accuracy", "cost", "separated", "and", "(", ")", "[", "]", ",", "@", "95%", "0.5", "2", "*", "+", "-",
+             ">", "<=", "a", "rag[k=8]", '"', "%", " ", "é", "\n", "1e400"]
+        ),
+        max_size=14,
+    ).map("".join)
+)  # fmt: skip
+def test_any_text_is_read_or_refused_in_one_line(text):
+    with suppress(UserError):
+        claim = parse_claim(text)
+        assert claim.conditions
+        assert all(condition.terms and isfinite(condition.constant) for condition in claim.conditions)

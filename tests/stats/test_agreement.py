@@ -59,15 +59,6 @@ def test_alpha_nears_fleiss_kappa_without_missing_labels(ratings):
         assert alpha == pytest.approx(1 - (1 - kappa) * (n - 1) / n)
 
 
-def test_compare_with_human():
-    judge, human = ["a", "b", None, "a"], ["a", "a", "b", "a"]
-    made = compare_with_human(judge, human)
-    assert (made.n, made.missing) == (3, 1)
-    assert made.accuracy.value == pytest.approx(2 / 3)
-    table = confusion_matrix(["a", "a", "a"], ["a", "b", "a"], labels=["a", "b"])
-    assert [[made.confusion[r][g] for g in "ab"] for r in "ab"] == table.tolist()
-
-
 def test_the_interval_of_kappa_is_near_the_asymptotic_one_of_statsmodels():
     random = np.random.default_rng(3)
     human = random.choice(["a", "b", "c"], 600, p=[0.5, 0.3, 0.2])
@@ -84,24 +75,6 @@ def test_the_interval_of_kappa_is_near_the_asymptotic_one_of_statsmodels():
     assert often.accuracy.high - often.accuracy.low > 0.9 * (made.accuracy.high - made.accuracy.low)
     alone = compare_with_human(judge.tolist() * 4, human.tolist() * 4)
     assert alone.kappa_high - alone.kappa_low < 0.6 * (made.kappa_high - made.kappa_low)
-
-
-def test_kappa_has_no_interval_where_resamples_have_no_kappa():
-    made = compare_with_human(["a", "a", "a", "b"], ["a", "a", "a", "b"])
-    assert made.kappa == 1.0
-    assert made.kappa_low is None  # a third of the resamples hold one label alone
-
-
-def test_majority():
-    assert majority(["a", "a", "b"]) == "a"
-    assert majority(["a", "b", None]) is None
-    assert majority([None]) is None
-
-
-@pytest.mark.parametrize("call", [lambda: fleiss_kappa([["a"]]), lambda: krippendorff_alpha([["a", None]])])
-def test_too_little(call):
-    with pytest.raises(ValueError):
-        call()
 
 
 @pytest.mark.data

@@ -23,21 +23,6 @@ def heard(values, **options):
     return sequence.interval
 
 
-def test_the_capital_after_one_value_by_hand():
-    # Against m = .5, a value of 1 is paid twice: bets above grow by 1 + c, bets below keep 1 - c. The average is 1
-    # whatever c is. Against m = .25 it is paid four times: half of (1 + 3c) and half of (1 - c), so 1 + mean(c).
-    assert float(log_capital(np.array([1.0]), np.array([1.0]), 0.5)) == pytest.approx(0.0)
-    assert float(log_capital(np.array([1.0]), np.array([1.0]), 0.25)) == pytest.approx(math.log1p(BETS.mean()))
-
-
-def test_two_wins_by_hand():
-    # Half of (1 + c)² and half of (1 - c)²: 1 + mean(c²).
-    capital = 1 + (BETS**2).mean()
-    found = heard([1.0, 1.0], null=0.0)
-    assert found.p == pytest.approx(1 / capital)
-    assert (found.n, found.mean, found.high) == (2, 1.0, 1.0)
-
-
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=5), st.floats(0.02, 0.98))
 @settings(deadline=None)
 def test_the_capital_is_fair(weights, mean):
