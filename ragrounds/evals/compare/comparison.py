@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import (
@@ -45,6 +44,7 @@ NoModel = Literal["", "extractive", "stand-in"]
 """What answered in place of a language model; empty: none of these is known to have."""
 _STAND_IN = "stand-in"
 _EXTRACTIVE = "baseline:"
+_UNJUDGED = LedgerLine()
 _ALIAS = re.compile(r"[\[,]alias=stand-in[,\]]")
 
 
@@ -206,7 +206,9 @@ def compare(
     answered = reply_models(store, runs)
     called = kept_names(store.engine) if names is None else names
     judged = judging_of(store, runs)
-    rows = tuple(_named(_totals(run, basis, answered[run.id]), called, judged.get(run.id)) for run in runs)
+    rows = tuple(
+        _totals(run, basis, answered[run.id], called.get(run.id, ""), judged.get(run.id, _UNJUDGED)) for run in runs
+    )
     stopped = StoppedRuns(store, runs, basis, early)
     notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
     notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
@@ -233,7 +235,7 @@ def compare(
     )
 
 
-def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels) -> RunTotals:
+def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, name: str, judging: LedgerLine) -> RunTotals:
     summaries = basis.summaries[run.id]
     statuses: Counter[str] = Counter(attempt.status for attempt in summaries)
     missing = len(basis.questions) * basis.epochs - len(summaries)
@@ -258,14 +260,11 @@ def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels) -> RunTotal
         calls=sum(attempt.calls for attempt in made),
         answered_by={asked: dict(names) for asked, names in answered.items()},
         unrecorded=sum(attempt.unrecorded for attempt in made),
+        name=name,
         no_model=no_model(run),
+        judging_calls=judging.calls,
+        cost_judging=judging.cost_paid,
     )
-
-
-def _named(row: RunTotals, names: Mapping[str, str], judging: LedgerLine | None) -> RunTotals:
-    """A run's totals with its name, and what judging its answers took."""
-    row = replace(row, name=names.get(row.run, ""))
-    return row if judging is None else replace(row, judging_calls=judging.calls, cost_judging=judging.cost_paid)
 
 
 def no_model(run: Run) -> NoModel:
