@@ -111,11 +111,6 @@ class LoadedAttempt:
         one = self.summary
         return judge_replies(self._store, one.run, self.attempt, one.question, one.gold, self.scores)
 
-    def calls(self) -> list[tuple[Node, Call]]:
-        """Every call with the node that it stands in, or is, in the order of the calls."""
-        found = [(node, node.call, node.place) for node in walk(self.root) if node.call is not None]
-        return [(node, call) for node, call, _ in sorted(found, key=lambda one: one[2])]
-
     def node_of(self, place: int) -> str:
         """The key of the node of a call, by its place among the calls of the attempt; the attempt's where there is
         none."""
