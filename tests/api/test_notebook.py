@@ -37,7 +37,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     shown, result = code[1].outputs[0]["data"], last[1]
     assert "20/20" in shown["text/html"]  # the progress, in its place
     assert "<table" in result["text/html"]
-    assert result["text/plain"].startswith("<RunResult: 20 questions of sample")
+    assert result["text/plain"].startswith("<RunResult, frames: figures, pairs, ")
     assert last[2]["text/plain"] in ("'holds'", "'cannot tell'")
     assert "difference" in last[3]["text/html"]
     assert last[6]["text/plain"] == "0"  # nothing is asked again
@@ -52,7 +52,7 @@ def test_systems_of_ones_own_stand_in_one_table_and_are_replayed_without_a_serve
     client.execute(env=environment(tmp_path))
     *_, table, found, replayed = [cell.outputs[-1]["data"] for cell in notebook.cells if cell.get("outputs")]
     assert all(name in table["text/html"] for name in ("three lines", "LlamaIndex", "vanilla_rag"))
-    assert table["text/plain"].startswith("<RunResult: 20 questions of sample")
+    assert table["text/plain"].startswith("<RunResult, frames: figures, pairs, ")
     assert ":engine" in found["text/plain"]
     assert "vanilla_rag" in found["text/plain"]
     assert replayed["text/plain"] == "(0, True)"  # the server is gone
