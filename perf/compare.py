@@ -21,7 +21,6 @@ import numpy as np
 QUESTIONS, DATASETS = 200, 4
 JOBS = {
     "compare --baseline": "rr.compare(rr.runs(), baseline=rr.runs().ids[0])",
-    "compare --top 10": "rr.compare(rr.runs(), top=10)",
     "report --baseline": "rr.report(rr.runs(), HOME / 'report.html', baseline=rr.runs().ids[0], force=True)",
     "report --baseline --no-attempts": (
         "rr.report(rr.runs(), HOME / 'short.html', baseline=rr.runs().ids[0], attempts=False, force=True)"
