@@ -8,13 +8,16 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.records import Fault
 from ragrounds.request_pace import SLEEPING
+
+if TYPE_CHECKING:
+    import tenacity
 
 T = TypeVar("T")
 
@@ -29,7 +32,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
 
 async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, faults: list[Fault]) -> T:
-    """Await `call()`, and again after each :class:`Transient` fault.
+    """Await `call()`, and again after each :class:`Transient` fault (tenacity).
 
     The longest wait doubles from try to try, and each wait is drawn from its upper half (equal jitter), so it is never
     short. Where the server sent ``Retry-After``, the wait is that and up to a second more; a wish beyond the policy
@@ -38,21 +41,49 @@ async def with_retries(call: Callable[[], Awaitable[T]], policy: RetryPolicy, fa
     Raises:
         CallFailed: the tries or the time ran out.
     """
-    begun, tries = time.monotonic(), 0
-    while True:
-        tries += 1
-        try:
-            return await call()
-        except Transient as fault:
-            late = time.monotonic() - begun + (fault.retry_after or 0.0) > policy.seconds
-            over = late or tries >= policy.tries
-            wait = 0.0 if over else _wait(tries, fault, policy)
-            faults.append(Fault(kind=fault.kind, message=fault.message, status=fault.status, waited=round(wait, 3)))
-            if over:
-                count = len(faults)
-                message = f"{fault.message} (gave up after {count} {'try' if count == 1 else 'tries'})"
-                raise CallFailed(fault.kind, message, faults) from fault
-        await SLEEPING.get()(wait)
+    begun = time.monotonic()
+    try:
+        return await call()
+    except Transient as fault:
+        # Most calls never come here: tenacity is set up for one that met a fault, which it is given as its first try.
+        met = [fault]
+    import tenacity
+
+    async def once() -> T:
+        if met:
+            raise met.pop()
+        return await call()
+
+    def over(state: tenacity.RetryCallState) -> bool:
+        wish = _fault(state).retry_after or 0.0
+        return state.attempt_number >= policy.tries or time.monotonic() - begun + wish > policy.seconds
+
+    def note(state: tenacity.RetryCallState) -> None:
+        fault, waited = _fault(state), state.next_action.sleep if state.next_action else 0.0
+        faults.append(Fault(kind=fault.kind, message=fault.message, status=fault.status, waited=round(waited, 3)))
+
+    retrying = tenacity.AsyncRetrying(
+        sleep=SLEEPING.get(),
+        retry=tenacity.retry_if_exception_type(Transient),
+        wait=lambda state: _wait(state.attempt_number, _fault(state), policy),
+        stop=over,
+        before_sleep=note,
+        reraise=True,
+    )
+    try:
+        return await retrying(once)
+    except Transient as last:
+        faults.append(Fault(kind=last.kind, message=last.message, status=last.status))
+        count = len(faults)
+        message = f"{last.message} (gave up after {count} {'try' if count == 1 else 'tries'})"
+        raise CallFailed(last.kind, message, faults) from last
+
+
+def _fault(state: tenacity.RetryCallState) -> Transient:
+    error = state.outcome.exception() if state.outcome else None
+    if not isinstance(error, Transient):
+        raise TypeError(f"a retry was asked for without a fault: {error!r}")
+    return error
 
 
 def _wait(tries: int, fault: Transient, policy: RetryPolicy) -> float:
