@@ -107,8 +107,9 @@ def test_unknown_costs_are_left_out_and_never_zero(store):
 
 
 def test_where_all_is_free_nothing_is_priced(store):
-    run = add_run(store, "cheap", questions(2), [1, 0], cost_uncached=0.0)
-    assert compare(store, [run]).tables[0].frontier.measure == "tokens"
+    runs = [add_run(store, name, questions(2), [1, 0], cost_uncached=0.0) for name in ("cheap", "good")]
+    assert compare(store, runs).tables[0].frontier.measure == "tokens"
+    assert compare(store, runs[:1]).tables[0].frontier is None
 
 
 def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
@@ -122,8 +123,8 @@ def test_free_runs_are_drawn_when_dollars_are_asked_for(store):
 
 
 def test_attempts_not_made_cost_nothing_and_nothing_right_has_no_price(store):
-    run = add_run(store, "cheap", questions(2), [0, ...], cost_uncached=0.4)
-    (point,) = compare(store, [run], cost="cost_uncached").tables[0].frontier.points
+    runs = [add_run(store, name, questions(2), [0, ...], cost_uncached=0.4) for name in ("cheap", "good")]
+    point, _ = compare(store, runs, cost="cost_uncached").tables[0].frontier.points
     assert point.cost.value == pytest.approx(0.2)
     assert point.per_correct.value is None
 
@@ -191,3 +192,8 @@ def test_the_svg_is_xml_with_bars_and_inert_names(store):
     assert not list(root.iter(f"{space}script"))
     assert len([path for path in root.iter(f"{space}path") if path.get("class") == "span"]) == 4
     assert "<script>alert(1)</script>" in "".join(root.itertext())
+
+
+def test_more_of_a_score_that_counts_faults_is_not_worth_paying_for(store):
+    runs = [add_run(store, name, questions(2), [1, 0], scorer="contradiction") for name in ("cheap", "good")]
+    assert compare(store, runs).tables[0].frontier is None
