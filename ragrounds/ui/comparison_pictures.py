@@ -180,7 +180,7 @@ COMPARISON_PICTURES: Mapping[str, ComparisonPicture] = {
     "differences": ComparisonPicture(difference_picture, "no two runs have scores for the same question"),
     "frontier": ComparisonPicture(
         comparison_frontier,
-        "no run has a known cost above 0. Give prices in prices.toml, or choose what to count with --cost tokens, "
+        "it takes two runs with a known cost. Give prices in prices.toml, or choose what to count with --cost tokens, "
         "calls or seconds",
     ),
     "datasets": ComparisonPicture(dataset_picture, "these questions are of one dataset"),
