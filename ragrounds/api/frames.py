@@ -75,7 +75,6 @@ _QUESTION = _text("question_id", "The question's id.")
 _EPOCH = _whole("epoch", "Which time the question was asked, from 0.")
 _TOKENS = (_TOTALS["input_tokens"], _TOTALS["output_tokens"])
 _COSTS = (_TOTALS["cost_paid"], _TOTALS["cost_uncached"])
-_UNCACHED = _TOTALS["cost_uncached"]
 _CALLS = _TOTALS["calls"]
 _METADATA = _text(
     "metadata",

@@ -7,7 +7,6 @@ import pytest
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.ui.trace.attempt_list import (
     AttemptList,
-    ScoreDifference,
     attempt_cells,
     differences,
     mark,
@@ -15,9 +14,7 @@ from ragrounds.ui.trace.attempt_list import (
 )
 from ragrounds.ui.trace.layout import fit
 from ragrounds.ui.trace.loaded import LoadedAttempt
-from ragrounds.ui.trace.notes import ReaderNotes
 from ragrounds.ui.trace.tree_view import TreeState, tree_cells
-from ragrounds.ui.trace.views.compare import CompareScreen
 
 
 @pytest.fixture
@@ -82,13 +79,9 @@ def test_fit_counts_cells() -> None:
     assert fit("abc", 0) == ""
 
 
-def test_questions_that_only_one_gets_right(pages: Pages) -> None:
-    found = differences(pages, 0, 1)
-    compared = CompareScreen(AttemptList(pages), ReaderNotes(pages, "ada"), 0, 6)
-    # Half right is not right.
-    compared.found = [ScoreDifference("half", 0, 0, 0.5, 0.0), ScoreDifference("half", 0, 0, 0.0, 0.5), *found]
-    assert [one.question_id for one in compared.shown] == ["half", "half", "quiz/001", "quiz/004"]
-    compared.which = 1
-    assert [one.question_id for one in compared.shown] == ["quiz/004"]
-    compared.which = 2
-    assert [one.question_id for one in compared.shown] == ["quiz/001"]
+def test_questions_on_which_two_runs_differ(pages: Pages) -> None:
+    found = [(one.question_id, one.first, one.second) for one in differences(pages, 0, 1)]
+    assert found == [
+        ("quiz/001", 0.0, 1.0),
+        ("quiz/004", 1.0, 0.0),
+    ]
