@@ -120,7 +120,7 @@ def test_the_suite_runs_over_what_is_registered_and_names_the_rest(
     assert 0 < tables["robust"]["mrag/drkg"]["value"] < 1
     assert command("report", run["run"]["id"], "--out", "report.html").returncode == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "mrag/cmeie" in page
+    assert "cmeie" in page
 
 
 def test_without_any_dataset_the_whole_list_is_said(home: Path, command: Cli) -> None:
