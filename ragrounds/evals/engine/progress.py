@@ -105,7 +105,7 @@ class ReplayProgress:
         """Run id → what it is called in tables, where that is not its agent."""
         self.benchmark = ""
         self.in_flight: Callable[[], Sequence[LiveAttempt]] = IN_FLIGHT.attempts
-        """Gives the attempts in flight, of these runs and of others."""
+        """Gives the attempts in flight in this process, of these runs and of others."""
         self.journal: Callable[[], tuple[int, int]] | None = None
         """Gives the calls that were made and those that were answered from the journal; ``None``: not known here."""
         self.budget: BudgetStop | None = None
