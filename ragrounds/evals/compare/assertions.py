@@ -275,8 +275,7 @@ class _Assertions:
         if term.measure in _COSTS:
             costs = costs_of(run, attempts, _COSTS[term.measure], epochs)
             return None if costs is None else {question.id: costs.get(question.id, 0.0) for question in asked}
-        scores = self.basis.scores[run.id].get(self.scorer, [])
-        read = {(score.question_id, score.epoch): score.answer_status for score in scores}
+        read = self.basis.read[run.id].get(self.scorer, {})
         shares = dict.fromkeys((question.id for question in asked), 0.0)
         for attempt in attempts:
             ended = outcome(attempt.status, read.get((attempt.question_id, attempt.epoch)))

@@ -5,7 +5,7 @@ With `common`, the comparison is made on the part that all runs share, and a not
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -13,8 +13,8 @@ from msgspec import Struct
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.question_values import QuestionValues, scorer_values
 from ragrounds.evals.scorers import Headline, described, headline_of, scores_by_default
-from ragrounds.evals.store.store import Store
-from ragrounds.records import OPEN, Attempt, Gold, Question, Run, Score
+from ragrounds.evals.store.store import AttemptKey, Store
+from ragrounds.records import OPEN, AnswerStatus, Attempt, Gold, Question, Run, Score
 
 ScoresByRun = Mapping[str, Mapping[str, Sequence[Score]]]
 """Run id → scorer → scores."""
@@ -34,16 +34,20 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
     says; where scorers were named, these alone."""
     summaries: dict[str, list[Attempt]]
     """Run id → its attempts at these questions in these epochs, without texts."""
+    status: dict[str, dict[AttemptKey, str]]
+    """Run id → question id and epoch → how that attempt ended."""
     scores: dict[str, dict[str, list[Score]]]
     """Run id → scorer → scores of these attempts."""
+    read: dict[str, dict[str, dict[AttemptKey, AnswerStatus]]]
+    """Run id → scorer → question id and epoch → what was read of that answer."""
     notes: tuple[str, ...]
 
     def asked(self, scorer: str) -> list[Question]:
         """The questions that a scorer is for: those that any run has a score for, and those that it would score,
         whether an attempt was made or not. The denominator is every question."""
-        scored = {score.question_id for found in self.scores.values() for score in found.get(scorer, ())}
+        scored = {question for found in self.read.values() for question, _ in found.get(scorer, ())}
         known = described(scorer)
-        if not known.needs_judge:
+        if not known.needs_judge and len(scored) < len(self.questions):
             usual = {question.id for question in self.questions if scores_by_default(known, question)}
             # A scorer that is only used when it is asked for is for all questions of its kind.
             scored |= usual or {question.id for question in self.questions if known.suits(question)}
@@ -52,19 +56,13 @@ class ComparisonBasis(Struct, frozen=True, kw_only=True):
     def values(self, scorer: str, run: Run, asked: Sequence[Question]) -> tuple[QuestionValues, int]:
         """Each question's mean score over all its epochs, and the number of answers that nobody scored. An answer
         without a score is not a wrong answer: the value of its question is missing, as where a judge failed."""
-        scores = self.scores[run.id].get(scorer, [])
-        status = {(one.question_id, one.epoch): one.status for one in self.summaries[run.id]}
-        made = ((question.id, epoch) for question in asked for epoch in range(self.epochs))
+        scores, status, known = self.scores[run.id].get(scorer, []), self.status[run.id], described(scorer)
+        made = ((question.id, epoch) for question in asked for epoch in range(self.epochs)) if known.ratio else ()
         open_ = {key for key in made if status.get(key, "not_run") in OPEN}
-        values = scorer_values(asked, scores, self.epochs, described(scorer), self.golds, open_)
-        read = {(score.question_id, score.epoch) for score in scores}
-        unscored = [
-            attempt.question_id
-            for attempt in self.summaries[run.id]
-            if attempt.status == "completed"
-            and attempt.question_id in values
-            and (attempt.question_id, attempt.epoch) not in read
-        ]
+        values = scorer_values(asked, scores, self.epochs, known, self.golds, open_)
+        read = self.read[run.id].get(scorer, {})
+        left = (key[0] for key, ended in status.items() if ended == "completed" and key not in read)
+        unscored = [question for question in left if question in values]
         values.update(dict.fromkeys(unscored))
         return values, len(unscored)
 
@@ -95,17 +93,22 @@ def comparison_basis(
     if common or answered:
         questions = _answered(questions, epochs, summaries, notes)
     ids = {question.id for question in questions}
-    scores: dict[str, dict[str, list[Score]]] = {run.id: {} for run in runs}
-    showable: set[str] = set()
+    scores: dict[str, dict[str, list[Score]]] = {}
     for run in runs:
         summaries[run.id] = [one for one in summaries[run.id] if one.question_id in ids and one.epoch < epochs]
+        by_scorer: dict[str, list[Score]] = defaultdict(list)
         for score in store.scores(run):
             if score.question_id in ids and score.epoch < epochs:
-                scores[run.id].setdefault(score.scorer, []).append(score)
-                # A computed score has no value where a question has nothing to score by (``facts`` without listed
-                # facts): then there is nothing to show. A judge's score without a value is a failure, and shown.
-                if score.value is not None or described(score.scorer).needs_judge:
-                    showable.add(score.scorer)
+                by_scorer[score.scorer].append(score)
+        scores[run.id] = by_scorer
+    # A computed score has no value where a question has nothing to score by (``facts`` without listed facts): then
+    # there is nothing to show. A judge's score without a value is a failure, and shown.
+    showable = {
+        name
+        for found in scores.values()
+        for name, made in found.items()
+        if described(name).needs_judge or any(score.value is not None for score in made)
+    }
     kept = _shared_scorers(runs, wanted, summaries, scores, common or shared_scorers, notes)
     named = tuple(Headline(kind=described(name).kinds[0], scorer=name, columns=()) for name in wanted)
     headlines = named or headline_of(questions, showable.intersection(kept))
@@ -117,7 +120,12 @@ def comparison_basis(
         scorers=tuple(dict.fromkeys([*first, *sorted(kept)])),
         headlines=headlines,
         summaries=summaries,
+        status={run: {(one.question_id, one.epoch): one.status for one in made} for run, made in summaries.items()},
         scores=scores,
+        read={
+            run: {name: {(one.question_id, one.epoch): one.answer_status for one in made} for name, made in by.items()}
+            for run, by in scores.items()
+        },
         notes=tuple(notes),
     )
 

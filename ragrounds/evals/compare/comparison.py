@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
 from ragrounds.evals.compare.figures import (
@@ -26,7 +27,7 @@ from ragrounds.evals.compare.figures import (
     holm_corrected,
     paired,
 )
-from ragrounds.evals.compare.frontier import CostMeasure, Frontier, frontier
+from ragrounds.evals.compare.frontier import CostMeasure, Frontier, ScoredRuns, frontiers
 from ragrounds.evals.compare.question_values import QuestionValues, reading_notes
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, StopRecord, early_stops
 from ragrounds.evals.judges.recorded import JudgeFinder, ScoreJudges
@@ -37,7 +38,7 @@ from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorded_words, reply_models, said_of_models
 from ragrounds.evals.store.run_names import kept_names
-from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.store import AttemptKey, Store
 from ragrounds.records import OPEN, OUTCOMES, Question, Run, Usage, outcome
 
 NoModel = Literal["", "extractive", "stand-in"]
@@ -228,7 +229,7 @@ def compare(
         questions=len(basis.questions),
         epochs=basis.epochs,
         rows=rows,
-        tables=tuple(tables.table(scorer) for scorer in basis.scorers),
+        tables=tables.all(),
         headlines=basis.headlines,
         notes=tuple(notes),
         stopped=early,
@@ -298,6 +299,24 @@ class _RunScores(Struct, frozen=True):
     outcomes_by_part: dict[str, Counter[str]]
 
 
+class _Together(Struct, frozen=True):
+    """Scorers of the same questions."""
+
+    asked: list[Question]
+    keys: list[AttemptKey]
+    """Of the attempts at them."""
+    parts: list[str]
+    """Kind and dataset of the question of each."""
+    placed: dict[str, ScoredRuns]
+    """Those of the scorers under which runs are placed by cost."""
+
+    @classmethod
+    def of(cls, asked: list[Question], epochs: int) -> _Together:
+        """Those of these questions; no scorer yet."""
+        keys = [(question.id, epoch) for question in asked for epoch in range(epochs)]
+        return cls(asked, keys, [f"{one.kind} {one.benchmark}" for one in asked for _ in range(epochs)], {})
+
+
 @dataclass(frozen=True)
 class _Tables:
     """All that the tables of one comparison are made from."""
@@ -313,38 +332,46 @@ class _Tables:
     """Where the tables leave what a reader must know."""
     judges: JudgeFinder
 
-    def table(self, name: str) -> ScorerTable:
-        """Everything under one scorer.
+    def all(self) -> tuple[ScorerTable, ...]:
+        """The table of every scorer. Scorers of the same questions are placed by cost together.
 
         Raises:
             UserError: a scorer whose figure is a ratio and that is not here; an unknown property to group by.
         """
-        scorer = described(name)
-        asked = self.basis.asked(name)
-        scored = {run.id: self._scores(run, name, asked) for run in self.runs}
-        lines = tuple(self._line(run, scored[run.id], asked, scorer, self.judges(run, name)) for run in self.runs)
-        values = {run: one.values for run, one in scored.items()}
-        overall = {line.run: line.overall for line in lines}
-        placed = None
-        if len(self.runs) > 1 and scorer.unit == "percent" and scorer.direction == "higher":
-            placed = frontier(
-                self.basis,
-                self.runs,
-                asked,
-                values,
-                overall,
-                measure=self.cost,
-                seed=self.seed,
-                accuracy=scorer.accuracy,
-            )
+        made: list[ScorerTable] = []
+        together: list[_Together] = []
+        for name in self.basis.scorers:
+            scorer, asked = described(name), self.basis.asked(name)
+            group = next((known for known in together if known.asked == asked), None)
+            if group is None:
+                together.append(group := _Together.of(asked, self.basis.epochs))
+            scored = {run.id: self._scores(run, name, group) for run in self.runs}
+            values = {run: one.values for run, one in scored.items()}
+            made.append(self._table(scorer, name, asked, scored, values))
+            if len(self.runs) > 1 and scorer.unit == "percent" and scorer.direction == "higher":
+                overall = {line.run: line.overall for line in made[-1].lines}
+                group.placed[name] = ScoredRuns(values, overall, scorer.accuracy)
+        found: dict[str, Frontier] = {}
+        for one in together:
+            found |= frontiers(self.basis, self.runs, one.asked, one.placed, measure=self.cost, seed=self.seed)
+        return tuple(replace(table, frontier=found.get(table.scorer)) for table in made)
+
+    def _table(
+        self,
+        scorer: ScorerRecord,
+        name: str,
+        asked: Sequence[Question],
+        scored: Mapping[str, _RunScores],
+        values: Mapping[str, QuestionValues],
+    ) -> ScorerTable:
+        """Everything under one scorer but what it costs."""
         unsettled = {run: one.unsettled for run, one in scored.items()}
         return ScorerTable(
             scorer=name,
             unit=scorer.unit,
             direction=scorer.direction,
-            lines=lines,
+            lines=tuple(self._line(run, scored[run.id], asked, scorer, self.judges(run, name)) for run in self.runs),
             pairs=self._pairs(scorer, name, asked, values) if self.pairs else (),
-            frontier=placed,
             groups=tuple(
                 group_table(
                     by,
@@ -361,27 +388,23 @@ class _Tables:
             ),
         )
 
-    def _scores(self, run: Run, name: str, asked: Sequence[Question]) -> _RunScores:
+    def _scores(self, run: Run, name: str, group: _Together) -> _RunScores:
         basis = self.basis
-        status = {(one.question_id, one.epoch): one.status for one in basis.summaries[run.id]}
-        scores = basis.scores[run.id].get(name, [])
-        read = {(score.question_id, score.epoch): score.answer_status for score in scores}
-        values, unscored = basis.values(name, run, asked)
+        status, read = basis.status[run.id], basis.read[run.id].get(name, {})
+        values, unscored = basis.values(name, run, group.asked)
         if unscored:
             self.notes.append(
                 f"{run.id} has {unscored:,} {'answer' if unscored == 1 else 'answers'} without a score under {name}; "
                 "no mean counts them. "
                 f"`{described(name).command([run.id])}` scores them."
             )
+        ends = [status.get(key, "not_run") for key in group.keys]
         by_part: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        unsettled: dict[str, float] = {}
-        for question in asked:
-            part, open_ = by_part[f"{question.kind} {question.benchmark}"], 0
-            for key in [(question.id, epoch) for epoch in range(basis.epochs)]:
-                ended = status.get(key, "not_run")
-                part[outcome(ended, read.get(key))] += 1
-                open_ += ended in OPEN
-            unsettled[question.id] = open_ / basis.epochs
+        said = map(read.get, group.keys)
+        for (part, ended, answer), count in Counter(zip(group.parts, ends, said, strict=True)).items():
+            by_part[part][outcome(ended, answer)] += count
+        open_ = Counter(key[0] for key, ended in zip(group.keys, ends, strict=True) if ended in OPEN)
+        unsettled = {question.id: open_.get(question.id, 0) / basis.epochs for question in group.asked}
         return _RunScores(values, unsettled, dict(by_part))
 
     def _line(

@@ -119,66 +119,102 @@ def _cost(attempt: Attempt, measure: CostMeasure) -> float | None:
     return value
 
 
-def frontier(
+class ScoredRuns(Struct, frozen=True):
+    """Runs under one scorer."""
+
+    values: Mapping[str, Values]
+    """Run id → question id → score."""
+    figures: Mapping[str, Figure]
+    """Run id → the score as tables show it, with its interval."""
+    accuracy: bool
+    """Whether the score says which answers are right, so that they have a price."""
+
+
+def frontiers(
     basis: ComparisonBasis,
     runs: Sequence[Run],
     questions: Sequence[Question],
-    values: Mapping[str, Values],
-    figures: Mapping[str, Figure],
+    scored: Mapping[str, ScoredRuns],
     *,
     measure: CostMeasure | None = None,
     seed: int = 0,
-    accuracy: bool = True,
-) -> Frontier | None:
-    """The frontier of these runs; ``None`` where `measure` is not named and none is known and above 0.
+) -> dict[str, Frontier]:
+    """The frontier of these runs under each scorer; none where `measure` is not named and none is known and above 0.
+    The same questions are drawn for all, once.
 
     Args:
         basis: what the runs are compared on.
         runs: those to place.
-        questions: those the scorer scores.
-        values: run id → question id → score.
-        figures: run id → the score as tables show it, with its interval.
+        questions: those that each of the scorers scores.
+        scored: by scorer.
         measure: what cost is counted in; by default dollars uncached, else tokens, else seconds: the first that is
             known of all runs, or of most.
         seed: of the bootstrap.
-        accuracy: whether the score says which answers are right, so that they have a price.
     """
     asked = {question.id for question in questions}
+    made = {run.id: [one for one in basis.summaries[run.id] if one.question_id in asked] for run in runs}
     measures = (measure,) if measure else _TRIED
-    by_measure: dict[CostMeasure, dict[str, dict[str, float]]] = {name: {} for name in measures}
-    for name, known in by_measure.items():
-        for run in runs:
-            made = [one for one in basis.summaries[run.id] if one.question_id in asked]
-            found = costs_of(run, made, name, basis.epochs)
-            if found is not None and figures[run.id].value is not None:
-                known[run.id] = found
-    chosen = measure or _most_known(by_measure, len(runs))
-    if chosen is None or not by_measure[chosen]:
-        return None
-    costs = by_measure[chosen]
-    placed = [run for run in runs if run.id in costs]
-    scores = [_score_column(values[run.id], questions) for run in placed]
-    columns = [column for column, _ in scores]
-    columns += [[costs[run.id].get(question.id, 0.0) for question in questions] for run in placed]
+    known = {name: {run.id: costs_of(run, made[run.id], name, basis.epochs) for run in runs} for name in measures}
+    drawn = {name: _Drawn.of(one, runs, questions, known, measure) for name, one in scored.items()}
+    placed = {name: one for name, one in drawn.items() if one is not None}
+    if not placed:
+        return {}
+    strata, clusters = [question.benchmark for question in questions], [question.cluster for question in questions]
+    widths = [len(one.columns) for one in placed.values()]
     means, draws = joint_means(
-        columns,
-        [question.benchmark for question in questions],
-        [question.cluster for question in questions],
+        [column for one in placed.values() for column in one.columns],
+        strata,
+        clusters,
         seed=seed,
-        sizes=[*(sizes for _, sizes in scores), *(None for _ in placed)],
+        sizes=[sizes for one in placed.values() for sizes in one.sizes],
+        groups=widths,
     )
-    size = len(placed)
-    right, cost = means[:size], means[size:]
-    strata = [question.benchmark for question in questions]
-    enough = enough_clusters(strata, [question.cluster for question in questions])
-    place = _Place(placed, right, cost, draws[:, :size], draws[:, size:], enough, accuracy)
-    order = sorted(range(size), key=lambda i: (cost[i], -right[i]))
-    return Frontier(
-        measure=chosen,
-        points=tuple(place.point(i, figures[placed[i].id]) for i in order),
-        tradeoffs=place.tradeoffs(order) if accuracy else (),
-        left_out=tuple(run.id for run in runs if run.id not in costs),
-    )
+    enough, ends, found = enough_clusters(strata, clusters), np.cumsum(widths)[:-1], dict[str, Frontier]()
+    parts = zip(placed.items(), np.split(means, ends), np.split(draws, ends, axis=1), strict=True)
+    for (name, one), mean, replicates in parts:
+        size, accuracy, figures = len(one.runs), scored[name].accuracy, scored[name].figures
+        right, cost = mean[:size], mean[size:]
+        place = _Place(one.runs, right, cost, replicates[:, :size], replicates[:, size:], enough, accuracy)
+        order = sorted(range(size), key=lambda i: (cost[i], -right[i]))
+        found[name] = Frontier(
+            measure=one.measure,
+            points=tuple(place.point(i, figures[one.runs[i].id]) for i in order),
+            tradeoffs=place.tradeoffs(order) if accuracy else (),
+            left_out=tuple(run.id for run in runs if run not in one.runs),
+        )
+    return found
+
+
+class _Drawn(Struct, frozen=True):
+    """What is resampled for one scorer: scores, then costs, a column a run."""
+
+    measure: CostMeasure
+    runs: list[Run]
+    columns: list[Sequence[float | None]]
+    sizes: list[list[float] | None]
+
+    @classmethod
+    def of(
+        cls,
+        scored: ScoredRuns,
+        runs: Sequence[Run],
+        questions: Sequence[Question],
+        known: Mapping[CostMeasure, Mapping[str, dict[str, float] | None]],
+        measure: CostMeasure | None,
+    ) -> _Drawn | None:
+        """Of the runs whose score and cost are known; ``None``: no measure is."""
+        scoring = [run.id for run in runs if scored.figures[run.id].value is not None]
+        by_measure = {
+            name: {run: cost for run in scoring if (cost := costs[run]) is not None} for name, costs in known.items()
+        }
+        chosen = measure or _most_known(by_measure, len(runs))
+        if chosen is None or not (costs := by_measure[chosen]):
+            return None
+        placed = [run for run in runs if run.id in costs]
+        scores = [_score_column(scored.values[run.id], questions) for run in placed]
+        paid = [[costs[run.id].get(question.id, 0.0) for question in questions] for run in placed]
+        sizes = [*(sizes for _, sizes in scores), *(None for _ in placed)]
+        return cls(chosen, placed, [*(column for column, _ in scores), *paid], sizes)
 
 
 def _score_column(values: Values, questions: Sequence[Question]) -> tuple[list[float | None], list[float] | None]:

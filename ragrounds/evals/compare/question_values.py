@@ -64,6 +64,10 @@ def scorer_values(
     """
     given = list(scores)
     seen = sorted({score.epoch for score in given})
+    if epochs == 1 and len(seen) < 2 and (scorer is None or not scorer.ratio):
+        alone = {score.question_id: score.value for score in given}
+        found = ((question.id, alone.get(question.id, 0.0)) for question in questions)
+        return QuestionValues({id: None if value is None else 0.0 + value for id, value in found}, {}, {})
     places = {epoch: place for place, epoch in enumerate(seen if seen and seen[-1] >= epochs else range(epochs))}
     by_question: dict[str, dict[int, Score]] = defaultdict(dict)
     for score in given:

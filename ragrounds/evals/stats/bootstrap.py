@@ -154,6 +154,7 @@ def joint_means(
     resamples: int = JOINT_RESAMPLES,
     seed: int = 0,
     sizes: Sequence[Sequence[float] | None] | None = None,
+    groups: Sequence[int] | None = None,
 ) -> tuple[Floats, Floats]:
     """The unweighted mean over strata of each column's mean, and its bootstrap replicates.
 
@@ -165,6 +166,8 @@ def joint_means(
         seed: equal seeds give equal replicates.
         sizes: of each column the denominators by which its values were divided, where it is a ratio of sums; ``None``
             of a column: it is a mean.
+        groups: how many columns that follow each other are multiplied at once; by default all. The last digit of a
+            replicate depends on what is beside it there.
 
     Returns:
         The means, one a column; and the replicates, resamples × columns. NaN where a column has no value.
@@ -184,7 +187,7 @@ def joint_means(
         sums, counts = _columns_by_cluster(table[rows], given[rows], [clusters[index] for index in rows])
         with np.errstate(invalid="ignore", divide="ignore"):
             values.append(sums.sum(axis=0) / counts.sum(axis=0))
-            draws.append(_resampled_columns(sums, counts, resamples, generator))
+            draws.append(_resampled_columns(sums, counts, resamples, generator, groups or [len(columns)]))
     return _mean_of_known(np.array(values)), _mean_of_known(np.array(draws))
 
 
@@ -198,16 +201,19 @@ def _columns_by_cluster(table: Floats, given: Floats, names: Sequence[str]) -> t
     return sums, counts
 
 
-def _resampled_columns(sums: Floats, counts: Floats, resamples: int, generator: np.random.Generator) -> Floats:
-    size, both = len(sums), np.concatenate([sums, counts], axis=1)
-    drawn = np.empty((resamples, both.shape[1]))
+def _resampled_columns(
+    sums: Floats, counts: Floats, resamples: int, generator: np.random.Generator, groups: Sequence[int]
+) -> Floats:
+    size, ends = len(sums), np.cumsum(groups)[:-1]
+    tables = [np.hstack(both) for both in zip(np.split(sums, ends, 1), np.split(counts, ends, 1), strict=True)]
+    drawn = [np.empty((resamples, table.shape[1])) for table in tables]
     for number in range(resamples):
-        weights = np.bincount(generator.integers(0, size, size), minlength=size)
-        drawn[number] = weights.astype(np.float64) @ both
-    columns = sums.shape[1]
+        weights = np.bincount(generator.integers(0, size, size), minlength=size).astype(np.float64)
+        for table, made in zip(tables, drawn, strict=True):
+            made[number] = weights @ table
+    halves = [np.hsplit(made, 2) for made in drawn]
     with np.errstate(invalid="ignore", divide="ignore"):
-        replicates: Floats = drawn[:, :columns] / drawn[:, columns:]
-    return replicates
+        return np.hstack([above / below for above, below in halves])
 
 
 def _mean_of_known(values: Floats) -> Floats:

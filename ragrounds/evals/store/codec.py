@@ -14,7 +14,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import msgspec
@@ -58,6 +57,7 @@ _CACHED = 4000
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError)
 """What decoding raises where the bytes are not what was written."""
 _local = threading.local()
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def pack(record: Any) -> tuple[bytes, dict[bytes, bytes]]:
@@ -305,9 +305,15 @@ class AttemptBody(Struct, frozen=True, omit_defaults=True):
 _EMPTY = AttemptBody("", ())
 _PLAIN = tuple(name for name in Attempt.__struct_fields__ if name in schema.attempts.c and name != "run")
 """Fields of an attempt that are columns as they are."""
-_plain = attrgetter(*_PLAIN)
-_SCORED = tuple(name for name in Score.__struct_fields__ if name != "code")
-_scored = attrgetter(*_SCORED)
+SUMMARY = tuple(schema.attempts.c[name] for name in (*_PLAIN, *Usage.__struct_fields__))
+"""The columns of an attempt but its body, as :func:`summaries_of` takes them."""
+_summary = attrgetter(*(column.name for column in SUMMARY))
+_CHECKED = ("scorer", "question_id", "epoch", "value", "answer_status", "prediction", "reason")
+"""What the check sum of a score is of. The run's number is its own in every store, and a score whose `code` is another
+is made again: neither counts."""
+SCORED = tuple(schema.scores.c[name] for name in (*_CHECKED, "code", "checksum"))
+"""The columns of a score as :func:`scores_of` takes them."""
+_checked, _scored = attrgetter(*_CHECKED), attrgetter(*(column.name for column in SCORED))
 
 
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
@@ -329,25 +335,35 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
     return [*blob_rows(apart), (schema.attempts, row)]
 
 
-def attempt_of(run: Run, row: Any, fetch: Fetch | None) -> Attempt:
-    """The attempt that a row holds; without text and events where `fetch` is ``None``."""
-    return _attempt(run, row, unpack(row.body, AttemptBody, fetch) if fetch else _EMPTY)
+def attempt_of(run: Run, row: Any, fetch: Fetch) -> Attempt:
+    """The attempt that a row holds."""
+    return _attempt(run, _summary(row), unpack(row.body, AttemptBody, fetch))
+
+
+def summaries_of(run: Run, rows: Iterable[Sequence[Any]]) -> list[Attempt]:
+    """The attempts that rows of the columns `SUMMARY` hold, without text and events."""
+    return [_attempt(run, row, _EMPTY) for row in rows]
 
 
 def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt]:
     """The attempts that some rows hold, with one look for the texts of all; damaged ones are left out."""
     bodies = unpack_many([Packed(row.body, AttemptBody) for row in rows], fetch)
-    return (_attempt(run, row, body) for row, body in zip(rows, bodies, strict=True) if isinstance(body, AttemptBody))
+    return (
+        _attempt(run, _summary(row), body)
+        for row, body in zip(rows, bodies, strict=True)
+        if isinstance(body, AttemptBody)
+    )
 
 
-def _attempt(run: Run, row: Any, body: AttemptBody) -> Attempt:
+def _attempt(run: Run, values: Sequence[Any], body: AttemptBody) -> Attempt:
+    used = values[len(_PLAIN) :]
     return Attempt(
         run=run.id,
         text=body.text,
         events=body.events,
         choice=body.choice,
-        usage=None if row.input is None else Usage(row.input, row.output, row.cached, row.reasoning),
-        **dict(zip(_PLAIN, _plain(row), strict=True)),
+        usage=None if used[0] is None else Usage(*used),
+        **dict(zip(_PLAIN, values, strict=False)),
     )
 
 
@@ -357,7 +373,7 @@ def score_rows(scores: Iterable[Score], number: int) -> list[Row]:
     for score in scores:
         row = {"run": number, **msgspec.structs.asdict(score), "code": score.code or None}
         row["prediction"], row["reason"] = column_text(score.prediction), column_text(score.reason)
-        rows.append((schema.scores, {**row, "checksum": score_checksum(SimpleNamespace(**row))}))
+        rows.append((schema.scores, {**row, "checksum": _checksum(*(row[name] for name in _CHECKED))}))
     return rows
 
 
@@ -412,18 +428,19 @@ def run_of(body: bytes) -> Run:
     return msgspec.msgpack.decode(decompress(body), type=Run)
 
 
-def score_checksum(row: Any) -> bytes:
-    """The check sum of a score's row. The run's number is its own in every store, and a score whose `code` is another
-    is made again: neither counts."""
-    value = None if row.value is None else float(row.value) + 0.0  # SQLite keeps no -0.0
-    parts = (row.scorer, row.question_id, row.epoch, value, row.answer_status, row.prediction, row.reason)
-    return zlib.crc32(msgspec.msgpack.encode(parts)).to_bytes(4, "big")
+def _checksum(scorer: Any, question_id: Any, epoch: Any, value: Any, *words: Any) -> bytes:
+    known = None if value is None else float(value) + 0.0  # SQLite keeps no -0.0
+    return zlib.crc32(_encode((scorer, question_id, epoch, known, *words))).to_bytes(4, "big")
 
 
 def is_whole(row: Any) -> bool:
     """Whether a score's row is what was written."""
+    return _is_whole(_checked(row), row.checksum)
+
+
+def _is_whole(parts: Iterable[Any], checksum: Any) -> bool:
     try:
-        return row.checksum is not None and bytes(row.checksum) == score_checksum(row)
+        return checksum is not None and bytes(checksum) == _checksum(*parts)
     except (TypeError, ValueError):  # a value of another kind than was written
         return False
 
@@ -434,13 +451,32 @@ def score_of(run: Run, row: Any) -> Score:
     Raises:
         DamagedRecord: it is not what was written.
     """
-    if not is_whole(row):
-        raise DamagedRecord(
-            f"the score of {run.id} by {row.scorer} for the question {row.question_id!r}, epoch {row.epoch}, is not "
-            "what was written",
-            f"`ragrounds score {run.id}` makes scores again, `ragrounds judge` those of a judge.",
+    return next(scores_of(run, [_scored(row)]))
+
+
+def scores_of(run: Run, rows: Iterable[Iterable[Any]]) -> Iterator[Score]:
+    """The scores that rows of the columns `SCORED` hold.
+
+    Raises:
+        DamagedRecord: one is not what was written.
+    """
+    for scorer, question_id, epoch, value, answer_status, prediction, reason, code, checksum in rows:
+        if not _is_whole((scorer, question_id, epoch, value, answer_status, prediction, reason), checksum):
+            raise DamagedRecord(
+                f"the score of {run.id} by {scorer} for the question {question_id!r}, epoch {epoch}, is not what was "
+                "written",
+                f"`ragrounds score {run.id}` makes scores again, `ragrounds judge` those of a judge.",
+            )
+        yield Score(
+            question_id=question_id,
+            epoch=epoch,
+            scorer=scorer,
+            value=value,
+            answer_status=answer_status,
+            prediction=prediction,
+            reason=reason,
+            code=code or "",
         )
-    return Score(**dict(zip(_SCORED, _scored(row), strict=True)), code=row.code or "")
 
 
 def column_text(text: str) -> str:

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
+    SCORED,
+    SUMMARY,
     DamagedRecord,
     StoredQuestion,
     attempt_of,
@@ -22,9 +24,10 @@ from ragrounds.evals.store.codec import (
     grading_rows,
     run_of,
     run_row,
-    score_of,
     score_rows,
+    scores_of,
     stored_blob,
+    summaries_of,
     unpack,
 )
 from ragrounds.evals.store.database import (
@@ -232,7 +235,8 @@ class Store:
         """(question id, epoch) → status of the attempts of a run, read without their bodies."""
         table = schema.attempts
         statement = sa.select(table.c.question_id, table.c.epoch, table.c.status).where(table.c.run == self.number(run))
-        return {(row.question_id, row.epoch): row.status for row in self._read(statement).all()}
+        rows: Sequence[Any] = self._read(statement).all()
+        return {(question_id, epoch): status for question_id, epoch, status in rows}
 
     def settled(self, run: Run) -> dict[AttemptKey, str]:
         """Question id and epoch → status of the attempts that are not made again when the run is resumed."""
@@ -240,9 +244,7 @@ class Store:
 
     def summaries(self, run: Run) -> list[Attempt]:
         """All attempts of a run without text and events, which is enough for tables."""
-        columns = [column for column in schema.attempts.c if column.name != "body"]
-        rows = self._read(sa.select(*columns).where(schema.attempts.c.run == self.number(run)))
-        return [attempt_of(run, row, None) for row in rows.all()]
+        return summaries_of(run, self._read(sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))).all())
 
     def attempts(self, run: Run, skip_damaged: bool = False, among: Sequence[str] | None = None) -> Iterator[Attempt]:
         """All attempts of a run, or those `among` some hundred questions, with text and events, by question id and
@@ -293,17 +295,18 @@ class Store:
     def scores(self, run: Run, scorer: str | None = None) -> list[Score]:
         """The scores of a run, of one scorer or of all."""
         table = schema.scores
-        statement = sa.select(table).where(table.c.run == self.number(run))
+        statement = sa.select(*SCORED).where(table.c.run == self.number(run))
         if scorer is not None:
             statement = statement.where(table.c.scorer == scorer)
-        return [score_of(run, row) for row in self._read(statement).all()]
+        return list(scores_of(run, self._read(statement).all()))
 
     def scored(self, run: Run, scorer: str) -> set[tuple[str, int]]:
         """(question id, epoch) of the attempts of a run that have a score of this scorer, whatever it is."""
         table = schema.scores
         wanted = sa.select(table.c.question_id, table.c.epoch)
-        rows = self._read(wanted.where(table.c.run == self.number(run), table.c.scorer == scorer))
-        return {(row.question_id, row.epoch) for row in rows}
+        statement = wanted.where(table.c.run == self.number(run), table.c.scorer == scorer)
+        rows: Sequence[Any] = self._read(statement).all()
+        return {(question_id, epoch) for question_id, epoch in rows}
 
     def scored_by(self, run: Run, question_id: str, epoch: int, scorers: Iterable[str]) -> list[str]:
         """Those of these scorers that have scored an attempt. They are named because the index goes by them."""
@@ -315,10 +318,10 @@ class Store:
     def stream_scores(self, run: Run) -> Iterator[Score]:
         """All scores of a run by scorer, question id and epoch; hundreds at a time are in memory."""
         table = schema.scores
-        statement = sa.select(table).where(table.c.run == self.number(run))
+        statement = sa.select(*SCORED).where(table.c.run == self.number(run))
         with snapshot(self.engine) as connection:
             rows = stream(connection, statement.order_by(table.c.scorer, table.c.question_id, table.c.epoch), 500)
-            yield from (score_of(run, row) for row in rows)
+            yield from scores_of(run, rows)
 
     def score_codes(self, run: Run) -> dict[str, set[str]]:
         """Scorer → the digests of the code that made its scores of a run; an empty digest: not known."""
