@@ -14,6 +14,7 @@ spreadsheets take UTF-8 for something else.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -126,6 +127,10 @@ def convert(value: object, kind: type[T], path: Path, record: str) -> T:
         UserError: a field is missing, has another type, is too long, or holds half a character.
     """
     made = shape(value, kind, path, record)
+    # What can be written, and is no longer in all than one text may be, holds no text that could not be taken.
+    with contextlib.suppress(UnicodeEncodeError, RecursionError):
+        if len(msgspec.json.encode(value)) <= LONGEST_TEXT:
+            return made
     try:
         found = list(_texts(value))
     except RecursionError:

@@ -38,6 +38,8 @@ class RunScorers:
     def __call__(self, question: Question) -> tuple[ScorerRecord, ...]:
         """The scorers of one question: those that are asked for, then those that score it anyway."""
         usual = scorers_for(question)
+        if not self._named:
+            return usual
         known = {scorer.name for scorer in usual}
         return *(one for one in self._named if one.name not in known and one.suits(question)), *usual
 

@@ -169,6 +169,7 @@ def card(name: str) -> Card:
     return found
 
 
+@cache
 def card_of(dataset: str) -> Card | None:
     """The card of a dataset by its canonical name (:attr:`ragrounds.records.Question.benchmark`), else that of its
     family; ``None``: the package has neither."""

@@ -6,13 +6,13 @@ import asyncio
 import re
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any
 
 from langgraph.errors import GraphRecursionError
 from msgspec import Struct
 
-from ragrounds.agents.agent import Agent
+from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
 from ragrounds.agents.systems.function import MOST_THREADS
 from ragrounds.contracts import Closing, FinishedAttempt, System
@@ -53,6 +53,19 @@ class WorkItem(Struct, frozen=True):
     planned_runs: tuple[PlannedRun, ...]
 
 
+class _OpenedRun(Struct, frozen=True):
+    """A run while its attempts are made: what all of them share."""
+
+    number: int
+    system: _BuiltInGraph | System
+    prompts: PromptFolder
+    caps: Limits
+    made: Collection[tuple[str, int]]
+    """Attempts that the store has."""
+    scored: frozenset[str]
+    """The scorers of these."""
+
+
 class AttemptRunner:
     """Makes the attempts of some runs. Their systems are opened once."""
 
@@ -62,19 +75,26 @@ class AttemptRunner:
         self._store = store
         self._journal = journal
         self._scorers = scorers
-        self._made = {planned.run.id: store.done(planned.run) for planned in planned_runs}
-        self._scored = {planned.run.id: frozenset(store.score_codes(planned.run)) for planned in planned_runs}
-        self._numbers = {planned.run.id: store.number(planned.run) for planned in planned_runs}
-        self._systems = {planned.run.id: _opened(planned.agent) for planned in planned_runs}
+        self._runs = {
+            planned.run.id: _OpenedRun(
+                number=store.number(planned.run),
+                system=_opened(planned.agent),
+                prompts=PromptFolder(planned.agent.card.prompts, planned.agent.layout),
+                caps=planned.agent.caps,
+                made=store.done(planned.run),
+                scored=frozenset(store.score_codes(planned.run)),
+            )
+            for planned in planned_runs
+        }
         # A system's own plain functions each hold a thread for as long as they run.
         foreign = any(is_foreign(planned.agent.card) for planned in planned_runs)
         grow_threads(MOST_THREADS if foreign else None)
 
     async def close(self) -> None:
         """Close what the systems hold open: connections to an endpoint."""
-        for system in self._systems.values():
-            if isinstance(system, Closing):
-                await system.close()
+        for opened in self._runs.values():
+            if isinstance(opened.system, Closing):
+                await opened.system.close()
 
     async def __call__(self, planned: PlannedRun, item: WorkItem, on_end: OnEnd) -> FinishedAttempt:
         """Make one attempt, score it, call `on_end`, and write it with its scores.
@@ -83,6 +103,7 @@ class AttemptRunner:
             StopRun: the run cannot go on.
         """
         run, card = planned.run, planned.agent.card
+        opened = self._runs[run.id]
         context = AttemptContext(
             item=item.question,
             epoch=item.epoch,
@@ -91,9 +112,9 @@ class AttemptRunner:
             searcher=planned.searcher,
             toolbox=planned.tools,
             prices=planned.prices,
-            prompts=PromptFolder(card.prompts, planned.agent.layout),
+            prompts=opened.prompts,
             journal=self._journal,
-            limits=planned.agent.caps,
+            limits=opened.caps,
             recorded=card.record,
             question_only=card.question_only,
             payer=attempt_payer(run, item.question.id, item.epoch),
@@ -105,21 +126,22 @@ class AttemptRunner:
             ),
         )
         with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
-            attempt = await _attempt(self._systems[run.id], context, run, self._journal)
+            attempt = await _attempt(opened.system, context, run, self._journal)
         finished = _scored(attempt, planned, item, self._scorers)
         on_end(finished)
-        number = self._numbers[run.id]
         scores = finished.scores
-        if (attempt.question_id, attempt.epoch) in self._made[run.id]:
+        if (attempt.question_id, attempt.epoch) in opened.made:
             scores = (*scores, *self._scores_of_before(planned, finished))
-        await self._store.writer.write(lambda: [*attempt_rows(attempt, number), *score_rows(scores, number)])
+        await self._store.writer.write(
+            lambda: [*attempt_rows(attempt, opened.number), *score_rows(scores, opened.number)]
+        )
         return finished
 
     def _scores_of_before(self, planned: PlannedRun, finished: FinishedAttempt) -> list[Score]:
         """The scores that an attempt of before has and this one has not, a judge's perhaps, as missing ones: they are
         of another text."""
         run, attempt, made = planned.run, finished.attempt, {score.scorer for score in finished.scores}
-        others = self._scored[planned.run.id] - made
+        others = self._runs[run.id].scored - made
         return [
             Score(
                 question_id=attempt.question_id,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -153,15 +152,6 @@ class AttemptLog:
             reached = f"${caps.cost:g}"
         if reached:
             raise AttemptEnded("capped", f"the attempt's cap of {reached} is reached")
-
-    @contextlib.contextmanager
-    def begun(self) -> Iterator[None]:
-        """Count a call as in flight while the block lasts."""
-        self.flies(1)
-        try:
-            yield
-        finally:
-            self.flies(-1)
 
     def flies(self, change: int) -> None:
         """Count calls that have begun, or ended."""

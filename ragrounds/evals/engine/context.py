@@ -174,7 +174,8 @@ class AttemptContext(AttemptLog):
         """
         if self._threads.elsewhere:
             return await self._threads.across(self.complete(model, request, kind, role=role, prices=prices))
-        await self._hold_to_caps()
+        await self.under_cap()
+        self.check_caps()
         code = getattr(model, "code", "")
         first = _digest("model", model.spec, *([code] if code else ()), request, self.epoch)
         # The same question asked again in one attempt is another sample: it must not be answered by the first reply.
@@ -215,18 +216,16 @@ class AttemptContext(AttemptLog):
         """
         begun = self.begin_call(entry.actor, what, entry.kind)
         ended = partial(self.end_call, begun, entry.actor, role=role, kind=entry.kind, key=entry.key)
+        self.flies(1)
         try:
-            # Only the call itself counts as in flight: a cap that is reached meanwhile must not wait for our reading.
-            with self.begun():
-                answer, cached = await self.journal.once(entry, make, kind)
+            answer, cached = await self.journal.once(entry, make, kind)
         except CallFailed as error:
             ended(faults=error.faults or tuple(faults), error=error.message)
             raise
+        finally:
+            # Only the call itself counts as in flight: a cap that is reached meanwhile must not wait for our reading.
+            self.flies(-1)
         return answer, partial(ended, cached=cached)
-
-    async def _hold_to_caps(self) -> None:
-        await self.under_cap()
-        self.check_caps()
 
     def wait(self, asked: Coroutine[object, object, W]) -> W:
         """Have a call made from a plain function that runs in a thread, and wait for it: see :class:`ThreadBridge`."""
@@ -315,7 +314,8 @@ class AttemptContext(AttemptLog):
     async def _used(self, tool: AgentTool, arguments: Mapping[str, object]) -> ToolAnswer:
         """A use of a tool that does not search: once for each key, in the journal before its answer is used."""
         self._check_blind("used a tool")
-        await self._hold_to_caps()
+        await self.under_cap()
+        self.check_caps()
         if tool.spec == READ and (known := self._passages.get(str(arguments.get("passage")))) is not None:
             arguments = {**arguments, DOCUMENT: known.document}
         given = msgspec.json.encode(arguments, order="deterministic").decode()
@@ -342,7 +342,8 @@ class AttemptContext(AttemptLog):
     async def _searched(self, searcher: Searcher, query: Query, k: int, *, empty: bool) -> tuple[Passage, ...]:
         """One search: once for each key, in the journal before what it found is used."""
         self._check_blind("searched")
-        await self._hold_to_caps()
+        await self.under_cap()
+        self.check_caps()
         if not query.text.strip() and not empty:
             self.note("empty_query", "an empty query was not searched")
             return ()

@@ -132,7 +132,13 @@ def scorers_for(question: Question) -> tuple[ScorerRecord, ...]:
 def _candidates(card: Card | None, kind: Kind) -> tuple[ScorerRecord, ...]:
     """The scorers that questions of a card and kind may have, in their order: found once, not for every question."""
     named, order = card.scorers if card else (), _order(card, kind)
-    made = [one for one in all_scorers().values() if not (one.by_card and named and one.name not in named)]
+    made = [
+        one
+        for one in all_scorers().values()
+        if not (one.by_card and named and one.name not in named)
+        # One from outside may have its own mind on what it scores.
+        and (not _ships(one) or (kind in one.kinds and not one.needs and not one.on_request))
+    ]
     return tuple(sorted(made, key=lambda one: _place(one.name, order)))
 
 

@@ -115,7 +115,13 @@ class Arrivals:
         body = _encoder.encode((key, payer, at, seconds, response))
         # Where this cannot be written, the commit that follows cannot either, or it is all that is needed.
         with contextlib.suppress(OSError):
-            os.write(self._opened(), len(body).to_bytes(_SIZE, "big") + body)
+            if self._file is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                own = process(os.getpid())
+                name = f"{os.getpid()}-{(own.started if own else '').encode().hex()}-{id(self):x}"
+                self._path = self._folder / f"{name}@{_host()}"
+                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.write(self._file, len(body).to_bytes(_SIZE, "big") + body)
 
     def committed(self) -> None:
         """One noted response is committed; the file is emptied when all are."""
@@ -137,15 +143,6 @@ class Arrivals:
                 self._path.rename(self._path.with_name(left))
             else:
                 self._path.unlink(missing_ok=True)
-
-    def _opened(self) -> int:
-        if self._file is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            own = process(os.getpid())
-            name = f"{os.getpid()}-{(own.started if own else '').encode().hex()}-{id(self):x}"
-            self._path = self._folder / f"{name}@{_host()}"
-            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return self._file
 
 
 def leave_arrivals(store: Store, responses: Iterable[Arrived]) -> None:
