@@ -173,6 +173,8 @@ def _resolved(wanted: Import, package: str, within: tuple[str, ...], folder: Pat
             spec = _spec(full)
             if spec is not None and _is_source(spec) and spec.origin:
                 yield full, Path(spec.origin)
+            if spec is not None and spec.submodule_search_locations is None:
+                return  # no package: the names that are taken from it are no modules
         elif folder is not None and full.partition(".")[0] != _OWN and (path := module_file(folder, full)):
             yield full, path  # this package itself may lie beside a user's file: in a clone
 

@@ -80,6 +80,19 @@ def _discovered(package: str, kind: type[T]) -> Mapping[str, T]:
     return MappingProxyType(dict(sorted(found.items())))
 
 
+@cache
+def _of_own_module(package: str, kind: type[T], name: str) -> T | None:
+    """The object of a name in the module of that name: those beside it need not be imported for it."""
+    module = f"{package}.{name}"
+    if not name.isidentifier() or name.startswith("_") or importlib.util.find_spec(module) is None:
+        return None
+    for own, value in vars(importlib.import_module(module)).items():
+        if isinstance(value, kind) and value.name == name:  # type: ignore[attr-defined]
+            note_home(value, module, own)
+            return value
+    return None
+
+
 class NoSuchModule(UserError):
     """The import path of a user names a module that is neither installed nor in the current folder."""
 
@@ -126,6 +139,11 @@ class ExtensionPoint(Generic[T]):
         """What comes with ragrounds, by name. No package and no user can take one of these names."""
         return self.ships() if self.ships else _discovered(self.hook.folder, self.kinds)  # type: ignore[arg-type]
 
+    def ours(self, name: str) -> T | None:
+        """What comes with ragrounds under a name; ``None``: nothing does."""
+        alone = None if self.ships else _of_own_module(self.hook.folder, self.kinds, name)  # type: ignore[arg-type]
+        return alone or self.shipped().get(name)
+
     def installed(self) -> dict[str, T]:
         """What installed packages add, by name, without what cannot be used: that is said once on standard error."""
         found = {}
@@ -150,9 +168,8 @@ class ExtensionPoint(Generic[T]):
         Raises:
             UserError: an installed package adds it, and it cannot be used.
         """
-        shipped = self.shipped()
-        if name in shipped:
-            return shipped[name]
+        if (ours := self.ours(name)) is not None:
+            return ours
         addition = self.addition(name)
         return addition[1] if addition else None
 
@@ -198,7 +215,7 @@ class ExtensionPoint(Generic[T]):
             raise UserError(f"{path!r}: {lacks}")
         name = getattr(value, "name", None)
         if isinstance(name, str):
-            other = self.shipped().get(name)
+            other = self.ours(name)
             whose = "ships with ragrounds"
             if other is None and (found := [each for each in _loaded(self, name) if each.value is not None]):
                 other, whose = found[0].value, f"the package {found[0].addition.origin} adds"
@@ -210,14 +227,14 @@ class ExtensionPoint(Generic[T]):
 
     def origin(self, name: str) -> str:
         """The package, with its version, that adds this name; empty: it ships, or nothing has that name."""
-        if name in self.shipped():
+        if self.ours(name) is not None:
             return ""
         return next((found.addition.origin for found in _loaded(self, name)), "")
 
     def used(self, name: str) -> AbstractContextManager[None]:
         """While the object of this name is used: what one from outside raises becomes an error of one line. Nothing
         that ships is guarded: its faults are ours."""
-        if name in self.shipped():
+        if self.ours(name) is not None:
             return nullcontext()
         origin = self.origin(name)
         return guarded(f"The {self.hook.noun} {name!r}" + (f" of the package {origin}" if origin else ""))

@@ -10,7 +10,6 @@ from rich.console import Console
 from ragrounds.api.frames import FIGURES, OF_RUNS, PAIRS, Frame, Part, Row
 from ragrounds.api.results import RunsResult
 from ragrounds.api.workspace import opened_runs
-from ragrounds.evals.analyses.gold_by_hop import hop_profile
 from ragrounds.evals.analyses.pictures import Picture
 from ragrounds.evals.compare.comparison import Comparison
 from ragrounds.ui.comparison_pictures import COMPARISON_PICTURES
@@ -45,6 +44,9 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         return {**made, "hops": PictureMaker(self._hops, "no attempt of these runs searched more than once")}
 
     def _hops(self) -> Picture | None:
+        from ragrounds.evals.analyses.gold_by_hop import (
+            hop_profile,  # it reads what searches found, with all that takes
+        )
 
         with opened_runs(self.ids, self.settings) as (store, runs):
             return hop_profile(store, runs, agent_names(self.comparison))

@@ -21,7 +21,6 @@ from ragrounds.ui.console import counting
 from ragrounds.ui.notebook import html_of, in_notebook
 from ragrounds.ui.progress.displays import Display, open_progress
 from ragrounds.ui.progress.facts import ProgressGatherer
-from ragrounds.ui.progress.frame import table_parts
 from ragrounds.ui.progress.lines import progress_line
 from ragrounds.ui.projection import projection_text
 from ragrounds.ui.text import number_of
@@ -145,6 +144,8 @@ class NotebookListener(RunListener):
         self.message(projection_text(projection))
 
     def _show(self, at_once: bool = False) -> None:
+        from ragrounds.ui.progress.frame import table_parts
+
         facts = self._facts.gather(last=at_once) if self._facts is not None else None
         said = [Text(line) for line in self._said[-10:]]
         line = progress_line(facts) if facts is not None else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -42,7 +42,6 @@ from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.question_order import EpochsTogether, ordered
-from ragrounds.evals.engine.recording.recorder import ProbedCall
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
@@ -58,6 +57,9 @@ from ragrounds.tools.gold_documents import absent_words
 from ragrounds.tools.vector_events import BUILT
 from ragrounds.ui.claim_text import live_claim_text
 from ragrounds.ui.comparison_warnings import drawn_words
+
+if TYPE_CHECKING:
+    from ragrounds.evals.engine.recording.recorder import ProbedCall
 
 PILOT_ENDED = "the pilot was asked"
 """Why a replay ends that was to ask its pilot alone."""

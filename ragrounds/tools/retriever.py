@@ -197,11 +197,11 @@ def find_retriever(name: str) -> Retriever:
     Raises:
         UserError: there is none; names the nearest.
     """
-    shipped = RETRIEVERS.shipped()
-    if name in shipped:
-        return shipped[name]
+    if (ours := RETRIEVERS.ours(name)) is not None:
+        return ours
     if is_import_path(name):
         return RETRIEVERS.imported(name)
+    shipped = RETRIEVERS.shipped()
     for one in shipped.values():
         if name in one.further_names():
             return one
@@ -221,9 +221,8 @@ def needs_corpus(spec: Spec) -> bool:
     """
     if find_retriever(spec.name).own_corpus:
         return False
-    shipped = RETRIEVERS.shipped()
-    named = [one if isinstance(one, Spec) else Spec(str(one)) for one in spec.parameters.values()]
-    members = [one for one in named if one.name in shipped]
+    named = [Spec(one) if isinstance(one, str) else one for one in spec.parameters.values()]
+    members = [one for one in named if isinstance(one, Spec) and RETRIEVERS.ours(one.name) is not None]
     return not members or any(needs_corpus(one) for one in members)
 
 
@@ -246,7 +245,7 @@ def open_searcher(retriever: Spec | str, corpus: str, home: Path, *, progress: P
     with RETRIEVERS.used(found.name):
         searcher = corpora.searcher(spec)
     called = parse(searcher.spec).name
-    if called != spec.name and (RETRIEVERS.shipped().get(called, found) is not found):
+    if called != spec.name and ((RETRIEVERS.ours(called) or found) is not found):
         raise UserError(
             f"The retriever {spec.name!r} opened a searcher that calls itself {searcher.spec!r}, which is another "
             "retriever: give it `spec = str(spec)`, so that what it finds stands under its own name."

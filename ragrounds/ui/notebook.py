@@ -17,7 +17,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ragrounds.ui.chart_svg import page_picture, picture_style
 from ragrounds.ui.chart_text import PictureText
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.text import safe
@@ -72,6 +71,8 @@ def page_part(body: str) -> str:
     style = ""
     if "<svg" in body:
         colours = ";".join(f"--{name}:{colour}" for name, colour in notebook_colours().items())
+        from ragrounds.ui.chart_svg import picture_style  # a notebook alone draws with it
+
         style = f".ragrounds{{{colours}}}{picture_style()}"
     return f'{_STYLE}{style}</style><div class="ragrounds">{body}</div>'
 
@@ -89,6 +90,8 @@ class _HtmlConsole(SafeConsole):
             if isinstance(printed, Table):
                 self.parts.append(_table(printed))
             elif isinstance(printed, PictureText):
+                from ragrounds.ui.chart_svg import page_picture
+
                 self.parts.append(page_picture(printed.picture))
             elif isinstance(printed, Text) and printed.plain.strip():
                 self.parts.append(_text(printed))

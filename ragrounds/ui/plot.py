@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.analyses.pictures import Picture
-from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.chart_text import draw
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.theme import Theme
@@ -45,6 +44,8 @@ class Plot(Struct, frozen=True):
         Raises:
             UserError: nothing in the picture has a value.
         """
+        from ragrounds.ui.chart_svg import svg  # a result that is printed needs none of it
+
         return svg(self.picture, theme=self.theme)
 
     def png(self, scale: float = _SCALE) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from ragrounds.agents.systems import dspy_module, function, langgraph_graph, llama_index, place, runnable
+from ragrounds.agents.systems import place
 from ragrounds.agents.systems.answers import Wiring
 from ragrounds.agents.systems.code import OwnSource, SystemCode, system_code
 from ragrounds.agents.systems.factory import FactorySystem, made_by, makes_systems
@@ -145,6 +145,8 @@ def adapted(found: object, wiring: Wiring) -> System:
     if makes_systems(found):
         made = made_by(cast("Callable[..., object]", found), wiring.name)
         return FactorySystem(made, wiring, adapted) if made.each_time else adapted(made.now(), wiring)
+    from ragrounds.agents.systems import function
+
     system = function.adapts(found, wiring)
     if system is None:
         raise UserError(f"{wiring.name} gave {type(found).__name__}; expected {EXPECTED}.")
@@ -153,6 +155,9 @@ def adapted(found: object, wiring: Wiring) -> System:
 
 def _forms() -> Iterator[Callable[[object, Wiring], System | None]]:
     """The forms, in the order in which they are tried: the most particular first. A function is the last of all."""
+    # Here: who runs what ships needs none of them.
+    from ragrounds.agents.systems import dspy_module, langgraph_graph, llama_index, runnable
+
     yield langgraph_graph.adapts
     yield llama_index.adapts
     yield dspy_module.adapts

@@ -142,7 +142,7 @@ def _bare(name: str) -> Card:
 
 
 def _further_cards(name: str) -> tuple[Card, ...]:
-    found = families().get(name) or _NAMED.get(name)
+    found = FAMILIES.ours(name) or families().get(name) or _NAMED.get(name)
     return found.cards if found else ()
 
 

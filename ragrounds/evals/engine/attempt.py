@@ -14,12 +14,10 @@ from msgspec import Struct
 
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
-from ragrounds.agents.systems.function import MOST_THREADS
 from ragrounds.contracts import Closing, FinishedAttempt, System
 from ragrounds.errors import StopRun, UserError
-from ragrounds.evals.engine.attempt_log import LONGEST_REASON, AttemptEnded
+from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.foreign_system import MAX_STEPS, run_system
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.thread_bridge import grow_threads
@@ -87,8 +85,11 @@ class AttemptRunner:
             for planned in planned_runs
         }
         # A system's own plain functions each hold a thread for as long as they run.
-        foreign = any(is_foreign(planned.agent.card) for planned in planned_runs)
-        grow_threads(MOST_THREADS if foreign else None)
+        grow_threads()
+        if any(is_foreign(planned.agent.card) for planned in planned_runs):
+            from ragrounds.agents.systems.function import MOST_THREADS
+
+            grow_threads(MOST_THREADS)
 
     async def close(self) -> None:
         """Close what the systems hold open: connections to an endpoint."""
@@ -228,6 +229,9 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
                 async for given in _answers(system, context):
                     answer = given
             else:
+                # Here: what records others' clients is of no use to the graphs that ship.
+                from ragrounds.evals.engine.foreign_system import run_system
+
                 told = await run_system(system, context, journal)
                 answer, choice = told.text, told.choice
     except AttemptEnded as ended:

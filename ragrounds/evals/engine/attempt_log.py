@@ -15,6 +15,8 @@ from ragrounds.agents.agent import Limits
 from ragrounds.contracts import STEP
 from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
+MAX_STEPS = 1000
+"""Steps of one attempt of a graph. Every built-in graph ends by its own limits, far below."""
 TRACE_SIZE = 16_000_000
 """Characters that the nodes of one attempt may write to its trace, all together. A node that writes its whole state at
 every step writes the square of what it knows; a usual attempt has a hundredth of this."""

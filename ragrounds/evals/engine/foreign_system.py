@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 import time
 from collections.abc import Sequence
 from typing import TypeVar
-from uuid import uuid4
+from uuid import UUID
 
 import msgspec
 
 from ragrounds.agents.systems.llama_index_events import told_by_llama_index
 from ragrounds.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
 from ragrounds.errors import AskedPerson, StopRun
-from ragrounds.evals.engine.attempt_log import AttemptEnded
+from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.callbacks import HANDLER, CallbackRecorder
 from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorder
@@ -25,8 +26,6 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.records import Answer, Called, Passage, Reply
 
 R = TypeVar("R", bound=Reply)
-MAX_STEPS = 1000
-"""Steps of one attempt of a graph. Every built-in graph ends by its own limits, far below."""
 _GRACE = 5.0
 """Seconds that a system has to end once nothing of it may leave the process any more."""
 
@@ -34,6 +33,7 @@ _GRACE = 5.0
 SOURCES = "sources of the answer"
 """What passages are known to come from that a system gives with its answer, where no search of it was seen."""
 
+_random = random.Random()
 _LOOK = 0.02
 """Seconds after which is looked again."""
 
@@ -49,7 +49,7 @@ class AttemptObservation:
         self._recorder = recorder
         self._journal = journal
         self._loop = asyncio.get_running_loop()
-        self.thread = uuid4().hex
+        self.thread = UUID(int=_random.getrandbits(128), version=4).hex
         self.max_steps = MAX_STEPS
         self.handler = CallbackRecorder(context, recorder, self) if recorder else None
         self.callbacks: Sequence[object] = (self.handler,) if self.handler else ()

@@ -10,18 +10,19 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ragrounds.agents.systems.opening import OPENING
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.recording.recorder import AttemptRecorder
-from ragrounds.evals.engine.recording.watch import installed
-from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
 from ragrounds.evals.store.journal import Mode, StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.prices import Price
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Question
+
+if TYPE_CHECKING:
+    from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 
 _NOTHING = Question(id="opening", benchmark="opening/opening", text="")
 
@@ -44,6 +45,10 @@ class OpeningRecorder:
         Raises:
             StopRun: a replay does not hold a call.
         """
+        # Here, as below: where nothing of somebody's own is opened, nothing is watched.
+        from ragrounds.evals.engine.recording.watch import installed
+        from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
+
         if WATCHER.get() is not None:  # inside an attempt, or inside another import
             yield
             return
@@ -105,6 +110,8 @@ class OpeningRecorder:
         return self._recorder
 
     async def _make(self) -> AttemptRecorder:
+        from ragrounds.evals.engine.recording.recorder import AttemptRecorder
+
         self._journal = StoreJournal(self._store, self._mode)
         self._context = AttemptContext(
             item=_NOTHING,

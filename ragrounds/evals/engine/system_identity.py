@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,13 +19,15 @@ from ragrounds.agents.systems.code import is_secret_name
 from ragrounds.agents.systems.models_held import models_held
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
-from ragrounds.evals.engine.recording.recorder import ProbedCall
 from ragrounds.evals.store.run_facts import reply_models
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.records import FINAL, Call, Question, Run
 from ragrounds.redaction import redacted
 from ragrounds.specs import Spec, parse
+
+if TYPE_CHECKING:
+    from ragrounds.evals.engine.recording.recorder import ProbedCall
 
 SYSTEM_PARTS = ("files", "packages", "requirements", "environment", "wiring", "config", "context", "system", "held")
 """The keys that the identity of a system of one's own has beside those of every agent."""
@@ -45,7 +47,7 @@ _ELSEWHERE = frozenset(
 _MOST_SAID = 3
 
 
-Probe = Callable[[Agent, Question], Sequence[ProbedCall]]
+Probe = Callable[[Agent, Question], Sequence["ProbedCall"]]
 """Asks a system its first question with nothing being sent, and gives the calls that it made, in order."""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -27,10 +27,12 @@ from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text, is_whole
 from ragrounds.evals.store.database import autocommit
-from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.store.verification import Findings
 from ragrounds.records import Attempt, Gold, Question, Run, Score
+
+if TYPE_CHECKING:
+    from ragrounds.evals.store.garbage import Progress
+    from ragrounds.evals.store.verification import Findings
 
 _LOG = logging.getLogger(__name__)
 _LONG = 2_000

@@ -17,12 +17,8 @@ from pathlib import Path
 
 from ragrounds.records import Passage
 from ragrounds.tools.build_report import storable
-from ragrounds.tools.documents.docx import read_docx
 from ragrounds.tools.documents.encodings import decode
 from ragrounds.tools.documents.found import DocumentFault, DocumentText, Remark
-from ragrounds.tools.documents.html import read_html
-from ragrounds.tools.documents.jats import read_article
-from ragrounds.tools.documents.pdf import read_pdf
 
 _LONGEST = 256 * 2**20
 """Bytes of a document that is taken into memory; of text the rest is cut off, of other kinds larger ones are errors. A
@@ -134,19 +130,28 @@ def _markdown(data: bytes, reading: str) -> DocumentText:
     return DocumentText(title[2:].strip(), rest.lstrip(), remarks)
 
 
+# What reads a kind is imported when there is a file of it: most corpora have none.
 def _html(data: bytes, reading: str) -> DocumentText:
+    from ragrounds.tools.documents.html import read_html
+
     return read_html(data)
 
 
 def _pdf(data: bytes, reading: str) -> DocumentText:
+    from ragrounds.tools.documents.pdf import read_pdf
+
     return read_pdf(data)
 
 
 def _docx(data: bytes, reading: str) -> DocumentText:
+    from ragrounds.tools.documents.docx import read_docx
+
     return read_docx(data, _LONGEST)
 
 
 def _jats(data: bytes, reading: str) -> DocumentText:
+    from ragrounds.tools.documents.jats import read_article
+
     article = read_article(data, published=reading == "medrag")
     return DocumentText(article.title, article.text, article.remarks)
 

@@ -10,7 +10,6 @@ from typing import Literal, Protocol, TextIO
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.ui.progress.facts import ProgressGatherer
-from ragrounds.ui.progress.frame import frame
 from ragrounds.ui.progress.lines import progress_json, progress_line
 from ragrounds.ui.progress.screen import Screen, can_redraw
 
@@ -97,6 +96,8 @@ class FullProgress:
     """One screen that redraws until the run ends; then the terminal is as it was, with a line of what came of it."""
 
     def __init__(self, tally: ReplayProgress, stream: TextIO, said: Sequence[str] = ()) -> None:
+        from ragrounds.ui.progress.frame import frame  # what a terminal's screen alone shows
+
         self.observe, self._stream = tally.observe, stream
         self._facts = ProgressGatherer(tally)
         self._screen = Screen(stream, lambda *size_and_said: frame(self._facts.gather(), *size_and_said), said)
