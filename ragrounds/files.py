@@ -172,22 +172,32 @@ def _texts(value: object, name: str = "the record") -> Iterator[tuple[str, str]]
             yield from _texts(below, name)
 
 
+class _Twice(Exception):
+    """A key, as it is shown, that stands twice in one object."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys stand in it once."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        raise _Twice(shown(next(key for key, _ in pairs if key in seen or seen.add(key))))  # type: ignore[func-returns-value]
+    return made
+
+
+def _finite(name: str) -> Any:
+    """Refuse NaN and infinities, which Python's reader lets pass."""
+    raise ValueError(f"{name} is not a JSON number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_finite)
+
+
 def _parse(text: str, path: Path, record: str) -> Any:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """An object whose keys stand in it once."""
-        made = dict(pairs)
-        if len(made) != len(pairs):
-            seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise broken(path, f"{shown(twice)} stands twice in one object; ids and fields are unique", record)
-        return made
-
-    def finite(name: str) -> Any:
-        """Refuse NaN and infinities, which Python's reader lets pass."""
-        raise ValueError(f"{name} is not a JSON number")
-
     try:
-        return json.loads(text, object_pairs_hook=once, parse_constant=finite)
+        return _DECODER.decode(text)
+    except _Twice as key:
+        raise broken(path, f"{key} stands twice in one object; ids and fields are unique", record) from None
     except json.JSONDecodeError as error:
         where = record or f"line {error.lineno}, column {error.colno}"
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")

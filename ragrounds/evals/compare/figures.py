@@ -123,10 +123,8 @@ def figure(
     for index, name in enumerate(strata):
         places[name].append(index)
     means = {name: _mean([numbers[i] for i in found]) for name, found in places.items()}
-    best = [_best(question, value, unsettled, scorer) for question, value in scored]
-    known = [one for one in best if one is not None]
-    # Scores that are not right-or-wrong have no p(1-p).
-    binary = all(number in (0.0, 1.0) for number in numbers)
+    best = _best(scored, unsettled, scorer)
+    binary = set(numbers) <= {0.0, 1.0}  # scores that are not right-or-wrong have no p(1-p)
     estimate = stratified_mean(
         numbers, strata, clusters, attempts=outcomes_in(scorer, epochs), bounded=_bounded(scorer), seed=seed
     )
@@ -139,7 +137,7 @@ def figure(
         low=estimate.low,
         high=estimate.high,
         pooled=_mean(numbers),
-        best=_mean([_mean([known[i] for i in found]) for found in places.values()]) if known else None,
+        best=_mean([_mean([best[i] for i in found]) for found in places.values()]) if best else None,
     )
 
 
@@ -189,14 +187,14 @@ def _bounded(scorer: ScorerRecord | None) -> bool:
 
 
 def _best(
-    question: Question, value: float, unsettled: Mapping[str, float], scorer: ScorerRecord | None
-) -> float | None:
-    """The question's value if its open attempts, which count as 0, had the best score."""
+    scored: Sequence[tuple[Question, float]], unsettled: Mapping[str, float], scorer: ScorerRecord | None
+) -> list[float]:
+    """Each question's value if its open attempts, which count as 0, had the best score; none where there is no best."""
     if scorer is not None and scorer.unit != "percent":
-        return None
+        return []
     if scorer is not None and scorer.direction == "lower":
-        return value
-    return min(1.0, value + unsettled.get(question.id, 0.0))
+        return [value for _, value in scored]
+    return [min(1.0, value + unsettled.get(question.id, 0.0)) for question, value in scored]
 
 
 def paired(
@@ -222,7 +220,7 @@ def paired(
     estimate = paired_difference(
         ones, others, *strata_and_clusters, attempts=outcomes_in(scorer, epochs), bounded=_bounded(scorer), seed=seed
     )
-    binary = all(number in (0.0, 1.0) for number in (*ones, *others))
+    binary = {*ones, *others} <= {0.0, 1.0}
     test = None
     if binary:
         lone = {question.cluster or question.id: (one == 1.0, other == 1.0) for question, one, other in reversed(both)}

@@ -242,10 +242,14 @@ def _places(strata: Sequence[str], clusters: Sequence[str] | None) -> tuple[Plac
     known: dict[str, int] = {}
     found: dict[tuple[int, str | int], int] = {}
     stratum = [known.setdefault(name, len(known)) for name in strata]
-    cluster = [
-        found.setdefault((place, name or index), len(found))
-        for index, (place, name) in enumerate(zip(stratum, names, strict=True))
-    ]
+    cluster = (
+        range(len(names))
+        if not any(names)
+        else [
+            found.setdefault((place, name or index), len(found))
+            for index, (place, name) in enumerate(zip(stratum, names, strict=True))
+        ]
+    )
     return np.array(stratum, dtype=np.intp), np.array(cluster, dtype=np.intp)
 
 
