@@ -7,6 +7,7 @@
 | ``abstracts`` | a title and three to six sentences | abstracts of PubMedQA, SciFact and MED |
 | ``textbooks`` | a heading and eight to sixteen sentences | OpenStax' textbooks and MedQuAD's answers |
 | ``titles`` | one sentence | all of them |
+| ``paragraphs`` | a title and one to three sentences: 389 characters | all of them |
 
 Real sentences make common terms as common as they are in medical text. No corpus of thousands holds the rare words of
 millions of passages (names, doses, misprints), so each passage gets one or two of them, by Zipf's law. What stands
@@ -28,7 +29,7 @@ from ragrounds.records import Passage
 from ragrounds.tools.collection import Collection, Manifest, PassageWriter, write_whole
 from ragrounds.tools.collection_builder import _index_ids
 
-SHAPES = {"abstracts": (4, 7), "textbooks": (9, 17), "titles": (1, 1)}
+SHAPES = {"abstracts": (4, 7), "textbooks": (9, 17), "titles": (1, 1), "paragraphs": (2, 4)}
 """Fewest and most sentences of a passage; the first is its title."""
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z(])")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -2,13 +2,14 @@
 
     python -m perf.retrieval_peers DATA HOME abstracts 1000000 [QUESTIONS [K [ENGINE]]]
 
-With ``bm25s`` as ENGINE there is that peer alone, and the others' indexes are not built. Needs numba, bm25s, tantivy,
+With ``bm25s`` as ENGINE there is that peer alone, and the others' indexes are not built. There are three rounds; the
+median of each engine's rates is printed, and that of the rounds' ratios. Needs numba, bm25s, tantivy,
 pyterrier_pisa and scipy beside the package (an environment of its own: PISA's binding brings PyTerrier). Run it from
 the repository. The shapes are those of ``perf/retrieval_corpora.py``.
 
 The peers are given our analyser's terms, so that all search for the same. They take turns, a few questions each, so
-that whatever else the machine does falls on all of them alike; the time is the processor's. bm25s and PISA are given
-their questions in batches, which is their fastest form; ours and tantivy one by one. PISA gets repeated terms of a
+that whatever else the machine does falls on all of them alike; the time is the processor's. PISA is given its questions
+in batches, which is its fastest form; ours and tantivy one by one; bm25s both ways. PISA gets repeated terms of a
 question as one weighted term, which is its faster form. tantivy's k1 and b are fixed (1.2 and 0.75) and its lengths are
 rounded, so that its results are not compared. bm25s gets its matrix from our postings, which is what its own builder
 makes of them; the scores are compared.
@@ -20,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
@@ -33,6 +35,7 @@ from scipy import sparse
 from perf.retrieval_corpora import made_collection, questions
 from ragrounds.tools.retrievers.bm25 import Bm25Parameters, Bm25Searcher, open_bm25
 
+ROUNDS = 3
 TURN = 20
 """Questions that an engine answers before the next one's turn."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -152,10 +155,13 @@ def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int, onl
     searcher = open_bm25(made_collection(data, home, shape, count), Bm25Parameters())
     peer = bm25s_of(searcher)
 
+    known: dict[str, int | None] = {}  # terms that the questions have: as fast as the peers' own vocabularies
+
     def numbers(query: str) -> Counter[int]:
         counts = Counter(searcher._analyse(query))
-        found = zip(counts.values(), searcher._vocabulary.find(list(counts)), strict=True)
-        return Counter({term: times for times, term in found if term is not None})
+        new = [text for text in counts if text not in known]
+        known.update(zip(new, searcher._vocabulary.find(new), strict=True))
+        return Counter({term: times for text, times in counts.items() if (term := known[text]) is not None})
 
     def by_bm25s(queries: list[str]) -> list[list[tuple[int, float]]]:
         found = peer.retrieve([sorted(numbers(query).elements()) for query in queries], k=k, show_progress=False)
@@ -165,32 +171,36 @@ def main(data: Path, home: Path, shape: str, count: int, asked: int, k: int, onl
 
     engines: dict[str, Engine] = {
         "ours": lambda queries: [searcher.ranked(query, k) for query in queries],
-        "bm25s numba": by_bm25s,
+        "bm25s numba": lambda queries: [by_bm25s([query])[0] for query in queries],
+        "bm25s numba, batch": by_bm25s,
     }
     if only != "bm25s":
         engines |= others(searcher, home / "peers" / f"{shape}-{count}", numbers, k)
     for long in (False, True):
         chosen = [question for question in questions(data, asked, long=long) if numbers(question)]
         terms = np.mean([len(numbers(query)) for query in chosen])
-        taken = dict.fromkeys(engines, 0.0)
         for search in engines.values():
-            search(chosen[:TURN])
-        same = 0
-        for start in range(0, len(chosen), TURN):
-            turn = chosen[start : start + TURN]
-            results = {}
-            for name, search in engines.items():
-                began = time.process_time()
-                results[name] = search(turn)
-                taken[name] += time.process_time() - began
-            same += sum(map(agree, results["ours"], results["bm25s numba"]))
-        fastest = min(seconds for name, seconds in taken.items() if name != "ours")
+            search(chosen)
+        rounds, same = [], 0
+        for _ in range(ROUNDS):
+            taken, same = dict.fromkeys(engines, 0.0), 0
+            for start in range(0, len(chosen), TURN):
+                turn = chosen[start : start + TURN]
+                results = {}
+                for name, search in engines.items():
+                    began = time.process_time()
+                    results[name] = search(turn)
+                    taken[name] += time.process_time() - began
+                same += sum(map(agree, results["ours"], results["bm25s numba"]))
+            rounds.append(taken)
         sys.stdout.write(
-            f"{shape} {count:,}, {'long' if long else 'short'} questions ({len(chosen)}, {terms:.1f} terms), k = {k}: "
-            f"ours is {fastest / taken['ours']:.2f} x the fastest peer; as bm25s: {same} of {len(chosen)}\n"
+            f"{shape} {count:,}, {'long' if long else 'short'} questions ({len(chosen)}, {terms:.1f} terms), k = {k}; "
+            f"as bm25s: {same} of {len(chosen)}\n"
         )
-        for name, seconds in taken.items():
-            sys.stdout.write(f"  {name:24} {len(chosen) / seconds:9.1f} queries a processor second\n")
+        for name in engines:
+            rate = median(len(chosen) / taken[name] for taken in rounds)
+            ratio = median(taken[name] / taken["ours"] for taken in rounds)
+            sys.stdout.write(f"  {name:24} {rate:9.1f} queries a processor second; ours is {ratio:.2f} x\n")
         sys.stdout.flush()
 
 

@@ -101,7 +101,7 @@ class Postings:
         if len(query) > _COMPILED_TERMS:
             return self.best(query, k)
         norms = self.norms
-        found, scores = postings_numba.search(
+        kept = postings_numba.search(
             self.lists,
             norms.lengths,
             (float(norms.k1), float(norms.b), float(norms.mean)),
@@ -110,9 +110,8 @@ class Postings:
             np.array([term.most for term in query], dtype=np.float64),
             min(k, self.passages),
         )
-        order = np.lexsort((found, -scores))[:k]
-        order = order[scores[order] > 0]
-        return found[order], scores[order]
+        kept = np.sort(kept[kept > 0])[::-1]
+        return postings_numba.LAST - (kept & postings_numba.LAST), (kept >> 32).astype(np.int32).view(np.float32)
 
     def summed(self, query: Sequence[Weighted], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The scores of some passages (positions, ascending), summed in 64 bits."""
