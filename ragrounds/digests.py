@@ -43,11 +43,8 @@ def home_of(value: object) -> str:
 
 def _imports(module: str, name: str) -> bool:
     """Whether a module takes a name from another one."""
-    spec = _spec(module)
-    if spec is None or not _is_source(spec):
-        return False
-    path = Path(str(spec.origin))
-    return any(name in names for _, _, names in _read(path, True, _mark(path))[1])
+    path = _source(_spec(module))
+    return path is not None and any(name in names for _, _, names in _read(path, True, file_mark(path))[1])
 
 
 def code_digest(module: str, *, within: Sequence[str] = (), without: Sequence[str] = ()) -> str:
@@ -110,7 +107,8 @@ def tree_digest(tree: ast.AST) -> str:
 
 def file_mark(path: Path) -> tuple[int, int]:
     """When a file was changed (nanoseconds) and its size (bytes): what is known of it holds while these stay."""
-    return _mark(path)
+    held = path.stat()
+    return held.st_mtime_ns, held.st_size
 
 
 def absolute_names(wanted: Import, package: str) -> Iterator[str]:
@@ -150,7 +148,7 @@ def _closure(
 ) -> dict[tuple[str, Path], str]:
     """Digests of modules and of all that they import, by name and file."""
     done: dict[tuple[str, Path], str] = {}
-    left = [(name, Path(spec.origin)) for name, spec in modules.items() if _is_source(spec) and spec.origin]
+    left = [(name, path) for name, spec in modules.items() if (path := _source(spec)) is not None]
     left += [(path.stem, path) for path in paths]
     folder = paths[0].parent if paths else next((path.parent for name, path in left if _lies_alone(name, path)), None)
     roots = tuple(root for name in modules if (root := name.partition(".")[0]) != _OWN)
@@ -158,7 +156,7 @@ def _closure(
         name, path = left.pop()
         if (name, path) in done or name in without:
             continue
-        digest, imports = _read(path, name.partition(".")[0] == _OWN, _mark(path))
+        digest, imports = _read(path, name.partition(".")[0] == _OWN, file_mark(path))
         done[name, path] = digest
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         for wanted in imports:
@@ -171,8 +169,8 @@ def _resolved(wanted: Import, package: str, within: tuple[str, ...], folder: Pat
     for full in absolute_names(wanted, package):
         if any(full == root or full.startswith(f"{root}.") for root in within):
             spec = _spec(full)
-            if spec is not None and _is_source(spec) and spec.origin:
-                yield full, Path(spec.origin)
+            if (source := _source(spec)) is not None:
+                yield full, source
             if spec is not None and spec.submodule_search_locations is None:
                 return  # no package: the names that are taken from it are no modules
         elif folder is not None and full.partition(".")[0] != _OWN and (path := module_file(folder, full)):
@@ -184,8 +182,9 @@ def _lies_alone(name: str, path: Path) -> bool:
     return "." not in name and path.name != "__init__.py" and not {"site-packages", "dist-packages"} & {*path.parts}
 
 
-def _is_source(spec: ModuleSpec) -> bool:
-    return bool(spec.origin) and str(spec.origin).endswith(".py")
+def _source(spec: ModuleSpec | None) -> Path | None:
+    """The file of a module that is written in Python."""
+    return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
 
 
 def _spec(name: str) -> ModuleSpec | None:
@@ -196,11 +195,6 @@ def _spec(name: str) -> ModuleSpec | None:
         return importlib.util.find_spec(name)
     except (ImportError, AttributeError, ValueError):  # `from package import name` of something that is no module
         return None
-
-
-def _mark(path: Path) -> tuple[int, int]:
-    held = path.stat()
-    return held.st_mtime_ns, held.st_size
 
 
 @lru_cache(maxsize=4096)
@@ -221,7 +215,8 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], own: bool) ->
         imports.append((node.level, node.module or "", tuple(alias.name for alias in node.names)))
     elif isinstance(node, ast.Import):
         imports += [(0, alias.name, ()) for alias in node.names]
-    elif isinstance(node, ast.If) and _for_types(node.test):
+    elif isinstance(node, ast.If) and "TYPE_CHECKING" in (getattr(node.test, "id", ""), getattr(node.test, "attr", "")):
+        # Under it nothing runs.
         for part in node.orelse:
             _write(part, words, imports, own)
         return
@@ -230,7 +225,8 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], own: bool) ->
         if (value is None and not isinstance(node, ast.Constant)) or field in ("ctx", "type_comment", "kind"):
             continue
         if isinstance(value, list):
-            held = value[1:] if field == "body" and own and _has_docstring(node) else value
+            documented = field == "body" and own and isinstance(node, _PARTS_OF_DOCUMENTED)
+            held = value[1:] if documented and ast.get_docstring(node, clean=False) is not None else value
             if isinstance(node, ast.JoinedStr):  # Python 3.12 leaves empty texts between the parts
                 held = [part for part in held if not (isinstance(part, ast.Constant) and part.value == "")]
             if held:
@@ -245,20 +241,3 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], own: bool) ->
             _write(value, words, imports, own)
         else:
             words.append(f"{field}={value!r}")
-
-
-def _has_docstring(node: ast.AST) -> bool:
-    return (
-        isinstance(node, _PARTS_OF_DOCUMENTED)
-        and bool(node.body)
-        and isinstance(node.body[0], ast.Expr)
-        and isinstance(node.body[0].value, ast.Constant)
-        and isinstance(node.body[0].value.value, str)
-    )
-
-
-def _for_types(test: ast.expr) -> bool:
-    """Whether a condition is ``TYPE_CHECKING``, under which nothing runs."""
-    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
-        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
-    )

@@ -312,11 +312,34 @@ class StoreJournal:
             del self._in_flight[entry.key]
 
     async def _make(self, entry: Entry, make: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, and hand its response to the writer: it survives the process from then on, and is given back
+        once it is on the disk."""
         at, start = now(), time.perf_counter()
         response = storable(await make())
         seconds = round(time.perf_counter() - start, 4)
         self.made += 1  # also where nobody waits for its commit any more
-        known = await asyncio.shield(self._put(entry, response, at, seconds))
+
+        def _prepare() -> list[Row]:
+            rows = _rows(entry, response, at, seconds, entry.payer)
+            if self.mode == "fresh" and entry.payer:
+                body = compress(msgspec.msgpack.encode(response))
+                key = {"key": bytes.fromhex(entry.key), "payer": entry.payer}
+                rows.append((schema.recalls, {**key, "response": body}))
+            return rows
+
+        if entry.kind == "search" and not getattr(response, "used", None):  # nobody pays for it
+            committing = self._store.writer.put(_prepare)
+        else:
+            self._arrivals.note(entry.key, entry.payer, at, seconds, response)
+            committing = self._committing[entry.key] = self._store.writer.put(_prepare)
+
+            def _settle(commit: asyncio.Future[bool]) -> None:
+                del self._committing[entry.key]
+                if not commit.exception():
+                    self._arrivals.committed()
+
+            committing.add_done_callback(_settle)
+        known = await asyncio.shield(committing)  # whether another process had recorded it before
         while known and self.mode == "reuse":
             try:
                 found = self._find(entry.key, type(response))
@@ -332,31 +355,6 @@ class StoreJournal:
         left = msgspec.msgpack.decode(arrived.response, type=kind)
         await self._store.writer.write(lambda: _rows(entry, left, arrived.at, arrived.seconds, arrived.payer))
         return left
-
-    def _put(self, entry: Entry, response: Struct, at: float, seconds: float) -> asyncio.Future[bool]:
-        """Hand a response to the writer; it survives the process from now on. The result says, once it is on the disk,
-        whether another process had recorded it before."""
-
-        def _prepare() -> list[Row]:
-            rows = _rows(entry, response, at, seconds, entry.payer)
-            if self.mode == "fresh" and entry.payer:
-                body = compress(msgspec.msgpack.encode(response))
-                key = {"key": bytes.fromhex(entry.key), "payer": entry.payer}
-                rows.append((schema.recalls, {**key, "response": body}))
-            return rows
-
-        if entry.kind == "search" and not getattr(response, "used", None):  # nobody pays for it
-            return self._store.writer.put(_prepare)
-        self._arrivals.note(entry.key, entry.payer, at, seconds, response)
-        committing = self._committing[entry.key] = self._store.writer.put(_prepare)
-
-        def _settle(commit: asyncio.Future[bool]) -> None:
-            del self._committing[entry.key]
-            if not commit.exception():
-                self._arrivals.committed()
-
-        committing.add_done_callback(_settle)
-        return committing
 
     def _recalled_payers(self) -> set[bytes]:
         with self._store.engine.connect() as connection:
