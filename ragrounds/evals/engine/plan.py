@@ -154,8 +154,15 @@ def plan(
 
 
 def _system_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int, probe: Probe | None) -> SystemIdentity:
-    """What a run's results depend on, and what a system of one's own is seen to ask."""
-    identity = run_identity(benchmark, opened, epochs)
+    """All that a run's results depend on (the agent's identity, the questions, the number of epochs), and what a system
+    of one's own is seen to ask."""
+    identity = {
+        **agent_identity(opened),
+        "benchmark": benchmark.name,
+        "questions": benchmark.version,
+        "selection": msgspec.to_builtins(benchmark.selection),
+        "epochs": epochs,
+    }
     watched = probe is not None and benchmark.questions and identity["tier"] == "own"
     return SystemIdentity(identity, probe(opened.agent, benchmark.questions[0]) if probe and watched else ())
 
@@ -358,7 +365,8 @@ def agent_identity(opened: OpenedAgent) -> dict[str, object]:
         if card.endpoint is None
         else {"model": card.endpoint.spec},
         "windows": {role: model.window for role, model in sorted(models.items())},
-        "model_code": _model_codes(models),
+        # Of a model that is code, as the baseline is.
+        "model_code": {role: code for role, model in sorted(models.items()) if (code := getattr(model, "code", ""))},
         "retriever": searcher.spec if searcher else None,
         "retriever_code": searcher_codes(searcher) if searcher else {},
         "corpus": searcher.corpus if searcher else None,
@@ -386,25 +394,9 @@ def subagent_identity(agent: Agent) -> dict[str, object] | None:
     }
 
 
-def run_identity(benchmark: Benchmark, opened: OpenedAgent, epochs: int) -> dict[str, object]:
-    """Give all that a run's results depend on: the agent's identity, the questions, the number of epochs."""
-    return {
-        **agent_identity(opened),
-        "benchmark": benchmark.name,
-        "questions": benchmark.version,
-        "selection": msgspec.to_builtins(benchmark.selection),
-        "epochs": epochs,
-    }
-
-
 def fingerprint(identity: Mapping[str, object]) -> str:
     """Hash an identity (SHA-256, hexadecimal)."""
     return hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).hexdigest()
-
-
-def _model_codes(models: Mapping[str, Model]) -> dict[str, str]:
-    """Role → digest of the code of a model that is code, as the baseline is."""
-    return {role: code for role, model in sorted(models.items()) if (code := getattr(model, "code", ""))}
 
 
 def find_or_start_run(
@@ -443,7 +435,7 @@ def find_or_start_run(
         created=now(),
         version=__version__,
         asked=asked,
-        servers=_of_agent(servers, opened),
+        servers=_of_agent(servers, opened) if servers else {},
     )
     return store.add_run(run, benchmark.questions, benchmark.golds)
 
@@ -456,8 +448,8 @@ def _stored_run(store: Store, known: SystemIdentity, agent: Agent, benchmark: Be
 
 def _of_agent(servers: Mapping[str, Mapping[str, str]], opened: OpenedAgent) -> dict[str, dict[str, str]]:
     """Those of some servers that an agent asks."""
-    asked = {server_of(model.spec) for model in opened.models.values()} if servers else set()
-    if servers and opened.searcher:
+    asked = {server_of(model.spec) for model in opened.models.values()}
+    if opened.searcher:
         asked |= fingerprints_in(parse(opened.searcher.spec)).keys()
     return {server: dict(facts) for server, facts in sorted(servers.items()) if server in asked}
 

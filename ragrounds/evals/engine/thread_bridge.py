@@ -99,8 +99,8 @@ class ThreadBridge:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether this is another event loop than the attempt's: one that a node's own code has begun."""
-        return self._loop is not None and _running_loop() is not self._loop
+        """Whether the event loop that runs here is another than the attempt's: one that a node's own code has begun."""
+        return self._loop is not None and asyncio.get_running_loop() is not self._loop
 
     async def across(self, asked: Coroutine[object, object, R]) -> R:
         """Have the attempt's event loop carry a coroutine out, and wait for its result in another event loop."""

@@ -12,6 +12,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -41,9 +43,14 @@ changed vote)."""
 def group(rows: Iterable[Row], into: Grouped) -> Grouped:
     """Group rows by table, the last of each primary key: PostgreSQL refuses to touch a row twice in one statement."""
     for table, row in rows:
-        key = tuple(row[column.name] for column in table.primary_key.columns)
-        into.setdefault(table.name, (table, {}))[1][key] = row
+        into.setdefault(table.name, (table, {}))[1][_key(table)(row)] = row
     return into
+
+
+@cache
+def _key(table: sa.Table) -> itemgetter[Any]:
+    """What gives the primary key of a table's row."""
+    return itemgetter(*table.primary_key.columns.keys())
 
 
 class _Request:
@@ -130,7 +137,7 @@ class Writer:
         try:
             if self._broken is None:
                 # Of a lost connection nobody knows whether it has committed: what is written again is there once.
-                known = again(lambda: self._write(rows))
+                known = again(partial(self._write, rows))
         except sa.exc.SQLAlchemyError as error:
             self._broken = writing_failed(self._engine, error)
         except StopRun as error:
@@ -183,7 +190,7 @@ class Writer:
         count, at_once = 0, _VARIABLES // len(order)
         for start in range(0, len(rows), at_once):
             part = rows[start : start + at_once]
-            given = tuple(row[key] for row in part for key in order)
+            given = tuple([row[key] for row in part for key in order])
             count += connection.exec_driver_sql(head + ", ".join([values] * len(part)) + tail, given).rowcount
         return count
 
@@ -211,7 +218,7 @@ class _StoredTexts:
         removal = connection.exec_driver_sql(_TEXTS_REMOVED).scalar()
         if first or removal != self._removal or len(self._there) > _REMEMBERED:
             self._removal, self._there = removal, set()
-        self._written = sorted(key for key in keys if key not in self._there)
+        self._written = sorted(set(keys) - self._there)
         return self._written
 
     def committed(self) -> None:
@@ -221,9 +228,10 @@ class _StoredTexts:
 
 
 def _report(batch: list[_Request]) -> None:
-    loops = {item.loop for item in batch}
-    for loop in loops:
-        mine = [item for item in batch if item.loop is loop]
+    waiting: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+    for item in batch:
+        waiting.setdefault(item.loop, []).append(item)
+    for loop, mine in waiting.items():
         if not loop.is_closed():
             loop.call_soon_threadsafe(_settle, mine)
 
