@@ -225,8 +225,9 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], own: bool) ->
         if (value is None and not isinstance(node, ast.Constant)) or field in ("ctx", "type_comment", "kind"):
             continue
         if isinstance(value, list):
-            documented = field == "body" and own and isinstance(node, _PARTS_OF_DOCUMENTED)
-            held = value[1:] if documented and ast.get_docstring(node, clean=False) is not None else value
+            held = value
+            if field == "body" and own and isinstance(node, _PARTS_OF_DOCUMENTED):
+                held = value[ast.get_docstring(node, clean=False) is not None :]
             if isinstance(node, ast.JoinedStr):  # Python 3.12 leaves empty texts between the parts
                 held = [part for part in held if not (isinstance(part, ast.Constant) and part.value == "")]
             if held:
