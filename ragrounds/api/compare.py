@@ -377,6 +377,7 @@ def report(given: ReportArguments) -> Path:
         replaced(path, given.force) as file,
         counted(given.progress) as tell,
     ):
+        tell("comparing", 0)
         found, comparison = _compared(store, opened, given)
         for part in report_page(
             store,

@@ -100,13 +100,11 @@ def import_mirage_predictions(
     loaded = load(benchmark, chosen.home)
     with open_store(chosen) as store:
         predictions = (prediction for path in paths for prediction in read_predictions(path))
-        made = as_runs(predictions, loaded, [run.id for run in store.runs()])
-        runs = [store_run(store, imported, loaded) for imported in made]
-        counted = [
-            (run, len(imported.attempts) - imported.missing, imported.missing)
-            for imported, run in zip(made, runs, strict=True)
-        ]
-        return ImportedRuns(tuple(counted), compare(store, runs))
+        counted = []
+        for one in as_runs(predictions, loaded, [run.id for run in store.runs()]):
+            counted.append((store_run(store, one, loaded), len(one.attempts) - one.missing, one.missing))
+            del one  # one run at a time is in memory
+        return ImportedRuns(tuple(counted), compare(store, [run for run, _, _ in counted]))
 
 
 def export(

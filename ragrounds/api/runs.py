@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -207,8 +206,7 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
 
 
 def _loaded(store: Store, run: Run, settings: Settings, names: Mapping[str, str]) -> LoadedRun:
-    made = Counter(store.done(run).values())
-    return LoadedRun(settings=settings, run=run, statuses=made, name=names.get(run.id, ""))
+    return LoadedRun(settings=settings, run=run, statuses=store.statuses(run), name=names.get(run.id, ""))
 
 
 def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settings | None = None) -> Trace:

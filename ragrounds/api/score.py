@@ -122,6 +122,10 @@ class AgreementResult(Struct, frozen=True):
     """People who labelled."""
 
 
+_BATCH = 1000
+"""Scores that are written together."""
+
+
 class ScoreArguments(Struct, frozen=True):
     """Which runs are scored, and how."""
 
@@ -150,13 +154,16 @@ def score(given: ScoreArguments) -> ScoredRuns:
         for run in found:
             questions, golds = store.questions(run)
             by_id = {question.id: question for question in questions}
-            scores: list[Score] = []
+            count, scores = 0, list[Score]()
             for attempt in store.attempts(run):
                 question, gold = by_id[attempt.question_id], golds[attempt.question_id]
                 fitting = wanted or scorers_for(question)
                 scores += [score_by(one, attempt, question, gold) for one in fitting if one.suits(question)]
+                if len(scores) >= _BATCH:
+                    store.add_scores(run, scores)
+                    count, scores = count + len(scores), []
             store.add_scores(run, scores)
-            counts.append((run, len(scores)))
+            counts.append((run, count + len(scores)))
         comparison = compare(store, found, shared_scorers=True)
         keep_words(store, [table.scorer for table in comparison.tables])
     return ScoredRuns(settings=chosen, counts=tuple(counts), comparison=comparison)

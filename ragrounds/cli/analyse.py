@@ -12,7 +12,7 @@ from ragrounds.api.aliases import parse_names
 from ragrounds.api.compare import AnalyseArguments, ReportArguments, analyse, report
 from ragrounds.cli import options
 from ragrounds.cli.options import PlotOptions, grouped
-from ragrounds.cli.output import draw_picture, print_json, say
+from ragrounds.cli.output import at_work, draw_picture, print_json, say
 from ragrounds.errors import UserError
 from ragrounds.ui.analysis_tables import print_analysis
 
@@ -47,7 +47,8 @@ def analyse_command(
       ragrounds analyse success vanilla_rag --k 5 --scorer mirage
     """
     sizes = _sizes(size or [])
-    found = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), sizes=sizes)))
+    with at_work(name):
+        found = analyse(**asdict(replace(given, runs=runs or (), names=parse_names(names or ()), sizes=sizes)))
     if as_json:
         print_json(found.result)
     else:

@@ -13,7 +13,7 @@ from ragrounds.api.aliases import parse_names
 from ragrounds.api.compare import CompareArguments, CompareResult, LedgerView, compare, ledger
 from ragrounds.cli import options
 from ragrounds.cli.options import FormOptions, PlotOptions, grouped
-from ragrounds.cli.output import draw_picture, exit_by, print_json, say, tell
+from ragrounds.cli.output import at_work, draw_picture, exit_by, print_json, say, tell
 from ragrounds.ui.claim_text import against_lines, claim_lines, claim_table
 from ragrounds.ui.comparison_csv import as_csv
 from ragrounds.ui.comparison_tables import comparison_tables, cost_tables
@@ -47,7 +47,8 @@ def compare_command(
       ragrounds compare search_o1 vanilla_rag --assert 'accuracy(search_o1) - accuracy(vanilla_rag) > 0.02 @ 95%'
     """
     printed = form.chosen()
-    found = compare(**asdict(replace(given, runs=runs, names=parse_names(names or ()))))
+    with at_work("comparing"):
+        found = compare(**asdict(replace(given, runs=runs, names=parse_names(names or ()))))
     _print(found, found.scorers, printed)
     draw_picture(found, plot)
     _say_claims(found, quiet=form.as_json)
@@ -111,12 +112,13 @@ def ledger_command(
 
       ragrounds ledger --by model --json
     """
-    found = ledger(
-        runs or (),
-        [name.strip() for name in by.split(",") if name.strip()],
-        reprice=reprice,
-        prices=price or (),
-    )
+    with at_work("adding calls up"):
+        found = ledger(
+            runs or (),
+            [name.strip() for name in by.split(",") if name.strip()],
+            reprice=reprice,
+            prices=price or (),
+        )
     if found.repriced is not None:
         priced, unknown = found.repriced.priced, found.repriced.unknown
         say(f"{priced:,} stored calls have a price now; of {unknown:,} it is still not known.")

@@ -22,7 +22,7 @@ from ragrounds.api.exchange import (
 )
 from ragrounds.cli import options
 from ragrounds.cli.commands import Command, Group
-from ragrounds.cli.output import counting, print_json, say
+from ragrounds.cli.output import at_work, counting, print_json, say
 from ragrounds.ui.comparison_tables import print_comparison
 from ragrounds.ui.run_tables import transfer_lines
 from ragrounds.ui.text import number_of
@@ -153,7 +153,8 @@ def import_mirage(
 
     Example: ragrounds import mirage-predictions MIRAGE/prediction --benchmark mirage:MIRAGE/benchmark.json
     """
-    found = import_mirage_predictions(paths, benchmark)
+    with at_work("importing"):
+        found = import_mirage_predictions(paths, benchmark)
     for run, predictions, missing in found.runs:
         without = f", {number_of(missing, 'question')} without a prediction" if missing else ""
         say(f"{run.id}: {predictions:,} predictions{without}")

@@ -10,6 +10,7 @@ import typer
 from ragrounds.api.results import Result
 from ragrounds.cli.options import PlotOptions
 from ragrounds.text import escaped_json, safe
+from ragrounds.ui.console import at_work as at_work
 from ragrounds.ui.console import counting as counting
 
 JSON_VERSION = 2

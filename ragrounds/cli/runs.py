@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +16,10 @@ from ragrounds.api.runs import collect_garbage, load, remove_run
 from ragrounds.api.runs import runs as stored_runs
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
-from ragrounds.cli.output import counting, print_json, say
+from ragrounds.cli.output import at_work, counting, print_json, say
 from ragrounds.errors import UserError
-from ragrounds.ui.run_tables import garbage_lines
-from ragrounds.ui.tables import results_console
+from ragrounds.ui.run_tables import garbage_lines, runs_table
+from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import one_line
 
 _SHOWN = 40
@@ -48,12 +49,14 @@ def list_command(
 
       ragrounds runs ls gpt-4o-mini --json
     """
-    found = stored_runs(words or (), limit=limit or (None if as_json else _SHOWN))
+    with at_work("looking at runs"):
+        found = stored_runs(words or (), limit=limit or (None if as_json else _SHOWN))
+        overviews = found.overviews()
     if as_json:
-        print_json(found.overviews(), "runs")
+        print_json(overviews, "runs")
         return
-    if found.loaded:
-        found.draw(results_console())
+    if overviews:
+        print_table(runs_table(overviews, time.time()), results_console())
     if found.left:
         say(found.left)
 

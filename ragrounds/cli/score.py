@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from ragrounds.api.score import ScoreArguments, score
 from ragrounds.cli import options
 from ragrounds.cli.options import grouped
-from ragrounds.cli.output import print_json, say
+from ragrounds.cli.output import at_work, print_json, say
 from ragrounds.ui.tables import results_console
 
 app = typer.Typer()
@@ -21,7 +21,8 @@ def score_command(runs: options.Runs, given: ScoreArguments, as_json: options.As
 
     Example: ragrounds score direct_cot --scorer strict
     """
-    found = score(**asdict(given))
+    with at_work("scoring"):
+        found = score(**asdict(given))
     for run, count in found.counts:
         say(f"{run.id}: {count:,} scores")
     if as_json:

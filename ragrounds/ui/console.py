@@ -27,26 +27,37 @@ class SafeConsole(Console):
 
 @contextmanager
 def counting() -> Iterator[Callable[[str, int], None]]:
-    """Gives a function to tell what is being done and how many are done. Shown only where standard error is a
-    terminal. What was built over vectors, with its recall, is told at the end, everywhere."""
+    """Gives a function to tell what is being done and how many are done (0: that is not counted). Shown only where
+    standard error is a terminal. What was built over vectors, with its recall, is told at the end, everywhere."""
     console = SafeConsole(stderr=True)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        TextColumn("{task.completed:,.0f}", markup=False),
+        TextColumn("{task.fields[done]}", markup=False),
         TimeElapsedColumn(),
     )
     with (
         BUILT.collecting() as built,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        # One line, four times a second: a line for each step of forty runs took six times what the work itself did.
+        Progress(
+            *columns, console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal
+        ) as bar,
     ):
-        tasks: dict[str, TaskID] = {}
+        lines: list[TaskID] = []
 
         def tell(what: str, done: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=None)
-            bar.update(tasks[what], completed=done)
+            if not lines:
+                lines.append(bar.add_task(what, total=None, done=""))
+            bar.update(lines[0], description=what, done=f"{done:,}" if done else "")
 
         yield tell
     for line in built:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def at_work(what: str) -> Iterator[None]:
+    """Shows on a terminal what is being done while the block lasts, in which nothing is printed."""
+    with counting() as tell:
+        tell(what, 0)
+        yield

@@ -79,6 +79,7 @@ class _Reader:
     store: Store
     connection: sa.Connection
     _questions: dict[str, list[Question]] = field(default_factory=dict)
+    _headlines: dict[tuple[str, ...], tuple[str, bool]] = field(default_factory=dict)
 
     def overview(self, run: Run, name: str) -> RunOverview:
         """How a run stands."""
@@ -105,19 +106,22 @@ class _Reader:
         )
 
     def _score(self, run: Run, number: int, early: bool, so_far: bool) -> tuple[str, float | None]:
-        questions = self._set(run)
         present = [
             name
             for name in scorers_of(self.connection, number)
             if described(name).needs_judge or self._valued(number, name)
         ]
-        headlines = headline_of(questions, present)
-        if not headlines:
+        name, one_dataset = self._headline(run, present)
+        if not name:
             return "", None
-        name = headlines[0].scorer
         scorer = described(name)
         if so_far or early or scorer.ratio:
             return name, self._whole(run, name, early or so_far)
+        if one_dataset and scorer.accuracy and run.epochs == 1:
+            total, scored, valued = self._total(number, name)
+            if scored == valued == run.count:
+                return name, total / scored
+        questions = self._set(run)
         sums, scored = self._sums(number, name)
         usual = {one.id for one in questions if scores_by_default(scorer, one)} if not scorer.needs_judge else set()
         if not scorer.needs_judge and not usual:
@@ -132,6 +136,24 @@ class _Reader:
         for question, stratum in zip(valued, design(valued)[0], strict=True):
             by_stratum[stratum].append(sums.get(question.id, (0.0, True))[0] / run.epochs)
         return name, sum(sum(values) / len(values) for values in by_stratum.values()) / len(by_stratum)
+
+    def _headline(self, run: Run, present: Sequence[str]) -> tuple[str, bool]:
+        """The headline of a run that these have scored (empty: none), and whether its questions are of one dataset."""
+        key = (run.questions, *present)
+        if key not in self._headlines:
+            questions = self._set(run)
+            named = [one.scorer for one in headline_of(questions, present)]
+            self._headlines[key] = (named[0] if named else "", len({one.benchmark for one in questions}) == 1)
+        return self._headlines[key]
+
+    def _total(self, number: int, name: str) -> tuple[float, int, int]:
+        """The sum of a run's scores, how many there are, and how many have a value."""
+        table = schema.scores
+        summed = sa.select(sa.func.sum(table.c.value), sa.func.count(), sa.func.count(table.c.value))
+        total, scored, valued = self.connection.execute(
+            summed.where(table.c.run == number, table.c.scorer == name)
+        ).one()
+        return total or 0.0, scored, valued
 
     def _whole(self, run: Run, name: str, answered: bool) -> float | None:
         """The figure as a comparison makes it; with `answered` of the questions that all attempts were made at."""

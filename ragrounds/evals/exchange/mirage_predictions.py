@@ -62,8 +62,8 @@ def read_predictions(path: Path) -> Iterator[Prediction]:
         raise UserError(f"There is no file or folder {path}.")
 
 
-def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list[str]) -> list[ImportedRun]:
-    """One run for each setting and model in the predictions.
+def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list[str]) -> Iterator[ImportedRun]:
+    """One run for each setting and model in the predictions, all of which are read and checked before the first.
 
     Raises:
         UserError: a prediction for a question that the benchmark lacks, two for the same question, or none at all.
@@ -82,11 +82,11 @@ def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list
         group[id] = prediction
     if not grouped:
         raise UserError("There is no prediction in what was given. Expected the authors' folder, or JSON lines.")
-    runs: list[ImportedRun] = []
-    for (setting, model), found in sorted(grouped.items()):
-        imported = _as_run(setting, model, found, benchmark, [*taken, *(one.run.id for one in runs)])
-        runs.append(imported)
-    return runs
+    named = list(taken)
+    for setting, model in sorted(grouped):
+        imported = _as_run(setting, model, grouped.pop((setting, model)), benchmark, named)
+        named.append(imported.run.id)
+        yield imported
 
 
 def _as_run(

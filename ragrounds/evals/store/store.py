@@ -224,6 +224,15 @@ class Store:
             self._questions = (run.questions, items)
         return [item.question for item in items], {item.question.id: item.gold for item in items}
 
+    def questions_named(self, run: Run, wanted: str) -> list[StoredQuestion]:
+        """The questions of a run whose id is this, or is this behind the name of the dataset."""
+        table = schema.questions
+        fits = (table.c.question_id == wanted) | table.c.question_id.endswith(f"/{wanted}", autoescape=True)
+        rows = self._read(sa.select(table.c.question_id, table.c.body).where(table.c.set == run.questions, fits)).all()
+        # LIKE is blind to case, and a dataset's name has no stroke behind it.
+        fitting = [row.body for row in rows if wanted in (row.question_id, row.question_id.rpartition("/")[2])]
+        return [msgspec.msgpack.decode(decompress(body), type=StoredQuestion) for body in fitting]
+
     def add_attempts(self, run: Run, attempts: Iterable[Attempt], scores: Iterable[Score] = ()) -> None:
         """Write many attempts in one transaction, as an import does; existing ones are replaced."""
         number = self.number(run)
@@ -237,6 +246,12 @@ class Store:
         statement = sa.select(table.c.question_id, table.c.epoch, table.c.status).where(table.c.run == self.number(run))
         rows: Sequence[Any] = self._read(statement).all()
         return {(question_id, epoch): status for question_id, epoch, status in rows}
+
+    def statuses(self, run: Run) -> dict[str, int]:
+        """How many attempts of a run ended in which status."""
+        table = schema.attempts
+        statement = sa.select(table.c.status, sa.func.count()).where(table.c.run == self.number(run))
+        return {row[0]: int(row[1]) for row in self._read(statement.group_by(table.c.status))}
 
     def settled(self, run: Run) -> dict[AttemptKey, str]:
         """Question id and epoch → status of the attempts that are not made again when the run is resumed."""
@@ -292,12 +307,14 @@ class Store:
         judged = grading_rows(made, number, self.graded(run)) if made else []
         self._write([*score_rows(scores, number), *judged], settled=(payer, {call.key for call in made if call.key}))
 
-    def scores(self, run: Run, scorer: str | None = None) -> list[Score]:
-        """The scores of a run, of one scorer or of all."""
+    def scores(self, run: Run, scorer: str | None = None, question: str | None = None) -> list[Score]:
+        """The scores of a run, of one scorer or of all, at one question (its id) or at all."""
         table = schema.scores
         statement = sa.select(*SCORED).where(table.c.run == self.number(run))
         if scorer is not None:
             statement = statement.where(table.c.scorer == scorer)
+        if question is not None:
+            statement = statement.where(table.c.question_id == question)
         return list(scores_of(run, self._read(statement).all()))
 
     def scored(self, run: Run, scorer: str) -> set[tuple[str, int]]:

@@ -139,14 +139,13 @@ def trace(store: Store, run: Run, question_id: str, epoch: int = 0) -> Trace:
     Raises:
         UserError: the run has no such question, or has not answered it yet.
     """
-    questions, golds = store.questions(run)
-    question = _question(questions, question_id, run)
+    question, gold = _question(store, run, question_id)
     attempt = store.attempt(run, question.id, epoch)
     if attempt is None:
         raise UserError(f"The run {run.id} has no attempt at {question.id!r} in epoch {epoch} yet.")
-    scores = tuple(score for score in store.scores(run) if score.question_id == question.id and score.epoch == epoch)
+    scores = tuple(score for score in store.scores(run, question=question.id) if score.epoch == epoch)
     notes = notes_of(store, [run]).get((run.id, question.id, epoch), ())
-    return Trace(run, question, golds[question.id], attempt, scores, _steps(store, attempt), notes)
+    return Trace(run, question, gold, attempt, scores, _steps(store, attempt), notes)
 
 
 def every_trace(store: Store, run: Run) -> Iterator[Trace]:
@@ -276,14 +275,15 @@ def _steps(store: Store, attempt: Attempt) -> tuple[TracedStep, ...]:
     )
 
 
-def _question(questions: list[Question], wanted: str, run: Run) -> Question:
-    exact = [question for question in questions if question.id == wanted]
-    ended = exact or [question for question in questions if question.id.rpartition("/")[2] == wanted]
-    if len(ended) == 1:
-        return ended[0]
-    if ended:
-        raise UserError(f"{wanted!r} names several questions: {', '.join(question.id for question in ended)}.")
-    near = nearest(wanted, [question.id for question in questions])
+def _question(store: Store, run: Run, wanted: str) -> tuple[Question, Gold]:
+    """The one question of a run with this id, or whose id ends with it, and its gold; no other is decoded."""
+    ended = store.questions_named(run, wanted)
+    found = [one for one in ended if one.question.id == wanted] or ended
+    if len(found) == 1:
+        return found[0].question, found[0].gold
+    if found:
+        raise UserError(f"{wanted!r} names several questions: {', '.join(one.question.id for one in found)}.")
+    near = nearest(wanted, [question.id for question in store.questions(run)[0]])
     raise UserError(f"The run {run.id} has no question {wanted!r}.{near}")
 
 
