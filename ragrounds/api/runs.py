@@ -31,6 +31,7 @@ from ragrounds.evals.store.database import reclaim_space
 from ragrounds.evals.store.garbage import Garbage
 from ragrounds.evals.store.leases import Lease, worker
 from ragrounds.evals.store.ledger import Ledger, ledger
+from ragrounds.evals.store.run_facts import attempt_totals
 from ragrounds.evals.store.run_names import fitting_runs, kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
@@ -206,7 +207,8 @@ def load(run: RunsGiven, *, home: str | Path | None = None, settings: Settings |
 
 
 def _loaded(store: Store, run: Run, settings: Settings, names: Mapping[str, str]) -> LoadedRun:
-    return LoadedRun(settings=settings, run=run, statuses=store.statuses(run), name=names.get(run.id, ""))
+    made = attempt_totals(store, run).statuses
+    return LoadedRun(settings=settings, run=run, statuses=made, name=names.get(run.id, ""))
 
 
 def show_attempt(reference: str, question: str, epoch: int = 0, settings: Settings | None = None) -> Trace:

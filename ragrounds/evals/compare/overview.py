@@ -118,9 +118,9 @@ class _Reader:
         if so_far or early or scorer.ratio:
             return name, self._whole(run, name, early or so_far)
         if one_dataset and scorer.accuracy and run.epochs == 1:
-            total, scored, valued = self._total(number, name)
-            if scored == valued == run.count:
-                return name, total / scored
+            total, made, known = self._total(number, name)
+            if made == known == run.count:
+                return name, total / made
         questions = self._set(run)
         sums, scored = self._sums(number, name)
         usual = {one.id for one in questions if scores_by_default(scorer, one)} if not scorer.needs_judge else set()

@@ -247,12 +247,6 @@ class Store:
         rows: Sequence[Any] = self._read(statement).all()
         return {(question_id, epoch): status for question_id, epoch, status in rows}
 
-    def statuses(self, run: Run) -> dict[str, int]:
-        """How many attempts of a run ended in which status."""
-        table = schema.attempts
-        statement = sa.select(table.c.status, sa.func.count()).where(table.c.run == self.number(run))
-        return {row[0]: int(row[1]) for row in self._read(statement.group_by(table.c.status))}
-
     def settled(self, run: Run) -> dict[AttemptKey, str]:
         """Question id and epoch → status of the attempts that are not made again when the run is resumed."""
         return {key: status for key, status in self.done(run).items() if status in FINAL}
