@@ -43,8 +43,8 @@ from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.stats import Estimate, combined_mean
-from ragrounds.evals.store.store import Store
-from ragrounds.records import Attempt, Question, Run, outcome
+from ragrounds.evals.store.store import AttemptKey, Store
+from ragrounds.records import Question, Run, outcome
 
 _COSTS: Mapping[str, CostMeasure] = {
     "cost": "cost_uncached",
@@ -215,11 +215,8 @@ class _Assertions:
 
     def _open(self, condition: Condition, asked: Sequence[Question]) -> list[OpenShare]:
         """The open attempts of each term."""
-        summaries, epochs = self.basis.summaries, self.basis.epochs
-        return [
-            open_share(summaries[term.run], asked, epochs, term.measure, term.measure in _SCORES)
-            for term in condition.terms
-        ]
+        status, epochs = self.basis.status, self.basis.epochs
+        return [open_share(status[term.run], asked, epochs, term.measure) for term in condition.terms]
 
     def _is_share(self, term: Term) -> bool:
         """Whether a measure lies between 0 and 1."""
@@ -381,20 +378,16 @@ class OpenShare(Struct, frozen=True, kw_only=True):
     of: int
 
 
-def open_share(
-    attempts: Sequence[Attempt], asked: Sequence[Question], epochs: int, measure: str, scores: bool
-) -> OpenShare:
+def open_share(status: Mapping[AttemptKey, str], asked: Sequence[Question], epochs: int, measure: str) -> OpenShare:
     """Which attempts could still change a measure of a run.
 
     Args:
-        attempts: of the run.
+        status: of the run's attempts.
         asked: the questions that the measure is over.
         epochs: of each question.
-        measure: of the claim.
-        scores: whether it is a score; then a failed attempt is open, for it can be made again.
+        measure: of the claim. Of a score a failed attempt is open, for it can be made again.
     """
-    status = {(one.question_id, one.epoch): one.status for one in attempts}
-    still = (_UNSCORED if scores else _UNMADE) - {measure}
+    still = (_UNSCORED if measure in _SCORES else _UNMADE) - {measure}
     counts = {one.id: sum(status.get((one.id, epoch), "not_run") in still for epoch in range(epochs)) for one in asked}
     return OpenShare(
         shares={question: count / epochs for question, count in counts.items() if count},

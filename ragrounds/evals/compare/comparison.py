@@ -38,7 +38,7 @@ from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorded_words, reply_models, said_of_models
 from ragrounds.evals.store.run_names import kept_names
-from ragrounds.evals.store.store import AttemptKey, Store
+from ragrounds.evals.store.store import Store
 from ragrounds.records import OPEN, OUTCOMES, Question, Run, Usage, outcome
 
 NoModel = Literal["", "extractive", "stand-in"]
@@ -299,24 +299,6 @@ class _RunScores(Struct, frozen=True):
     outcomes_by_part: dict[str, Counter[str]]
 
 
-class _Together(Struct, frozen=True):
-    """Scorers of the same questions."""
-
-    asked: list[Question]
-    keys: list[AttemptKey]
-    """Of the attempts at them."""
-    parts: list[str]
-    """Kind and dataset of the question of each."""
-    placed: dict[str, ScoredRuns]
-    """Those of the scorers under which runs are placed by cost."""
-
-    @classmethod
-    def of(cls, asked: list[Question], epochs: int) -> _Together:
-        """Those of these questions; no scorer yet."""
-        keys = [(question.id, epoch) for question in asked for epoch in range(epochs)]
-        return cls(asked, keys, [f"{one.kind} {one.benchmark}" for one in asked for _ in range(epochs)], {})
-
-
 @dataclass(frozen=True)
 class _Tables:
     """All that the tables of one comparison are made from."""
@@ -339,21 +321,21 @@ class _Tables:
             UserError: a scorer whose figure is a ratio and that is not here; an unknown property to group by.
         """
         made: list[ScorerTable] = []
-        together: list[_Together] = []
+        together: list[tuple[list[Question], dict[str, ScoredRuns]]] = []
         for name in self.basis.scorers:
             scorer, asked = described(name), self.basis.asked(name)
-            group = next((known for known in together if known.asked == asked), None)
-            if group is None:
-                together.append(group := _Together.of(asked, self.basis.epochs))
-            scored = {run.id: self._scores(run, name, group) for run in self.runs}
+            scored = {run.id: self._scores(run, name, asked) for run in self.runs}
             values = {run: one.values for run, one in scored.items()}
             made.append(self._table(scorer, name, asked, scored, values))
             if len(self.runs) > 1 and scorer.unit == "percent" and scorer.direction == "higher":
-                overall = {line.run: line.overall for line in made[-1].lines}
-                group.placed[name] = ScoredRuns(values, overall, scorer.accuracy)
+                placed = ScoredRuns(values, {line.run: line.overall for line in made[-1].lines}, scorer.accuracy)
+                if (group := next((group for known, group in together if known == asked), None)) is None:
+                    together.append((asked, {name: placed}))
+                else:
+                    group[name] = placed
         found: dict[str, Frontier] = {}
-        for one in together:
-            found |= frontiers(self.basis, self.runs, one.asked, one.placed, measure=self.cost, seed=self.seed)
+        for asked, group in together:
+            found |= frontiers(self.basis, self.runs, asked, group, measure=self.cost, seed=self.seed)
         return tuple(replace(table, frontier=found.get(table.scorer)) for table in made)
 
     def _table(
@@ -388,23 +370,24 @@ class _Tables:
             ),
         )
 
-    def _scores(self, run: Run, name: str, group: _Together) -> _RunScores:
+    def _scores(self, run: Run, name: str, asked: Sequence[Question]) -> _RunScores:
         basis = self.basis
         status, read = basis.status[run.id], basis.read[run.id].get(name, {})
-        values, unscored = basis.values(name, run, group.asked)
+        values, unscored = basis.values(name, run, asked)
         if unscored:
             self.notes.append(
                 f"{run.id} has {unscored:,} {'answer' if unscored == 1 else 'answers'} without a score under {name}; "
                 "no mean counts them. "
                 f"`{described(name).command([run.id])}` scores them."
             )
-        ends = [status.get(key, "not_run") for key in group.keys]
+        keys = [(question.id, epoch) for question in asked for epoch in range(basis.epochs)]
+        parts = [f"{question.kind} {question.benchmark}" for question in asked for _ in range(basis.epochs)]
+        ends = [status.get(key, "not_run") for key in keys]
         by_part: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        said = map(read.get, group.keys)
-        for (part, ended, answer), count in Counter(zip(group.parts, ends, said, strict=True)).items():
-            by_part[part][outcome(ended, answer)] += count
-        open_ = Counter(key[0] for key, ended in zip(group.keys, ends, strict=True) if ended in OPEN)
-        unsettled = {question.id: open_.get(question.id, 0) / basis.epochs for question in group.asked}
+        for (part, ended, said), count in Counter(zip(parts, ends, map(read.get, keys), strict=True)).items():
+            by_part[part][outcome(ended, said)] += count
+        open_ = Counter(key[0] for key, ended in zip(keys, ends, strict=True) if ended in OPEN)
+        unsettled = {question.id: open_.get(question.id, 0) / basis.epochs for question in asked}
         return _RunScores(values, unsettled, dict(by_part))
 
     def _line(
