@@ -2,20 +2,30 @@
 
 It answers as the product's own stand-in does, by the words that it was shown, and differs from it in Search-o1: by the
 question it searches one to four times, now and then with the same query again. `--latency SECONDS` waits before each
-reply, `--faults SHARE` answers that share of the questions with an error 400. Prints its port when it listens, and
-`GET /asked` gives the number of requests that it has had.
+reply, `--faults SHARE` answers that share of the questions with an error 400. `--blocks N` gives it the memory of a
+vLLM server (`tests/servers/prefixes.py`), `--thought N` so many characters more of reasoning a reply. Prints its port
+when it listens; `GET /asked` gives the number of requests that it has had, `GET /blocks` what its memory found.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
+import random
 import re
+import sys
+from pathlib import Path
 
 from aiohttp import web
 
-from ragrounds.models.stand_in_replies import reply_to
+HERE = Path(__file__).resolve().parent
+sys.path[0] = str(HERE.parent)  # and not this folder, whose coverage.py numba would take for the package
+
+from ragrounds.models.stand_in_replies import reply_to  # noqa: E402
+from tests.servers.openai_server import written  # noqa: E402
+from tests.servers.prefixes import BlockPool  # noqa: E402
 
 ASK, ASKED = "<|begin_search_query|>", "<|end_search_query|>"
 _QUESTION = re.compile(r"### Question\n(.*?)(?:\n\n### |\Z)", re.DOTALL)
@@ -46,7 +56,13 @@ def thought(messages: list[dict[str, str]]) -> str | None:
     return f"Step {searched + 1} is not certain yet.\n\n{ASK}{query}"
 
 
-def reply(body: dict[str, object]) -> dict[str, object]:
+def reasoning(text: str, size: int) -> str:
+    """So many characters of words that depend on the text alone."""
+    drawn_words, words = random.Random(text), "then dose sign risk care case test drug rate pain".split()
+    return " ".join(drawn_words.choices(words, k=size // 5)) + ".\n\n" if size else ""
+
+
+def reply(body: dict[str, object], thought_size: int = 0) -> dict[str, object]:
     """The body of the response to a request."""
     messages = [{"role": str(one["role"]), "content": str(one.get("content") or "")} for one in body["messages"]]  # type: ignore[attr-defined]
     model, stop = str(body["model"]), body.get("stop")
@@ -57,6 +73,7 @@ def reply(body: dict[str, object]) -> dict[str, object]:
         text = chunk
     elif "compared words" not in text and drawn(model + question_of(messages), 23) == 0:
         text = "I cannot say which of these it is."  # now and then a reply that holds no answer
+    text = reasoning(str(messages), thought_size) + text
     size = len(text) // 4 + 1
     usage = {"prompt_tokens": made.asked_tokens, "completion_tokens": size, "total_tokens": made.asked_tokens + size}
     message = {"role": "assistant", "content": text}
@@ -64,10 +81,11 @@ def reply(body: dict[str, object]) -> dict[str, object]:
     return {"id": "made", "object": "chat.completion", "model": model, "choices": [choice], "usage": usage}
 
 
-async def serve(latency: float, faults: float) -> None:
+async def serve(latency: float, faults: float, thought_size: int = 0, blocks: int = 0) -> None:
     """Listen at a free port until the process is ended."""
 
     asked = 0
+    memory = BlockPool(blocks) if blocks else None
 
     async def count(request: web.Request) -> web.Response:
         return web.Response(text=str(asked))
@@ -76,10 +94,20 @@ async def serve(latency: float, faults: float) -> None:
         nonlocal asked
         asked += 1
         body = await request.json()
-        await asyncio.sleep(latency)
-        if faults and drawn(question_of(body["messages"]), 1000) < 1000 * faults:
+        made, messages = reply(body, thought_size), body["messages"]
+        async with contextlib.AsyncExitStack() as running:
+            if memory:
+                said = made["choices"][0]["message"]["content"]  # type: ignore[index]
+                prompt = written(messages) + "<assistant>" * (messages[-1]["role"] != "assistant")
+                found = await running.enter_async_context(memory.running(prompt, said, body.get("priority", 0)))
+                made["usage"] |= {"prompt_tokens_details": {"cached_tokens": found // 4}}  # type: ignore[operator]
+            await asyncio.sleep(latency)
+        if faults and drawn(question_of(messages), 1000) < 1000 * faults:
             return web.json_response({"error": {"message": "this request is refused"}}, status=400)
-        return web.json_response(reply(body))
+        return web.json_response(made)
+
+    async def found_blocks(request: web.Request) -> web.Response:
+        return web.json_response([memory.found, memory.looked, memory.best] if memory else [0, 0, 0])
 
     async def models(request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": "stand-in", "object": "model"}]})
@@ -88,6 +116,7 @@ async def serve(latency: float, faults: float) -> None:
     application.add_routes(
         [web.post("/v1/chat/completions", complete), web.get("/v1/models", models), web.get("/asked", count)]
     )
+    application.add_routes([web.get("/blocks", found_blocks)])
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
@@ -99,5 +128,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--faults", type=float, default=0.0)
+    parser.add_argument("--thought", type=int, default=0)
+    parser.add_argument("--blocks", type=int, default=0)
     options = parser.parse_args()
-    asyncio.run(serve(options.latency, options.faults))
+    asyncio.run(serve(options.latency, options.faults, options.thought, options.blocks))

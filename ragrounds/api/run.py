@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -41,7 +41,7 @@ from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
 from ragrounds.evals.engine.opening import opening_recorded
 from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
-from ragrounds.evals.engine.question_order import EpochsTogether, ordered
+from ragrounds.evals.engine.question_order import SharedOrder
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
@@ -258,10 +258,9 @@ class _Replay:
                     store.remove(run)
             raise
         self._counts = ReplayProgress(store, self.planned_runs, scorer=self._scorers.first)
-        questions, together = _in_order(request.order, self._loaded, self.planned_runs)
         until = self.until
-        self._questions: Sequence[Question] = questions if until is None else until.questions
-        self._stops: list[Stop] = [lease, *together] if until is None else [lease, until]
+        self._questions: Sequence[Question] = self._loaded.questions if until is None else until.questions
+        self._stops = [lease, *(_shared_order(request, self.planned_runs) if until is None else [until])]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
 
@@ -380,14 +379,10 @@ class _Replay:
             return await ask([question for question in self._questions if question.id not in first], False)
 
 
-def _in_order(
-    order: str | None, loaded: Benchmark, planned_runs: Sequence[PlannedRun]
-) -> tuple[Sequence[Question], Sequence[Stop]]:
-    """The questions as they are asked, and what else the replay needs for that. Where no order is chosen, questions
-    that share something follow each other for models that vLLM serves."""
+def _shared_order(request: RunArguments, planned_runs: Sequence[PlannedRun]) -> list[Stop]:
+    """What has questions that share something follow each other: by default where vLLM serves a model."""
     served = any(model.spec.startswith(f"{VLLM}:") for planned in planned_runs for model in planned.models.values())
-    chosen: Any = order or ("shared" if served else "given")
-    return ordered(loaded.questions, loaded.golds, chosen), [EpochsTogether()] if chosen == "shared" else []
+    return [SharedOrder(request.seed)] if (request.order or ("shared" if served else "given")) == "shared" else []
 
 
 def _watched(store: Store, runs: Sequence[Run], questions: Sequence[Question], given: RunArguments) -> ClaimStop | None:

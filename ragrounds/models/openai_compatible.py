@@ -11,6 +11,7 @@ from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.http import PROBABILITIES, REPLY
 from ragrounds.models.base import ProviderModel
+from ragrounds.models.kept_prefixes import ASKED
 from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
@@ -61,8 +62,12 @@ class OpenAICompatible(ProviderModel):
         alias = self._options.serving.alias
         if alias and not self._own:
             raise StopRun(f"alias={alias} names a server of yours, and nothing says where it is: add --base-url.")
-        charge = ServerTime()
-        reply = await with_retries(lambda: self._try(request, charge), self._options.serving.retries, faults)
+        charge, asked = ServerTime(), ASKED.get() if self._options.provider == VLLM else None
+        said = request.messages if asked or len(self._options.serving.urls) > 1 else ()
+        prompt = "".join([one.role + one.content for one in said]) + request.prefix
+        reply = await with_retries(lambda: self._try(request, prompt, charge), self._options.serving.retries, faults)
+        if asked and reply.usage:
+            asked.answered(self.spec, prompt, reply.usage, self._servers.in_flight + 1)
         reply = with_logprobs(reply, request.logprobs)
         return msgspec.structs.replace(reply, busy=round(charge.seconds, 6)) if self._own else reply
 
@@ -70,11 +75,11 @@ class OpenAICompatible(ProviderModel):
         """Close the connections."""
         await self._servers.close()
 
-    async def _try(self, request: Request, charge: ServerTime) -> Reply:
+    async def _try(self, request: Request, prompt: str, charge: ServerTime) -> Reply:
         self._alive()
         path, body = body_of(self._options, request)
         limits = REPLY if request.logprobs is None else PROBABILITIES
-        with self._servers.least_busy() as server:
+        with self._servers.server_for(prompt) as server:
             async with traffic_of(server.place).call(self._rates, self._size(request)):
                 stream, redact = CompletionStream(), server.transport.redact
                 with server.metered(charge):

@@ -4,13 +4,15 @@ A request is one POST, JSON out and bytes back, over one shared aiohttp session 
 openai's own client, which took a third of a replayed question's processor time: per 1,000 calls of 24 kB it needs 1.1 s
 over its aiohttp transport, aiohttp alone 0.2 s (``perf/engine.md``).
 
-Each call goes to the server with the fewest calls in flight. A server whose connection failed is asked for nothing for
-some seconds, as long as there is another.
+Each call goes to the server that had most of the beginning of its prompt before, for it may have kept what it computed
+for that (a prefix cache), as long as it has not many more calls in flight than the others; among equals to the one with
+the fewest. A server whose connection failed is asked for nothing for some seconds, as long as there is another.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -104,6 +106,11 @@ PAUSE = 10.0
 """Seconds that a server is left out after its connection failed."""
 
 
+_PIECE, _PIECES, _REMEMBERED, _UNEVEN = 512, 64, 100_000, 1.25
+"""Characters by which beginnings grow, how many are compared of a prompt and remembered of a server, and how many times
+the mean number of calls in flight a server may have for their sake."""
+
+
 class BalancedServer:
     """One of the servers of a model, with its calls in flight."""
 
@@ -114,6 +121,8 @@ class BalancedServer:
         """The number of the call that came here last."""
         self.back = 0.0
         """When it may be tried again, while it is left out."""
+        self.had: set[int] = set()
+        """The beginnings of prompts that it was sent."""
         self._clock = clock
 
     @property
@@ -135,8 +144,13 @@ class ServerPool:
         self._calls = 0
         self._answered = False
 
+    @property
+    def in_flight(self) -> int:
+        """Calls in flight."""
+        return sum(server.in_flight for server in self._all)
+
     @contextlib.contextmanager
-    def least_busy(self) -> Iterator[BalancedServer]:
+    def server_for(self, prompt: str = "") -> Iterator[BalancedServer]:
         """The server for one try of a call, which counts as in flight there while the block lasts.
 
         Raises:
@@ -144,7 +158,13 @@ class ServerPool:
             StopRun: no server has ever been reached.
         """
         now = self._clock()
-        server = min(self._all, key=lambda one: (one.back > now, one.in_flight, one.picked))
+        begins = _beginnings(prompt) if len(self._all) > 1 else set()
+        most = _UNEVEN * self.in_flight / len(self._all) + 1
+        had = {one: len(begins & one.had) if one.in_flight < most else 0 for one in self._all}
+        server = min(self._all, key=lambda one: (one.back > now, -had[one], one.in_flight, one.picked))
+        if len(server.had) > _REMEMBERED:
+            server.had.clear()
+        server.had |= begins
         self._calls += 1
         server.picked = self._calls
         server.in_flight += 1
@@ -160,6 +180,7 @@ class ServerPool:
             if fault.kind == "connection":
                 server.back = self._clock() + PAUSE
             self._answered = self._answered or fault.status is not None
+            server.had -= begins  # the next try may go elsewhere
             raise
         finally:
             server.in_flight -= 1
@@ -168,3 +189,9 @@ class ServerPool:
         """Close the connections."""
         for server in self._all:
             await server.transport.close()
+
+
+def _beginnings(prompt: str) -> set[int]:
+    """The beginnings of a prompt, as hashes."""
+    ends = range(_PIECE, min(len(prompt), _PIECE * _PIECES) + 1, _PIECE)
+    return set(itertools.accumulate((hash(prompt[end - _PIECE : end]) for end in ends), lambda *both: hash(both)))

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.evals.engine.question_order import EpochsTogether, ordered
+from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.question_order import SharedOrder, ordered
 from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
 from ragrounds.records import Gold, Question
@@ -25,9 +27,9 @@ def question(number: int, cluster: str = "", text: str = "", documents: tuple[st
     return made, Gold(question_id=made.id, answer="A", documents=documents)
 
 
-def ids(pairs: list[tuple[Question, Gold]], order: str = "shared") -> list[int]:
+def ids(pairs: list[tuple[Question, Gold]]) -> list[int]:
     golds = {gold.question_id: gold for _, gold in pairs}
-    found = ordered([made for made, _ in pairs], golds, order)  # type: ignore[arg-type]
+    found = ordered([made for made, _ in pairs], golds)
     return [int(one.id.partition("/")[2]) for one in found]
 
 
@@ -43,7 +45,6 @@ def test_what_shares_a_source_a_document_or_a_beginning_stands_together() -> Non
         question(6, text=case + "Which test?"),
     ]
     assert ids(pairs) == [0, 3, 1, 5, 2, 6, 4]
-    assert ids(pairs, "given") == list(range(7))
 
 
 def test_short_beginnings_and_empty_clusters_bring_nothing_together() -> None:
@@ -85,7 +86,8 @@ async def test_a_prefix_cache_finds_more_and_results_are_the_same(tmp_path: Path
         with openai_server("--cache-blocks", "400") as server, Store(tmp_path / order) as store:
             model = open_model(f'openai:m[base_url="{server.url}"]')
             made = planned(store, "vanilla_rag[top_k=1]", asked, golds, model, SourceSearcher())
-            await replayed(store, [made], ordered(asked, golds, order), golds, concurrency=4)  # type: ignore[arg-type]
+            stops = [SharedOrder()] if order == "shared" else []
+            await replayed(store, [made], asked, golds, concurrency=4, stops=stops)
             await model.close()
             found, looked = server.stats()["prefix"]
             shares[order] = found / looked
@@ -115,5 +117,24 @@ async def test_all_epochs_of_a_question_follow_each_other(tmp_path: Path) -> Non
     with Store(tmp_path / "store") as store:
         made = planned(store, "direct", asked, golds, epochs=2)
         listen = lambda finished: seen.append((finished.attempt.question_id, finished.attempt.epoch))  # noqa: E731
-        await replayed(store, [made], asked, golds, concurrency=1, stops=[EpochsTogether()], listener=listen)
-    assert seen == [(f"t/{i}", epoch) for i in range(4) for epoch in range(2)]
+        await replayed(store, [made], asked, golds, concurrency=1, stops=[SharedOrder()], listener=listen)
+    drawn = sorted(range(4), key=lambda i: lot(0, f"t/{i}"))
+    assert seen == [(f"t/{i}", epoch) for i in drawn for epoch in range(2)]
+
+
+async def test_a_budget_ends_a_run_at_the_first_of_the_drawn_questions(tmp_path: Path) -> None:
+    # Every third question is about one report: they stand together in a block, and yet are not asked before others.
+    pairs = [question(i, documents=("report",) if i % 3 == 0 else ()) for i in range(120)]
+    asked, golds = [made for made, _ in pairs], {gold.question_id: gold for _, gold in pairs}
+    drawn = [one.id for one in sorted(asked, key=lambda one: lot(7, one.id))]
+    done: list[str] = []
+    with Store(tmp_path / "store") as store:
+        made = planned(store, "direct", asked, golds)
+        listen = lambda finished: done.append(finished.attempt.question_id)  # noqa: E731
+        budget = Budget(tokens=15 * 40)
+        await replayed(
+            store, [made], asked, golds, concurrency=2, budget=budget, stops=[SharedOrder(7)], listener=listen
+        )
+    assert 40 <= len(done) <= 42  # what was in flight is finished
+    assert sorted(done) == sorted(drawn[: len(done)])
+    assert done != drawn[: len(done)]  # inside its blocks it has an order of its own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 
@@ -44,7 +45,7 @@ def servers(count: int) -> tuple[ServerPool, list[BalancedServer], Clock]:
 
 def fail(those: ServerPool, error: Exception) -> BalancedServer:
     """One call whose connection fails; the server that it went to."""
-    with pytest.raises((Transient, StopRun)), those.least_busy() as server:
+    with pytest.raises((Transient, StopRun)), those.server_for() as server:
         raise error
     return server
 
@@ -54,12 +55,12 @@ CUT = Transient("connection", "cut")
 
 def test_each_call_goes_where_fewest_are_in_flight() -> None:
     those, made, _ = servers(3)
-    held = [those.least_busy() for _ in range(7)]
+    held = [those.server_for() for _ in range(7)]
     for one in held:
         one.__enter__()
     assert sorted(server.in_flight for server in made) == [2, 2, 3]
     busiest = max(made, key=lambda server: server.in_flight)
-    with those.least_busy() as next_:
+    with those.server_for() as next_:
         assert next_ is not busiest
     for one in held:
         one.__exit__(None, None, None)
@@ -67,7 +68,7 @@ def test_each_call_goes_where_fewest_are_in_flight() -> None:
     # None is in flight: they take turns.
     turns = []
     for _ in range(6):
-        with those.least_busy() as server:
+        with those.server_for() as server:
             turns.append(server.place)
     assert turns[:3] == turns[3:]
     assert len(set(turns)) == 3
@@ -75,29 +76,29 @@ def test_each_call_goes_where_fewest_are_in_flight() -> None:
 
 def test_a_server_that_fails_is_left_out_for_a_while() -> None:
     those, made, clock = servers(2)
-    with those.least_busy():
+    with those.server_for():
         pass
     out = fail(those, CUT)
     other = next(server for server in made if server is not out)
     for _ in range(5):
-        with those.least_busy() as server:
+        with those.server_for() as server:
             assert server is other
     clock.now += PAUSE
-    with those.least_busy() as one, those.least_busy() as two:
+    with those.server_for() as one, those.server_for() as two:
         assert {one, two} == {out, other}
 
 
 def test_the_run_stops_only_when_no_server_was_ever_reached() -> None:
     those, _, _ = servers(2)
-    with pytest.raises(Transient), those.least_busy():
+    with pytest.raises(Transient), those.server_for():
         raise Unreachable("first")
-    with pytest.raises(Unreachable, match="second"), those.least_busy():
+    with pytest.raises(Unreachable, match="second"), those.server_for():
         raise Unreachable("second")
     those, _, _ = servers(2)
-    with those.least_busy():
+    with those.server_for():
         pass
     for _ in range(4):
-        with pytest.raises(Transient), those.least_busy():
+        with pytest.raises(Transient), those.server_for():
             raise Unreachable("gone")
 
 
@@ -165,3 +166,20 @@ def test_a_run_over_two_servers_goes_on_over_three(command: Cli) -> None:
         assert "0 calls made" in run("--base-url", f"{one.url},{two.url},{three.url}")
         assert "0 calls made, 20 answered" in run("--base-url", three.url, "--base-url", one.url, "--new")
         assert three.stats()["asked"] == 0
+
+
+def test_a_prompt_goes_where_its_beginning_was_as_far_as_load_allows() -> None:
+    those, made, _ = servers(3)
+    documents = [f"document {number} ".ljust(40, "x") * 50 for number in range(6)]
+    at: dict[str, BalancedServer] = {}
+    for text in documents:
+        with those.server_for(text + "first question") as server:
+            at[text] = server
+    assert len({id(server) for server in at.values()}) == 3  # what nobody had goes round
+    for text in reversed(documents):
+        with those.server_for(text + "another question") as server:
+            assert server is at[text]
+    with contextlib.ExitStack() as held:
+        busy = [held.enter_context(those.server_for(documents[0] + str(number))) for number in range(9)]
+    assert max(busy.count(server) for server in made) <= 5
+    assert busy.count(at[documents[0]]) > 3

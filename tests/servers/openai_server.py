@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import json
 import random
@@ -26,7 +27,7 @@ from aiohttp import web
 
 from tests.servers.account import serve
 from tests.servers.faults import misbehave
-from tests.servers.prefixes import PrefixCache
+from tests.servers.prefixes import BlockPool
 from tests.servers.recorded import Recorded
 from tests.servers.streams import events
 
@@ -54,7 +55,8 @@ class Server:
         self.version: str = options.version
         self.says: list[str] = options.says.split(",") if options.says else []
         self.looked = 0
-        self.prefixes = PrefixCache(options.cache_blocks) if options.cache_blocks else None
+        self.memory = BlockPool(options.cache_blocks) if options.cache_blocks else None
+        self.priorities: list[int] = []
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         self.keys_seen.add(request.headers.get("authorization", ""))
@@ -63,8 +65,14 @@ class Server:
         digest = hashlib.sha256(json.dumps([body["messages"], model]).encode()).hexdigest()[:16]
         self.asked[digest] += 1
         self.tries[digest] += 1
-        cached = self.prefixes.read(written(body["messages"])) // 4 if self.prefixes else 0
-        await asyncio.sleep(self.random.uniform(*self.latency))
+        cached = 0
+        if "priority" in body:
+            self.priorities.append(body["priority"])
+        async with contextlib.AsyncExitStack() as running:
+            if self.memory:
+                admitted = self.memory.running(written(body["messages"]), priority=body.get("priority", 0))
+                cached = await running.enter_async_context(admitted) // 4
+            await asyncio.sleep(self.random.uniform(*self.latency))
         if model.startswith("fault-"):
             return await unheard(model.removeprefix("fault-"), self.tries[digest], request, completion)
         if self.hang_after is not None and self.begun >= self.hang_after:
@@ -112,7 +120,8 @@ class Server:
                 "checked": dict(self.recorded.checked) if self.recorded else {},
                 "documents": dict(self.recorded.held) if self.recorded else {},
                 "keys_seen": sorted(self.keys_seen),
-                "prefix": [self.prefixes.found, self.prefixes.looked] if self.prefixes else [0, 0],
+                "prefix": [self.memory.found, self.memory.looked] if self.memory else [0, 0],
+                "priorities": self.priorities,
             }
         )
 

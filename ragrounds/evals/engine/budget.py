@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from msgspec import Struct
@@ -44,6 +45,11 @@ class BudgetStop:
             for unit, used, limit in (*all_, ("seconds", spent, budget.seconds))
             if limit is not None
         )
+
+    def room(self, begun: int, ended: int) -> float:
+        """Half of the attempts that may still be begun, by what those took that have ended; 0 where nothing says it."""
+        affordable = (limit * ended / used if used else 0 for _, used, limit in self.parts)
+        return min(((most - begun) / 2 for most in affordable), default=math.inf)
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""

@@ -1,15 +1,16 @@
 """The order in which questions are asked. It never changes a result, only when it comes.
 
 A server of one's own keeps what it computed for the beginnings of prompts (vLLM's automatic prefix caching) until
-other prompts push it out. Questions whose prompts begin alike are asked one after the other, so that it is still there.
+other prompts push it out. Questions whose prompts begin alike are asked one after the other, so that it is still there:
+within blocks that a seed draws, which get smaller towards a budget's end. So a run that it ends has the first of the
+drawn questions, whatever they share.
 A sequential comparison asks in rounds, which a seed draws before anything is answered.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -17,22 +18,19 @@ from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
 from ragrounds.records import Gold, Question
 
-Order = Literal["given", "shared"]
-ORDERS: tuple[Order, ...] = ("given", "shared")
+BLOCK = 512
+"""Questions of a block, at most."""
 _ALIKE = 200
 """Characters that questions must begin with alike: a case that several questions are asked about."""
 
 
-def ordered(questions: Sequence[Question], golds: Mapping[str, Gold], order: Order) -> list[Question]:
-    """Give the questions in the order given; or (`shared`) those that share something together, at the place of the
-    first of them.
+def ordered(questions: Sequence[Question], golds: Mapping[str, Gold]) -> list[Question]:
+    """Give the questions, those that share something together, at the place of the first of them.
 
     What questions share is known before anything is searched: their cluster (the same source, or duplicates), a gold
     document (which a retriever will likely find for both), or a long common beginning. Linear in the number of
     questions. Inside a group, equal beginnings stand together, and otherwise the order is the given one.
     """
-    if order == "given":
-        return list(questions)
     first: dict[Hashable, int] = {}
     leader = list(range(len(questions)))
 
@@ -56,11 +54,21 @@ def ordered(questions: Sequence[Question], golds: Mapping[str, Gold], order: Ord
     return [questions[place] for place in sorted(key, key=key.__getitem__)]
 
 
-class EpochsTogether:
-    """Has every question asked in all its epochs before the next: these share all of their prompts. It never stops a
-    run (contract: :class:`ragrounds.contracts.Stop`)."""
+class SharedOrder(Struct, frozen=True):
+    """Has questions asked in drawn blocks, in each of them those together that share something, and each in all its
+    epochs before the next: these share all of their prompts. It never stops a run (contract:
+    :class:`ragrounds.contracts.Stop`)."""
 
+    seed: int = 0
     epochs_together = True
+
+    def blocks(
+        self, questions: Iterable[Question], golds: Mapping[str, Gold], room: Callable[[], int]
+    ) -> Iterator[Question]:
+        """The questions block by block; each has as many as `room` says when it is begun."""
+        left = iter(sorted(questions, key=lambda question: lot(self.seed, question.cluster or question.id)))
+        while block := list(itertools.islice(left, room())):
+            yield from ordered(block, golds)
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Ignore it: nothing depends on results."""

@@ -13,7 +13,7 @@ import gc
 import itertools
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ragrounds.contracts import FinishedAttempt, Stop
@@ -22,8 +22,10 @@ from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkIt
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.question_order import BLOCK, SharedOrder
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
+from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
 from ragrounds.models.traffic import ResizableSemaphore
 from ragrounds.records import Gold, Question
 from ragrounds.request_pace import SLEEPING
@@ -76,12 +78,13 @@ async def replay(
     """
     disable_uploads()
     runner = AttemptRunner(store, journal, planned_runs, scorers)
+    models = {model.spec for planned in planned_runs for model in planned.models.values()}
     limits = [BudgetStop(budget)] if budget is not None else []
     source = WorkQueue(store, planned_runs, questions, golds, [*limits, *stops], listener)
     ends: list[BaseException] = []
     with interruptible(ends):
         try:
-            await run_pool(source, runner, AttemptSemaphore(concurrency), ends)
+            await run_pool(source, runner, AttemptSemaphore(concurrency, models), ends)
         except asyncio.CancelledError:
             if not ends:  # not by our own second Ctrl-C
                 raise
@@ -99,13 +102,17 @@ class WorkQueue:
         self,
         store: Store,
         planned_runs: Sequence[PlannedRun],
-        questions: Sequence[Question],
+        questions: Iterable[Question],
         golds: Mapping[str, Gold],
         stops: Sequence[Stop],
         listener: Listener,
     ) -> None:
         together = any(stop.epochs_together for stop in stops)
+        for shared in (stop for stop in stops if isinstance(stop, SharedOrder)):
+            questions = shared.blocks(questions, golds, self._room)
         self._left = _work_left(store, planned_runs, questions, golds, together)
+        self._attempts = sum(planned.run.epochs for planned in planned_runs)
+        self._begun = self._over = 0
         self._stops = stops
         self._listener = listener
         self.ended = ""
@@ -120,7 +127,14 @@ class WorkQueue:
             if reason := stop.reached():
                 self.ended = reason
                 return None
+        self._begun += len(item.planned_runs)
         return item
+
+    def _room(self) -> int:
+        """Questions that may be asked in an order of their own: half of those that a budget leaves, so that it ends
+        between such blocks, and what shares something with others has no better chance to be asked."""
+        rooms = [stop.room(self._begun, self._over) for stop in self._stops if isinstance(stop, BudgetStop)]
+        return int(max(1, min([BLOCK, *(room / self._attempts for room in rooms)])))
 
     async def next(self) -> WorkItem | None:
         """As :meth:`take`."""
@@ -128,6 +142,7 @@ class WorkQueue:
 
     def attempt_ended(self, finished: FinishedAttempt) -> None:
         """Tell the stops: they are asked before the next question, which does not wait for the disk."""
+        self._over += 1
         for stop in self._stops:
             stop.observe(finished)
 
@@ -139,7 +154,7 @@ class WorkQueue:
 def _work_left(
     store: Store,
     planned_runs: Sequence[PlannedRun],
-    questions: Sequence[Question],
+    questions: Iterable[Question],
     golds: Mapping[str, Gold],
     epochs_together: bool,
 ) -> Iterator[WorkItem]:
@@ -169,6 +184,7 @@ async def run_pool(
     async def attempt(planned: PlannedRun, item: WorkItem) -> None:
         """Make one attempt in the place that was acquired for it."""
         SLEEPING.set(semaphore.sleep)
+        ASKED.set(AskedPrompts(semaphore.kept))
         place = AttemptPlace(semaphore)
 
         def on_end(finished: FinishedAttempt) -> None:
@@ -181,6 +197,7 @@ async def run_pool(
         except UserError as error:
             ends.append(error)
         finally:
+            semaphore.kept.ended()
             place.leave()
 
     queued: deque[tuple[PlannedRun, WorkItem]] = deque()
@@ -200,8 +217,9 @@ async def run_pool(
 class AttemptSemaphore(ResizableSemaphore):
     """The places of attempts in flight. An attempt holds one from its first step to its last, but for long waits."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, models: Iterable[str] = ()) -> None:
         super().__init__(count)
+        self.kept = KeptPrefixes(self, models)
         self.paused = 0
         """Attempts that gave their place away while they wait."""
         self.writing = 0

@@ -18,6 +18,8 @@ from ragrounds.digests import code_digest, home_of, text_digest
 from ragrounds.errors import UserError
 from ragrounds.evals.judges.verdict import FAILED, REFUSED, TRIES, Judgement, ask
 from ragrounds.evals.scorers.judged import JudgeMethod, LabelMethod, VerdictForm
+from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
+from ragrounds.models.traffic import ResizableSemaphore
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Attempt, Call, Gold, Question, Score, Verdict
 from ragrounds.specs import Spec, parse
@@ -243,16 +245,22 @@ async def judge_tasks(
     Raises:
         ragrounds.errors.StopRun: a judge cannot be asked at all; the other tasks are cancelled.
     """
-    free = asyncio.Semaphore(at_once)
+    free = ResizableSemaphore(at_once)
+    kept = KeptPrefixes(free, {task.judge.spec for task in tasks})
 
     async def one(task: JudgeTask) -> JudgedAnswer | None:
         """One task, when its turn has come."""
-        async with free:
+        await free.acquire()
+        try:
             if not admits(task):
                 return None
+            ASKED.set(AskedPrompts(kept))
             answer = await by.judge(task.attempt, task.question, task.gold, task.judge, task.journal, prompts)
             done(task, answer)
             return answer
+        finally:
+            kept.ended()
+            free.release()
 
     try:
         async with asyncio.TaskGroup() as group:
