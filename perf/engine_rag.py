@@ -1,6 +1,6 @@
 """What an attempt that retrieves costs: `vanilla_rag` over MedQuAD's 16,407 passages, many calls in flight at once.
 
-    python perf/engine_rag.py DATA [--small 1000] [--large 5000] [--concurrency 256] [--workers 1 2] [--agents …]
+    python perf/engine_rag.py DATA [--small 1000] [--large 5000] [--concurrency 256] [--workers 1 2 auto] [--agents …]
 
 A loopback server answers after 50 ms. Questions are MIRAGE's, each with its number before it, so that all prompts
 differ. Processor time and attempts a second are slopes between the smaller and the larger number of questions; then the
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--small", type=int, default=1000)
     parser.add_argument("--large", type=int, default=5000)
     parser.add_argument("--concurrency", type=int, default=256)
-    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--workers", nargs="*", default=["1", "2", "auto"], metavar="N|auto")
     parser.add_argument("--agents", nargs="*", default=["direct", "vanilla_rag", "direct+vanilla_rag"])
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ragrounds-perf-"))
@@ -89,7 +89,7 @@ def main() -> None:
             }
             rows.append(row)
             print(
-                f"{agents + f', {workers} process(es)':34}  {row['processor_s_per_1000']:7}  "
+                f"{agents + f', --workers {workers}':34}  {row['processor_s_per_1000']:7}  "
                 f"{row['attempts_per_s']:10}  {row['memory_mb']:8}  {row['disk_mb']:7}  {again.wall:7.2f}  "
                 f"{again.processor:7.2f}",
                 flush=True,

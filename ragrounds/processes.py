@@ -78,6 +78,24 @@ def activity_of(pid: int) -> Activity | None:
     return Activity(ticks / os.sysconf("SC_CLK_TCK"), running, fields[0] in "Tt")
 
 
+def processors() -> int:
+    """Processors that this process may use: those that it is bound to, and no more than its container is given."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # another system; no limit is `max`
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        count = min(count, max(1, int(quota) // int(period)))
+    return count
+
+
+def room_for_more() -> int:
+    """How many processes as large as this one the machine has free memory for; 2 where the system does not say."""
+    try:
+        free = int(Path("/proc/meminfo").read_text().partition("MemAvailable:")[2].split()[0]) * 1024
+        return free // (int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+    except (OSError, IndexError):
+        return 2
+
+
 def _stat(place: Path) -> list[str]:
     """The fields of a process's or a thread's state from its third on: the second, its name, may hold spaces and
     parentheses."""

@@ -73,7 +73,7 @@ def with_settings(request: RunArguments, tell: Callable[[str], None]) -> RunArgu
     if (config or context) and not foreign:
         raise _for_nobody("--config" if config else "--context", request.agents)
     here = [text for text in foreign if text.startswith(f"{HERE}:")]
-    if here and ((request.workers or 1) > 1 or request.engine != "local"):
+    if here and not request.alone:
         raise UserError(
             f"{here[0]} is an object of this process, which workers cannot reach: put it into a module or a file, and "
             "name it as module:NAME or ./FILE.py:NAME."

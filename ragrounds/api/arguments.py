@@ -64,6 +64,15 @@ MaxTime = Annotated[
     float | None, Arg("How long it may take: 90s, 2h, 1h30m.", 0, metavar="DURATION", duration=True, group=BUDGET)
 ]
 Concurrency = Annotated[int | None, Arg("Attempts, judgements or items in flight. [default: 16]", 1, group=HOW)]
+Workers = Annotated[
+    Literal["auto"] | int,
+    Arg(
+        "Processes that share the work and its limits; auto: one, and more once they save time (with ray one a node).",
+        1,
+        group=HOW,
+        metavar="N|auto",
+    ),
+]
 Journal = Annotated[
     Literal["reuse", "replay", "fresh"],
     Arg("Recorded calls: reuse, replay (no network; a miss is an error), fresh.", group=HOW),
@@ -144,9 +153,10 @@ def check(given: Struct) -> None:
     """
     for name, (kind, said) in described(type(given)).items():
         value, option = getattr(given, name), option_name(name, said)
-        if (words := words_of(kind)) and value is not None:
-            one_of(option, value, words)
-        if said.least is not None and value is not None:
+        numbered = int in get_args(kind)
+        if (words := words_of(kind)) and value is not None and not (numbered and isinstance(value, int)):
+            one_of(option, value, (*words, "a number") if numbered else words)
+        if said.least is not None and value is not None and value not in words:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UserError(f"{option} {value!r} is no number.")
             if not value >= said.least:

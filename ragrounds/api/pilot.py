@@ -58,7 +58,7 @@ class Pilot:
         more = sum(len(questions) * planned.run.epochs for planned in planned_runs)
         self._steady = _WAVES * in_flight if more > _MUCH * in_flight else 0
         self._reported = first is None or (self.asks and not self._steady)
-        self._alone = execution.engine == "local" and (execution.workers or 1) == 1
+        self._alone = execution.alone
         self._ended, self._wave = 0, (0.0, 0.0)
 
     def hear(self, finished: FinishedAttempt) -> None:

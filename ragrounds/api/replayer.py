@@ -42,23 +42,33 @@ def replayer(
         UserError: more workers than attempts in flight; Ray is not installed, or would have to start servers, or is on
             more than one machine without PostgreSQL.
     """
-    engine, workers = execution.engine, execution.workers
-    if engine == "local" and (workers or 1) == 1:
+    engine, workers = execution.engine, None if execution.workers == "auto" else execution.workers
+    may_grow = workers is None and execution.until is None and not execution.scorers
+    if execution.alone and (not may_grow or needs_servers(recipe)):
         return _replay_here
     if workers is not None and workers > in_flight:
         raise UserError(
             f"--workers {workers} with --concurrency {in_flight}: a worker has at least one attempt in flight. "
             "Raise --concurrency, which is for all workers together, or take fewer workers."
         )
-    distributed = partial(
-        _distributed("leader").replay_distributed,
-        recipe=recipe,
-        home=settings.home,
-        url=settings.store,
-        say=message,
-        worker_timeout=settings.worker_timeout,
-        store_timeout=settings.store_timeout,
-    )
+    told: dict[str, Any] = {
+        "recipe": recipe,
+        "home": settings.home,
+        "url": settings.store,
+        "say": message,
+        "worker_timeout": settings.worker_timeout,
+        "store_timeout": settings.store_timeout,
+    }
+    if execution.alone:
+
+        def lead(*at: Any) -> Any:
+            """The leader of workers that join this process; nothing of it is loaded before."""
+            *given, count = at
+            opening = partial(_distributed("worker").open_pipes, count)
+            return _distributed("leader").Leader(*given, open_links=opening, **told)
+
+        return partial(_replay_here, lead=lead)
+    distributed = partial(_distributed("leader").replay_distributed, **told)
     if engine == "local":
         serve = partial(with_servers, tell=message, held=held)
         return partial(distributed, open_links=partial(_distributed("worker").open_pipes, workers or 1), serve=serve)

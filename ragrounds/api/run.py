@@ -137,6 +137,7 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Re
         base_url=texts(given.base_url or ()),
         scorers=texts(given.scorers),
         questions=texts(given.questions),
+        workers=given.workers if given.workers != "auto" or _are_texts(given.agents) else 1,
     )
     check_together(request)
     chosen = chosen_settings(given.settings, given.home)
@@ -319,10 +320,7 @@ class _Replay:
         counts, journal, names = self._counts, self._journal, kept_names(self._store.engine)
         counts.names = {planned.run.id: names.get(planned.run.id, "") for planned in self.planned_runs}
         counts.benchmark, counts.budget = self._loaded.name, spent
-        if (
-            self._request.engine == "local" and (self._request.workers or 1) == 1
-        ):  # several tell of their calls at the end
-            counts.journal = lambda: (journal.made, journal.reused)
+        counts.journal = lambda: (journal.made, journal.reused)
 
     async def carry_out(self) -> str:
         """Ask the questions, those of a pilot first where somebody may have to confirm. Says why it ended before the
@@ -377,6 +375,11 @@ class _Replay:
             # What failed in the pilot is made again by another command, as what fails later is.
             first = {question.id for question in pilot.first} if pilot.asks else set[str]()
             return await ask([question for question in self._questions if question.id not in first], False)
+
+
+def _are_texts(agents: object) -> bool:
+    """Whether no agent is a Python object, which this process has and no other may have the same."""
+    return isinstance(agents, str | tuple | list) and all(isinstance(one, str) for one in agents)
 
 
 def _shared_order(request: RunArguments, planned_runs: Sequence[PlannedRun]) -> list[Stop]:

@@ -98,10 +98,7 @@ class RunArguments(Struct, frozen=True):
     )
     tpm: Annotated[float | None, Arg("Tokens a minute, in and out, at most (or inside `model`).", group=MODEL)] = None
     concurrency: arguments.Concurrency = None
-    workers: Annotated[
-        int | None,
-        Arg("Processes that share the work and its limits. [default: 1; with ray one a node]", 1, group=HOW),
-    ] = None
+    workers: arguments.Workers = "auto"
     engine: Annotated[
         Literal["local", "ray"], Arg("Where workers are: local (this machine), ray (a cluster).", group=HOW)
     ] = "local"
@@ -156,6 +153,11 @@ class RunArguments(Struct, frozen=True):
     progress: Shown = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether one process begins the work: others may join it."""
+        return self.engine == "local" and self.workers in ("auto", 1)
 
 
 def check_together(given: RunArguments) -> None:

@@ -121,7 +121,7 @@ class StudyArguments(CellArguments, frozen=True):
     rows: Annotated[str | Sequence[str], Arg("This row alone (repeatable).", option="--row", many=True)] = ()
     columns: Annotated[str | Sequence[str], Arg("This column alone (repeatable).", option="--column", many=True)] = ()
     concurrency: arguments.Concurrency = None
-    workers: Annotated[int | None, Arg("Processes that share the work.", 1, group=arguments.HOW)] = None
+    workers: arguments.Workers = "auto"
     fail_after: arguments.FailAfter = "50%"
     confirmed: arguments.Confirmed = False
     journal: arguments.Journal = "reuse"

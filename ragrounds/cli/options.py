@@ -166,6 +166,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return typed
 
 
+def _word_or_number(text: str | int) -> str | int:
+    return int(text) if str(text).isdecimal() else text
+
+
 _WORD = re.compile(r"`(\w+)`")
 
 
@@ -183,7 +187,7 @@ def _option(record: type[Struct], name: str) -> object:
         min=None if said.duration or said.many else least,
         max=said.most if isinstance(said.most, int) else None,
         metavar=said.metavar or "|".join(words_of(kind)) or ("N" if int in (kind, *get_args(kind)) else None),
-        parser=duration if said.duration else None,
+        parser=duration if said.duration else _word_or_number if words_of(kind) and int in get_args(kind) else None,
         hidden=said.hidden,
         rich_help_panel=said.group or None,
     )

@@ -19,7 +19,7 @@ def projection_text(found: Projection) -> str:
         lines.append(f"  together, if they share no call: {_took(found.calls, found.tokens, found.cost)}")
     lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
     if found.processor_bound:
-        lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, --workers N does.")
+        lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, more workers do.")
     if found.cost is not None and found.cost.value:
         lines.append("  Dollars are uncached; what the journal answers, or agents share, costs less.")
     return "\n".join(lines)

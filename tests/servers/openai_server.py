@@ -47,6 +47,7 @@ class Server:
         self.answered: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
         self.begun = self.streamed = 0
+        self.at_once = self.most = 0
         self.keys_seen: set[str] = set()
         self.log = options.log.open("a", buffering=1) if options.log else None
         self.port: int = options.port
@@ -72,7 +73,12 @@ class Server:
             if self.memory:
                 admitted = self.memory.running(written(body["messages"]), priority=body.get("priority", 0))
                 cached = await running.enter_async_context(admitted) // 4
-            await asyncio.sleep(self.random.uniform(*self.latency))
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+            try:
+                await asyncio.sleep(self.random.uniform(*self.latency))
+            finally:
+                self.at_once -= 1
         if model.startswith("fault-"):
             return await unheard(model.removeprefix("fault-"), self.tries[digest], request, completion)
         if self.hang_after is not None and self.begun >= self.hang_after:
@@ -113,6 +119,7 @@ class Server:
                 "asked": sum(self.asked.values()),
                 "answered": sum(self.answered.values()),
                 "prompts": len(self.asked),
+                "most": self.most,
                 "looked": self.looked,
                 "streamed": self.streamed,
                 "answered_twice": sorted(key for key, count in self.answered.items() if count > 1),

@@ -182,7 +182,7 @@ class ReplayProgress:
 PILOT = 8
 """Questions that a pilot asks. They are a part of the run: nothing is asked twice."""
 LEVEL = 0.95
-_BOUND = 0.85
+BOUND = 0.85
 """Share of a core from which on the processor sets the pace."""
 
 
@@ -229,7 +229,7 @@ class Projection(Struct, frozen=True, kw_only=True):
     @property
     def processor_bound(self) -> bool:
         """Whether the processor sets the pace, and not the servers: then more in flight changes nothing."""
-        return self.processor is not None and self.processor > _BOUND
+        return self.processor is not None and self.processor > BOUND
 
 
 def project(seen: Sequence[float], more: int) -> ProjectedSum:

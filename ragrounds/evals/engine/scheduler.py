@@ -12,9 +12,12 @@ import contextlib
 import gc
 import itertools
 import os
+import sys
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import UserError
@@ -22,11 +25,13 @@ from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkIt
 from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun
+from ragrounds.evals.engine.progress import BOUND
 from ragrounds.evals.engine.question_order import BLOCK, SharedOrder
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.kept_prefixes import ASKED, AskedPrompts, KeptPrefixes
-from ragrounds.models.traffic import ResizableSemaphore
+from ragrounds.models.traffic import ResizableSemaphore, set_share
+from ragrounds.processes import processors, room_for_more
 from ragrounds.records import Gold, Question
 from ragrounds.request_pace import SLEEPING
 
@@ -35,6 +40,14 @@ Listener = Callable[[FinishedAttempt], None]
 MakeAttempt = Callable[[PlannedRun, WorkItem, OnEnd], Awaitable[FinishedAttempt]]
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 """Of Python's youngest generation; Python's own is 700."""
+START = 5.0
+"""Seconds that each worker must save beside one fewer: its start takes some two of a processor's."""
+WINDOW = 1.0
+"""Seconds over which the pace is measured, at least, and as many attempts as are in flight."""
+BUSY = BOUND, 2 * BOUND
+"""Processors that a process uses which workers help."""
+_LEAST_EACH, _MOST = 4, 4
+"""Attempts in flight that a worker has at least, and workers at most: more were not measured."""
 
 
 class WorkSource(Protocol):
@@ -50,6 +63,10 @@ class WorkSource(Protocol):
         """Take note of an attempt that is written."""
 
 
+Lead = Callable[..., Any]
+"""Gives the leader of so many workers, of the distributed replay: a leaf, which is imported where it is needed."""
+
+
 async def replay(
     store: Store,
     journal: StoreJournal,
@@ -62,12 +79,13 @@ async def replay(
     budget: Budget | None = None,
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
+    lead: Lead | None = None,
 ) -> str:
     """Answer every question with every agent, as often as the run has epochs, leaving out what is done.
 
     All agents of one question follow each other in the queue, so that equal calls meet. Attempts are written with
     their scores as soon as they end. Questions are asked in the order given, until the budget or one of `stops` ends
-    the run.
+    the run. Where workers are worth their start they take up what is left, led by what `lead` gives.
 
     Returns:
         Why the run ended before its last question (its budget is used up); empty: it did not.
@@ -80,37 +98,45 @@ async def replay(
     runner = AttemptRunner(store, journal, planned_runs, scorers)
     models = {model.spec for planned in planned_runs for model in planned.models.values()}
     limits = [BudgetStop(budget)] if budget is not None else []
-    source = WorkQueue(store, planned_runs, questions, golds, [*limits, *stops], listener)
+    queue = WorkQueue(store, planned_runs, questions, golds, [*limits, *stops], listener)
     ends: list[BaseException] = []
-    with interruptible(ends):
+    leading = lead and partial(lead, store, journal, planned_runs, scorers, queue, concurrency)
+    here = Handover(queue, concurrency, ends, leading)
+    with interruptible(ends, here.stop):
         try:
-            await run_pool(source, runner, AttemptSemaphore(concurrency, models), ends)
+            await run_pool(here, runner, AttemptSemaphore(concurrency, models), ends)
+            await here.finish()
         except asyncio.CancelledError:
             if not ends:  # not by our own second Ctrl-C
                 raise
         finally:
+            await here.close()
             await runner.close()
     if ends:
         raise ends[0]
-    return source.ended
+    return queue.ended
 
 
 class WorkQueue:
-    """What is left to do of some runs (contract: :class:`WorkSource`)."""
+    """What is left to do of some runs."""
 
     def __init__(
         self,
         store: Store,
         planned_runs: Sequence[PlannedRun],
-        questions: Iterable[Question],
+        questions: Sequence[Question],
         golds: Mapping[str, Gold],
         stops: Sequence[Stop],
         listener: Listener,
     ) -> None:
         together = any(stop.epochs_together for stop in stops)
+        done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
+        self.left = sum(max(0, len(questions) * one.run.epochs - len(done[one.run.id])) for one in planned_runs)
+        """Attempts that have not ended."""
+        asked: Iterable[Question] = questions
         for shared in (stop for stop in stops if isinstance(stop, SharedOrder)):
-            questions = shared.blocks(questions, golds, self._room)
-        self._left = _work_left(store, planned_runs, questions, golds, together)
+            asked = shared.blocks(asked, golds, self._room)
+        self._work = _work_left(done, planned_runs, asked, golds, together)
         self._attempts = sum(planned.run.epochs for planned in planned_runs)
         self._begun = self._over = 0
         self._stops = stops
@@ -121,7 +147,7 @@ class WorkQueue:
     def take(self) -> WorkItem | None:
         """Give the next question. The stops are asked here, between questions and never inside one: agents stay
         comparable on the same questions."""
-        if self.ended or (item := next(self._left, None)) is None:
+        if self.ended or (item := next(self._work, None)) is None:
             return None
         for stop in self._stops:
             if reason := stop.reached():
@@ -136,12 +162,9 @@ class WorkQueue:
         rooms = [stop.room(self._begun, self._over) for stop in self._stops if isinstance(stop, BudgetStop)]
         return int(max(1, min([BLOCK, *(room / self._attempts for room in rooms)])))
 
-    async def next(self) -> WorkItem | None:
-        """As :meth:`take`."""
-        return self.take()
-
     def attempt_ended(self, finished: FinishedAttempt) -> None:
         """Tell the stops: they are asked before the next question, which does not wait for the disk."""
+        self.left -= 1
         self._over += 1
         for stop in self._stops:
             stop.observe(finished)
@@ -151,14 +174,105 @@ class WorkQueue:
         self._listener(finished)
 
 
+class Handover:
+    """The work of this process on a queue (contract: :class:`WorkSource`), and its handover to workers: where the
+    processor sets the pace, and more time is left than their start takes.
+
+    Nothing is begun again. Both take from one queue, with the same budgets and stops: this process until the first
+    worker asks for work, the workers from then on, while what is in flight here ends.
+    """
+
+    def __init__(self, queue: WorkQueue, in_flight: int, ends: list[BaseException], lead: Lead | None) -> None:
+        self._queue, self._in_flight, self._ends, self._lead = queue, in_flight, ends, lead
+        self.given = False
+        """Workers ask for what is left: this process begins nothing further."""
+        self.open: dict[tuple[str, int], tuple[WorkItem, set[str]]] = {}
+        """What was begun here, with the runs whose attempts at it have not ended."""
+        self._ended = 0
+        self._mark: tuple[float, float] | None = None
+        self._leader: Any = None
+        self._leading: asyncio.Task[None] | None = None
+
+    async def next(self) -> WorkItem | None:
+        """Give the next question, unless workers ask for it."""
+        if self.given or (item := self._queue.take()) is None:
+            return None
+        self.open[item.question.id, item.epoch] = item, {planned.run.id for planned in item.planned_runs}
+        return item
+
+    def attempt_ended(self, finished: FinishedAttempt) -> None:
+        """Tell the queue; then look whether workers are worth their start, or have room now."""
+        self._queue.attempt_ended(finished)
+        key = finished.attempt.question_id, finished.attempt.epoch
+        self.open[key][1].discard(finished.run.id)
+        if not self.open[key][1]:
+            del self.open[key]
+        self._ended += 1
+        if self.given:
+            self._leader.hand_out()
+        elif self._ended >= self._in_flight and self._lead is not None and self._leader is None:
+            self._consider(self._lead)
+
+    def attempt_written(self, finished: FinishedAttempt) -> None:
+        """Tell the queue."""
+        self._queue.attempt_written(finished)
+
+    def _consider(self, lead: Lead) -> None:
+        """Start workers where they save more than their start takes."""
+        now, used = time.perf_counter(), time.process_time()
+        since, used_before = self._mark or (now, used)  # what is imported late, and first connections, are behind it
+        if self._mark is not None and now - since < WINDOW:
+            return
+        ended, self._ended, self._mark = self._ended, 0, (now, used)
+        # What computes with threads of its own has several processors already, and a model here is loaded by each.
+        if now == since or not BUSY[0] < (used - used_before) / (now - since) < BUSY[1] or "torch" in sys.modules:
+            return
+        left = self._queue.left * (now - since) / ended
+        most = min(processors(), room_for_more(), self._in_flight // _LEAST_EACH, _MOST)
+        count = max((n for n in range(1, most + 1) if n * (n - 1) * START < left), default=1)
+        if count > 1:
+            self._leader = lead(self, count)
+            self._leader.say(
+                f"This process takes a whole core, and at this pace {left:,.0f} s are left: {count} workers share the "
+                "rest; --workers 1 keeps one process."
+            )
+            self._leading = asyncio.create_task(self._leader.work())
+            self._leading.add_done_callback(self._over)
+
+    def _over(self, leading: asyncio.Task[None]) -> None:
+        error = None if leading.cancelled() else leading.exception()
+        if not self.given and error is not None:
+            self._leader.say(f"Workers could not take part, so that this process goes on alone: {error}")
+
+    def stop(self) -> None:
+        """Have the workers begin nothing further, where the run ends."""
+        if self._leader is not None and self._ends:
+            self._leader.stop(self._ends[0])
+
+    async def finish(self) -> None:
+        """Wait for the workers, once nothing is in flight here."""
+        self.open.clear()
+        self.stop()
+        if self.given and self._leading is not None:
+            self._leader.divide()
+            self._leader.hand_out()
+            await self._leading
+
+    async def close(self) -> None:
+        """End what leads workers."""
+        if self._leading is not None:
+            self._leading.cancel()
+            await asyncio.wait({self._leading})
+            set_share(1.0)
+
+
 def _work_left(
-    store: Store,
+    done: Mapping[str, Container[tuple[str, int]]],
     planned_runs: Sequence[PlannedRun],
     questions: Iterable[Question],
     golds: Mapping[str, Gold],
     epochs_together: bool,
 ) -> Iterator[WorkItem]:
-    done = {planned.run.id: store.settled(planned.run) for planned in planned_runs}
     epochs = range(max((planned.run.epochs for planned in planned_runs), default=0))
     by_question = ((epoch, question) for question in questions for epoch in epochs)
     for epoch, question in by_question if epochs_together else itertools.product(epochs, questions):

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -34,9 +35,9 @@ from ragrounds.evals.engine.distributed.protocol import (
 )
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun, Recipe
-from ragrounds.evals.engine.scheduler import Listener, WorkQueue
+from ragrounds.evals.engine.scheduler import Handover, Listener, WorkQueue
 from ragrounds.evals.store.database import RECONNECT_SECONDS
-from ragrounds.evals.store.journal import Mode, StoreJournal
+from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models import traffic
 from ragrounds.records import Gold, Question
@@ -59,28 +60,17 @@ async def replay_distributed(
     golds: Mapping[str, Gold],
     scorers: Scorers,
     *,
-    open_links: OpenLinks,
-    recipe: Recipe,
-    home: Path,
-    url: str | None,
     concurrency: int = 16,
     budget: Budget | None = None,
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
-    say: Say = lambda text: None,
     serve: StartServers | None = None,
-    worker_timeout: float = WORKER_TIMEOUT,
-    store_timeout: float = RECONNECT_SECONDS,
+    **how: Any,
 ) -> str:
     """Do as :func:`ragrounds.evals.engine.scheduler.replay` does, by several workers.
 
-    The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`), for
-    which they wait `store_timeout` seconds where it does not answer any more.
-    `concurrency` is for all of them together. Where a worker is lost, the others do what it had begun and not written,
-    and `say` is called with that. One that neither answers for `worker_timeout` seconds nor computes is ended, and so
-    lost.
-    Calls that workers made are counted in `journal`. `serve` starts the servers of the recipe's models, if anything is
-    left to ask; where one ends by itself, the run stops.
+    `serve` starts the servers of the recipe's models, if anything is left to ask; where one ends by itself, the run
+    stops. `how` is the rest of what a :class:`Leader` takes.
 
     Returns:
         Why the run ended before its last question; empty: it did not.
@@ -90,28 +80,9 @@ async def replay_distributed(
     """
     every = [*([BudgetStop(budget)] if budget is not None else []), *stops]
     source = WorkQueue(store, planned_runs, questions, golds, every, listener)
-    leader = _Leader(store, planned_runs, scorers, source, concurrency, say, worker_timeout)
-    setup = replace(_setup(recipe, planned_runs, home, url, journal.mode), store_timeout=store_timeout)
-    try:
-        await leader.lead(open_links, setup, None if journal.mode == "replay" else serve)
-    finally:
-        journal.made += sum(worker.made for worker in leader.workers)
-        journal.reused += sum(worker.reused for worker in leader.workers)
+    leader = Leader(store, journal, planned_runs, scorers, source, concurrency, **how)
+    await leader.lead(None if journal.mode == "replay" else serve)
     return source.ended
-
-
-def _setup(recipe: Recipe, planned_runs: Sequence[PlannedRun], home: Path, url: str | None, mode: Mode) -> WorkerSetup:
-    return WorkerSetup(
-        recipe=recipe,
-        runs=tuple(planned.run for planned in planned_runs),
-        home=str(home.absolute()),
-        store=url,
-        mode=mode,
-        concurrency=0,
-        share=0.0,
-        folder=str(Path.cwd()),
-        path=tuple(place for place in sys.path if place),
-    )
 
 
 @dataclass(eq=False)
@@ -144,22 +115,53 @@ class _Worker:
             self.link.post(encode(message))
 
 
-class _Leader:
+class Leader:
+    """Leads workers; where they join a process at work, `here` knows what is in flight there.
+
+    The workers open the agents of `recipe` themselves, and write to the store at `url` (``None``: under `home`), for
+    which they wait `store_timeout` seconds where it does not answer any more.
+    `concurrency` is for all of them together. Where a worker is lost, the others do what it had begun and not written,
+    and `say` is called with that. One that neither answers for `worker_timeout` seconds nor computes is ended, and so
+    lost. Calls that workers made are counted in `journal`.
+    """
+
     def __init__(
         self,
         store: Store,
+        journal: StoreJournal,
         planned_runs: Sequence[PlannedRun],
         scorers: Scorers,
         source: WorkQueue,
         concurrency: int,
-        say: Say,
-        worker_timeout: float,
+        here: Handover | None = None,
+        *,
+        open_links: OpenLinks,
+        recipe: Recipe,
+        home: Path,
+        url: str | None,
+        say: Say = lambda text: None,
+        worker_timeout: float = WORKER_TIMEOUT,
+        store_timeout: float = RECONNECT_SECONDS,
     ) -> None:
         self.workers: list[_Worker] = []
+        self.say = say
+        self._journal, self._here, self._open_links = journal, here, open_links
+        self._setup = WorkerSetup(
+            recipe=recipe,
+            runs=tuple(planned.run for planned in planned_runs),
+            home=str(home.absolute()),
+            store=url,
+            mode=journal.mode,
+            concurrency=0,
+            share=0.0,
+            folder=str(Path.cwd()),
+            path=tuple(place for place in sys.path if place),
+            store_timeout=store_timeout,
+        )
         self._store, self._planned_runs, self._scorers, self._source = store, planned_runs, scorers, source
         self._places = {planned.run.id: place for place, planned in enumerate(planned_runs)}
         self._concurrency = concurrency
-        self._say, self._timeout = say, worker_timeout
+        self._timeout = worker_timeout
         self._ends: list[BaseException] = []
         self._leading = False
         self._asking: deque[_Worker] = deque()
@@ -170,7 +172,7 @@ class _Leader:
         calls, and those are made once where they meet in one worker."""
         self._assigned = 0
 
-    async def lead(self, open_links: OpenLinks, setup: WorkerSetup, serve: StartServers | None) -> None:
+    async def lead(self, serve: StartServers | None) -> None:
         """Hand out questions until nothing is left, or the run ends otherwise."""
         first = self._source.take()
         if first is None:
@@ -180,14 +182,9 @@ class _Leader:
             self._leading = True
             try:
                 if serve is not None:
-                    setup = replace(setup, recipe=await serve(setup.recipe, self._stop_from_any_thread()))
-                self.workers = [_Worker(link) for link in await open_links()]
-                async with asyncio.TaskGroup() as group:
-                    for worker, share in zip(self.workers, self._shares(), strict=True):
-                        worker.post(replace(setup, concurrency=share.concurrency, share=share.share))
-                        group.create_task(self._read_messages(worker))
-                    if self._ends:
-                        self._end_work()
+                    served = await serve(self._setup.recipe, self._stop_from_any_thread())
+                    self._setup = replace(self._setup, recipe=served)
+                await self.work()
             except asyncio.CancelledError:
                 if not self._ends:  # not by our own second Ctrl-C
                     raise
@@ -195,6 +192,32 @@ class _Leader:
                 self._leading = False
         if self._ends:
             raise self._ends[0]
+
+    async def work(self) -> None:
+        """Start the workers, and hand out until nothing is left.
+
+        Raises:
+            StopRun: as :func:`replay_distributed`.
+        """
+        self.workers = [_Worker(link) for link in await self._open_links()]
+        async with asyncio.TaskGroup() as group:
+            for worker, share in zip(self.workers, self._shares(), strict=True):
+                worker.post(replace(self._setup, concurrency=share.concurrency, share=share.share))
+                group.create_task(self._read_messages(worker))
+            if self._ends:
+                self._end_work()
+        if self._ends:
+            raise self._ends[0]
+
+    def stop(self, error: BaseException) -> None:
+        """Have the workers finish what is in flight; :meth:`work` raises this error then."""
+        self._ends.append(error)
+        self._end_work()
+
+    def divide(self) -> None:
+        """Divide the limits among the workers that are alive."""
+        for worker, share in zip([worker for worker in self.workers if worker.alive], self._shares(), strict=True):
+            worker.post(share)
 
     def _stop_from_any_thread(self) -> Callable[[StopRun], None]:
         """Give a function that stops the run at once, whichever thread calls it."""
@@ -239,14 +262,19 @@ class _Leader:
         match message:
             case WorkRequest():
                 self._asking.append(worker)
-                self._hand_out()
+                if self._here is not None and not self._here.given:
+                    self._here.given = True
+                    traffic.set_share(self._shares()[0].share)
+                self.hand_out()
             case AttemptReport():
+                self._journal.made += message.made - worker.made
+                self._journal.reused += message.reused - worker.reused
                 worker.made, worker.reused = message.made, message.reused
                 traffic.report_flows(worker.link.name, message.flows)
                 planned = self._planned_runs[message.planned_run]
                 finished = FinishedAttempt(planned.run, message.attempt, message.scores, message.tokens)
                 self._ended(worker, message.number, planned, finished)
-                self._hand_out()
+                self.hand_out()
             case WorkerFailure(reason=reason):
                 self._ends.append(StopRun(reason))
                 self._end_work()
@@ -263,11 +291,14 @@ class _Leader:
         self._source.attempt_ended(finished)
         self._source.attempt_written(finished)
 
-    def _hand_out(self) -> None:
+    def hand_out(self) -> None:
+        """Give work to those that ask for it."""
         while self._asking and not self._ends:
             worker = self._asking[0]
             if not worker.alive:
                 self._asking.popleft()
+            elif self._full():
+                return  # an attempt that ends makes room
             elif (item := self._next_item(worker)) is not None:
                 self._asking.popleft()
                 self._assign(worker, item)
@@ -276,6 +307,12 @@ class _Leader:
                 return
             else:
                 return  # somebody may yet be lost, with what is in their hands
+
+    def _full(self) -> bool:
+        """Whether one more question would be too much, beside what is in flight where workers join."""
+        here = sum(len(runs) for _, runs in self._here.open.values()) if self._here is not None else 0
+        given = sum(len(one.left) for worker in self.workers for one in worker.items.values())
+        return here > 0 and here + given + len(self._planned_runs) > self._concurrency
 
     def _next_item(self, worker: _Worker) -> WorkItem | None:
         """Give the next item whose text no other worker has."""
@@ -290,7 +327,10 @@ class _Leader:
         return None
 
     def _may_have(self, item: WorkItem, worker: _Worker) -> bool:
-        holding = self._texts.get(_question_text(item))
+        text = _question_text(item)
+        if self._here is not None and any(_question_text(one) == text for one, _ in self._here.open.values()):
+            return False
+        holding = self._texts.get(text)
         return holding is None or holding[0] is worker
 
     def _assign(self, worker: _Worker, item: WorkItem) -> None:
@@ -329,16 +369,16 @@ class _Leader:
             )
             return
         lost = f"others take up the {unfinished:,} questions that it had begun" if unfinished else "the others go on"
-        self._say(f"{said}; {lost}.")
-        for other, share in zip(alive, self._shares(), strict=True):
-            other.post(share)
-        self._hand_out()
+        self.say(f"{said}; {lost}.")
+        self.divide()
+        self.hand_out()
 
     def _shares(self) -> list[CapacityShare]:
         """Divide the concurrency and the models' rate limits among the workers that are alive."""
         count = sum(worker.alive for worker in self.workers)
         each, rest = divmod(self._concurrency, max(1, count))
-        return [CapacityShare(max(1, each + (place < rest)), 1 / count) for place in range(count)]
+        part = 1 / max(1, count + bool(self._here is not None and self._here.open))
+        return [CapacityShare(max(1, each + (place < rest)), part) for place in range(count)]
 
     def _end_work(self) -> None:
         self._post_all(EndOfWork(now=True))

@@ -70,7 +70,7 @@ class AttemptReport(Struct, frozen=True, tag=True):
     planned_run: int
     """Its place among the runs of :class:`WorkerSetup`."""
     attempt: Attempt
-    """Without its events."""
+    """Of its events only calls that were tried again."""
     scores: tuple[Score, ...]
     tokens: int | None
     """As :attr:`ragrounds.contracts.FinishedAttempt.tokens_made`."""

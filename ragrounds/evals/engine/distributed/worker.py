@@ -46,6 +46,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
 from ragrounds.models.traffic import flows, set_share
 from ragrounds.processes import Activity, activity_of
+from ragrounds.records import Called
 
 Inbox = asyncio.Queue[bytes | None]
 """Frames from the leader; ``None``: the line is cut, nobody waits for this worker any more."""
@@ -102,12 +103,13 @@ class _LeaderSource:
         """Wait: the leader gets a report of what is written."""
 
     def attempt_written(self, finished: FinishedAttempt) -> None:
-        """Report the attempt to the leader, without its events."""
+        """Report the attempt to the leader, of its events only calls that were tried again, which it counts."""
+        events = tuple([one for one in finished.attempt.events if isinstance(one, Called) and one.call.faults])
         attempt, run = finished.attempt, finished.run.id
         report = AttemptReport(
             number=self._numbers.pop((run, attempt.question_id, attempt.epoch)),
             planned_run=self._places[run],
-            attempt=storable(replace(attempt, events=())),
+            attempt=storable(replace(attempt, events=events)),
             scores=tuple(storable(score) for score in finished.scores),
             tokens=finished.tokens_made,
             made=self._journal.made,

@@ -1,0 +1,181 @@
+"""`--workers auto`: a run begins in one process, and workers take up the rest where that saves time. Nothing is asked
+twice, whatever ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.errors import UserError
+from ragrounds.evals.store.store import Store
+from tests.at_work import interrupted, until_asked
+from tests.servers.process import Running, openai_server
+
+COUNT = 120
+HERE = 40
+EAGER = f"""
+import asyncio
+import ragrounds.evals.engine.scheduler as scheduler
+scheduler.START = scheduler.WINDOW = 0.0001
+scheduler.BUSY = (0.0, 99.0)
+scheduler.processors = scheduler.room_for_more = lambda: 2
+begun, begin = [], scheduler.Handover.next
+async def wait(self):
+    while self._lead and len(begun) >= {HERE} and not self.given and not (self._leading and self._leading.done()):
+        await asyncio.sleep(0.01)
+    begun.append(1)
+    return await begin(self)
+scheduler.Handover.next = wait
+from ragrounds.cli.entry import main
+main()
+"""
+"""The command, which starts workers as soon as it has measured its pace, however slow it is, and waits for them after
+`HERE` questions."""
+STARTS = "2 workers share the rest; --workers 1 keeps one process."
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    """Questions of which each stands in the file twice, one after the other."""
+    options = {"A": "one", "B": "two", "C": "three", "D": "four"}
+    path = tmp_path / "questions.jsonl"
+    lines = [{"id": f"q{n}", "question": f"Case {n // 2}?", "options": options, "answer": "A"} for n in range(COUNT)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(questions: Path, tmp_path: Path) -> Iterator[Start]:
+    """Start the command; what is still running at the test's end is ended."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def started(server: Running, *more: str, code: str = EAGER, home: str = "home") -> subprocess.Popen[str]:
+        words = ["run", "--benchmark", f"jsonl:{questions}", "--agent", "direct", "--agent", "direct_cot"]
+        words += ["--model", "openai:plain", "--base-url", server.url, "--display", "none", "--json"]
+        environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home)}
+        command = [sys.executable, "-c", code, *words, "--concurrency", "8", *more]
+        pipe = subprocess.PIPE
+        begun.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
+        return begun[-1]
+
+    yield started
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def outcome(home: Path) -> list[list[str]]:
+    """All statuses, texts and scores of a home's runs."""
+    with Store(home) as store:
+        return [
+            sorted(f"{one.question_id} {one.status} {one.text}" for one in store.attempts(run))
+            + sorted(map(repr, store.scores(run)))
+            for run in store.runs()
+        ]
+
+
+def test_what_workers_take_up_is_equal_to_one_process_and_nothing_is_asked_twice(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
+        handed = start(server)
+        _, said = handed.communicate(timeout=120)
+        assert handed.returncode == 0, said
+        stats = server.stats()
+        alone = start(server, "--workers", "1", home="alone")
+        alone.communicate(timeout=120)
+    assert said.count(STARTS) == 1, said
+    assert stats["asked"] == stats["prompts"] == COUNT  # half of the questions, by two agents
+    assert stats["most"] <= 8
+    assert f"{COUNT} calls made, {COUNT} answered from the journal" in said
+    assert outcome(tmp_path / "home") == outcome(tmp_path / "alone")
+
+
+def test_killed_while_workers_are_at_it_and_resumed_by_the_same_command(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
+        killed = start(server)
+        until_asked(killed, server, 2 * HERE)  # with equal questions and two agents, more than this process asks alone
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+        again = start(server)
+        _, said = again.communicate(timeout=120)
+        assert again.returncode == 0, said
+        stats = server.stats()
+        assert stats["prompts"] == COUNT
+        assert stats["asked"] <= COUNT + 8, "no more is asked twice than was in flight"
+        alone = start(server, "--workers", "1", home="alone")
+        alone.communicate(timeout=120)
+    assert outcome(tmp_path / "home") == outcome(tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_a_budget_and_a_ctrl_c_end_workers_too(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
+        bounded = start(server, "--max-total-tokens", "2500")
+        _, said = bounded.communicate(timeout=120)
+        assert bounded.returncode == 0, said
+        assert STARTS in said
+        assert "the budget of 2,500 tokens is used up" in said
+        assert server.stats()["asked"] < COUNT
+    with openai_server("--latency", "0.1", "--jitter", "0.1") as server:
+        pressed = start(server, home="pressed")
+        until_asked(pressed, server, 2 * HERE)
+        told = interrupted(pressed, 1)
+        assert "Finishing what is in flight" in told
+        stats = server.stats()
+        assert stats["asked"] == stats["answered"] == stats["prompts"] < COUNT
+
+
+@pytest.mark.slow
+def test_failed_attempts_are_not_asked_again_by_workers(start: Start, tmp_path: Path) -> None:
+    with openai_server("--latency", "0.1", "--faults", "0.3", "--mix", "400=1") as server:
+        handed = start(server, "--fail-after", "never")
+        _, said = handed.communicate(timeout=120)
+        assert STARTS in said
+        with Store(tmp_path / "home") as store:
+            failed = sum(Counter(store.done(run).values())["failed"] for run in store.runs())
+        stats = server.stats()
+    assert 0 < stats["asked"] - stats["answered"] <= failed  # equal questions in flight together fail by one call
+
+
+@pytest.mark.slow
+def test_where_workers_cannot_take_part_the_process_goes_on_alone(start: Start, tmp_path: Path) -> None:
+    broken = "import sys; sys.executable = '/bin/false'\n" + EAGER
+    with openai_server("--latency", "0.05") as server:
+        process = start(server, code=broken)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        assert server.stats()["asked"] == COUNT
+    assert "Workers could not take part, so that this process goes on alone" in said
+
+
+def test_an_object_stays_in_its_process(questions: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"START": 0.0001, "WINDOW": 0.0001, "BUSY": (0.0, 99.0)}.items():
+        monkeypatch.setattr(f"ragrounds.evals.engine.scheduler.{name}", value)
+    monkeypatch.setattr("ragrounds.evals.engine.scheduler.processors", lambda: 2)
+    seen = []
+
+    def answering(question: str) -> str:
+        seen.append(question)
+        return "A"
+
+    result = rr.run(f"jsonl:{questions}", [answering], concurrency=8)
+    assert len(seen) >= COUNT
+    assert not result.ended
+
+
+@pytest.mark.parametrize("given", ["two", "0", "1.5"])
+def test_what_is_no_number_of_workers_is_refused(questions: Path, home: Path, given: str) -> None:
+    with pytest.raises(UserError, match="workers"):
+        rr.run(f"jsonl:{questions}", "direct", workers=given)  # type: ignore[arg-type]
