@@ -38,8 +38,9 @@ _LATEX = {
     "]": r"{]}",
     "\n": " ",
 }
-_RANGE = re.compile(r"(?<=\d)-(?=\d)")
-_MINUS = re.compile(r"(?<![\w.-])-(?=\d)")
+_RANGE = re.compile(r"(?<![\w.,/-])(\d[\d.,]*)-(\d[\d.,]*)(?![\w/-])")
+"""Two numbers and nothing else: a name that holds numbers (``gpt-4-32k``), and a date, keep their hyphens."""
+_MINUS = re.compile(r"(?<![\w.-])-(?=\d[\d.,]*(?![\w-]))")
 
 
 def results_console() -> Console:
@@ -129,5 +130,5 @@ def latex_label(table: TextTable) -> str:
 
 
 def _tex(text: str) -> str:
-    dashed = _MINUS.sub("\0", _RANGE.sub("--", text))
+    dashed = _MINUS.sub("\0", _RANGE.sub(r"\1--\2", text))
     return "".join(_LATEX.get(letter, letter) for letter in dashed).replace("\0", "$-$")

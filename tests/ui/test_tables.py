@@ -132,6 +132,25 @@ def test_notes_stand_beneath_exported_tables() -> None:
     assert "Note" not in markdown([table]) + latex([table])
 
 
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("gpt-4-32k-0613", "gpt-4-32k-0613"),
+        ("gpt-4o-2024-05-13", "gpt-4o-2024-05-13"),
+        ("Qwen2.5-72B, Llama-3-8", "Qwen2.5-72B, Llama-3-8"),
+        ("GPT-4 (-32k-0613)", "GPT-4 (-32k-0613)"),
+        ("2026-11-27", "2026-11-27"),
+        ("53.7-73.3", "53.7--73.3"),
+        ("(2-4)", "(2--4)"),
+        ("-3.20 (-6.1 to -0.3)", "$-$3.20 ($-$6.1 to $-$0.3)"),
+        ("-1,204", "$-$1,204"),
+    ],
+)
+def test_latex_has_a_dash_in_ranges_a_minus_before_numbers_and_a_hyphen_in_names(cell: str, written: str) -> None:
+    made = latex([TextTable(key="k", title="t", columns=(Column("a"),), rows=((cell,),))])
+    assert f"    {written} \\\\\n" in made
+
+
 def agents(count: int) -> TextTable:
     """A table as comparisons have it: a number, an agent, and figures."""
     names = ["sample", "95 %", "n", "answered", "abstained", "calls", "in", "out", "paid", "uncached", "time"]
