@@ -1,7 +1,8 @@
 """The loop of `i_medrag` as its authors' program runs it (``loop=published``; MedRAG, src/medrag.py).
 
 A reply is free text with a section of queries, which a call of its own makes a list of. `rounds` + 3 iterations are
-made; in those after the first `rounds` a reply is final where it says so, and is then asked for as JSON. The
+made; in those after the first `rounds` a reply is final where it says so, and is then asked for as JSON, whose letter
+is the system's choice (MIRAGE's patterns know the key ``answer_choice`` alone and would read all of them as A). The
 conversation is kept between iterations: where an iteration brought nothing new, the next one sends the same messages
 again, with the replies since.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -33,6 +35,7 @@ PROMPTS = tuple(f"i_medrag/{name}" for name in ("follow_up", "final", "extract",
 SPARE = 3
 """Iterations beside the rounds."""
 _LIST = 'output": ['
+_STATED = re.compile(r"""["']answer["']\s{0,9}:\s{0,9}["']?\s{0,9}\(?([A-Za-z])\s{0,9}(?:["'}.:)]|$)""")
 _NUMBER = re.compile(r"^\d+\.\s*")
 _QUERIES, _ANSWER = "## Queries", "## Answer"
 
@@ -139,7 +142,13 @@ async def finish(state: State, runtime: Runtime[Context]) -> State:
     name = "as_json_choice" if context.question.options else "as_json"
     request = context.prompts.render(f"i_medrag/{name}", context.stem.language)
     reply = await context.ask((*_messages(state["turns"]), *request))
-    return {"answer": reply.text}
+    return {"answer": reply.text, "choice": stated_letter(reply.text, context.question.options)}
+
+
+def stated_letter(text: str, options: Mapping[str, str]) -> str:
+    """The letter that the key ``answer`` of a reply states last, of those that the question has; empty: none."""
+    stated = reversed(_STATED.findall(text))
+    return next((one for one in stated if one in options or one.upper() in options), "")
 
 
 async def end(state: State, runtime: Runtime[Context]) -> State:

@@ -28,6 +28,8 @@ class State(TypedDict, total=False):
     """Ids of passages, best first."""
     answer: str
     """The final text, exactly as the model gave it. Every graph ends with it."""
+    choice: str
+    """The letter of the option in a final text of the strategy's own form; every scorer of choices takes it."""
 
 
 def whole(context: Context, name: str, default: int, least: int = 1) -> int:

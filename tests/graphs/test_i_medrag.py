@@ -6,11 +6,15 @@ import time
 import pytest
 
 from ragrounds.errors import UserError
+from ragrounds.evals.scorers.mirage import MIRAGE
+from ragrounds.evals.scorers.robust import ROBUST
+from ragrounds.evals.scorers.strict import STRICT
 from ragrounds.graphs.i_medrag import read_questions
-from ragrounds.graphs.i_medrag_published import read_list
+from ragrounds.graphs.i_medrag_published import read_list, stated_letter
 from ragrounds.graphs.model_text import boxed_line, last_between
 from ragrounds.models.faults import CallFailed
-from tests.graphs.playing import ANSWER, play, text_of
+from ragrounds.records import Gold
+from tests.graphs.playing import ANSWER, CHOICE, play, text_of
 
 
 def further(*questions):
@@ -122,6 +126,28 @@ async def test_the_authors_loop_shows_the_options_and_asks_for_json():
     assert played.nodes == ["converse", "extract", "retrieve", "answer", "converse", "finish"]
     assert "Query: q1\nAnswer: a 1\n\n### Question" in played.shown(3)
     assert played.shelf.queries == ["q1"]
+
+
+@pytest.mark.parametrize("scorer", [MIRAGE, STRICT, ROBUST], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ('{"answer": "B"}', "B"),
+        ("{'answer': 'b'}", "B"),
+        ('```json\n{"answer": "(B) Heparin"}\n```', "B"),
+        ('{"answer": "A"} no: {"answer": "B."}', "B"),
+    ],
+)
+async def test_the_letter_of_the_published_reply_is_what_every_scorer_takes(scorer, reply, letter):
+    played = await play(PUBLISHED, ["## Queries\n1. q1", '{"output": ["1. q1"]}', "a 1", "## Answer\nB", reply])
+    assert played.attempt.text == reply
+    scored = scorer.score(played.attempt, CHOICE, Gold(question_id="q/1", answer="B"))
+    assert (scored.value, scored.prediction, scored.answer_status) == (1.0, letter, "answered")
+
+
+@pytest.mark.parametrize("reply", ['{"answer": "Because of it"}', '{"answer": "D"}', '{"answer": null}', "B"])
+def test_a_published_reply_without_a_letter_of_the_question_states_none(reply):
+    assert stated_letter(reply, CHOICE.options) == ""
 
 
 async def test_the_authors_loop_may_return_its_own_instructions_and_the_default_never_does():

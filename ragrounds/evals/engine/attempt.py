@@ -197,8 +197,8 @@ def _opened(agent: Agent) -> _BuiltInGraph | System:
     return _BuiltInGraph(catalogue.build(card.graph).compile(), catalogue.nests(card.graph, agent.parameters))
 
 
-async def _answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterator[object]:
-    """Run a built-in graph; give its answer whenever a node has written one."""
+async def _answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterator[tuple[object, str]]:
+    """Run a built-in graph; give its answer, and the letter beside it, whenever a node has written one."""
     config = {"recursion_limit": MAX_STEPS}
     stream = built.graph.astream({}, config, context=context, stream_mode="tasks", subgraphs=built.nests)
     async for event in stream:
@@ -209,7 +209,7 @@ async def _answers(built: _BuiltInGraph, context: AttemptContext) -> AsyncIterat
         changes = task["result"]
         context.left(task["id"], task["name"], changes, str(task["error"] or ""))
         if not space and isinstance(changes, dict) and "answer" in changes:  # not from a nested graph
-            yield changes["answer"]
+            yield changes["answer"], changes.get("choice", "")
 
 
 def task_of(space: Sequence[str]) -> str:
@@ -226,8 +226,8 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
     try:
         async with asyncio.timeout(context.limits.seconds) as cap:
             if isinstance(system, _BuiltInGraph):
-                async for given in _answers(system, context):
-                    answer = given
+                async for given, letter in _answers(system, context):
+                    answer, choice = given, letter
             else:
                 # Here: what records others' clients is of no use to the graphs that ship.
                 from ragrounds.evals.engine.foreign_system import run_system
