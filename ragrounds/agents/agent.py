@@ -298,7 +298,7 @@ def _expanded(spec: Spec, card: Card, known: Mapping[str, Value], model: str | N
     said = {*card.parameters, *card.switches} if card.profile and "profile" not in spec.parameters else set()
     if card.profile and card.retriever != DEFAULT_RETRIEVER:
         said.add("retriever")
-    settable = {*known, "retriever", "question_only", "prompts"} - said
+    settable = {*known, "prompts", *(("retriever", "question_only") if card.searches else ())} - said
     roles = {role: given.get(role, card.models.get(role, "")) for role in ROLES}
     sampled = {role: _sampled(str(text), profile) for role, text in roles.items() if text}
     if "retriever" in set_by_paper:  # as it is read where it is typed: without quotes
