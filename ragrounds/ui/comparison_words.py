@@ -101,28 +101,30 @@ def verdict_lines(
     for table, _ in comparison.shown(scorers):
         found = finding(table)
         if found is not None and found.kind == "alone":
-            who = f"{_unfinished(table, {})}{names[found.best.run]}"
+            who = f"{_unfinished(comparison, table, {})}{names[found.best.run]}"
             yield f"{table.scorer}: {who} has {alone_words(found.best, found.unit)}{_judged(found, short)}."
         elif found is not None and len(found.equal) == found.runs - 1 > 0:
-            yield f"{table.scorer}: {_unfinished(table, short)}{equal_runs(found)}{_judged(found, short)}."
+            yield f"{table.scorer}: {_unfinished(comparison, table, short)}{equal_runs(found)}{_judged(found, short)}."
         elif found is not None:
-            run, begun = found.best.run, _unfinished(table, short)
+            run, begun = found.best.run, _unfinished(comparison, table, short)
             rest = f"{unscored_words(found.best, 'of its questions ')}{_judged(found, short)}"
             yield f"{table.scorer}: {begun}{short[run]} {names[run]} {verdict(found, short)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
 
 
-def _unfinished(table: ScorerTable, names: Mapping[str, str]) -> str:
+def _unfinished(comparison: Comparison, table: ScorerTable, names: Mapping[str, str]) -> str:
     """Which runs are not finished, before what is said of the best; empty: all are."""
-    said = []
+    said, left_out = [], {row.run for row in comparison.rows if row.left_out}
+    words = dict[str, None]()
     for line in table.lines:
         if left := line.outcomes.get("not_run", 0):
-            asked = sum(line.outcomes.values())
-            said.append((names.get(line.run, ""), f"({asked - left:,} of {asked:,} made)"))
+            asked, made = sum(line.outcomes.values()), "given" if line.run in left_out else "made"
+            said.append((names.get(line.run, ""), f"({asked - left:,} of {asked:,} {made})"))
+            words[f"what is not {made} {'is in no mean' if made == 'given' else 'counts as not correct'}"] = None
     if not said:
         return ""
-    counted = "and what is not made counts as not correct; "
+    counted = f"and {joined_words(list(words))}; "
     if not names:
         return f"unfinished {said[0][1]}, {counted}"
     return f"{listed([' '.join(one) for one in said])} {'is' if len(said) == 1 else 'are'} unfinished, {counted}"
@@ -257,6 +259,7 @@ _NAMED = 8
 """Systems up to which a sentence names each."""
 _WORDS = {
     "not_run": "not made yet; they count as not correct",
+    "not_given": "not among what was imported; no mean counts them",
     "failed": "failed; they count as not correct",
     "paused": "waiting for a person's answer; they count as not correct",
     "unjudged": "without a verdict of the judge; no mean counts them",
@@ -296,7 +299,7 @@ def who_answered(abstract: Abstract, names: Mapping[str, str]) -> str:
     else:
         made = f"{often} {models} {when}"
         made += f"; the answers of {elsewhere} of them were made elsewhere and imported" if elsewhere else ""
-    begun = any(one.kind == "not_run" for one in abstract.lacks)
+    begun = any(one.kind in ("not_run", "not_given") for one in abstract.lacks)
     did = "answered" if not begun else "has answered a part of" if len(systems) == 1 else "have answered a part of"
     return f"{who} {did} {asked} of {safe(abstract.benchmark)}{parts}{made}."
 
@@ -343,7 +346,9 @@ def lack_lines(abstract: Abstract, names: Mapping[str, str]) -> list[str]:
         under = f" under {one_line(scorer)}" if scorer else ""
         verb = "" if kind == "failed" else " is" if total == 1 else " are"
         what = number_of(total, "question" if scorer else "attempt")
-        said.append(f"{what}{under}{verb} {_WORDS[kind]} ({_each(found, names)}).")
+        right = sum(one.right for one in found)
+        but = f", but for {right:,} with a text that is read as right" if right else ""
+        said.append(f"{what}{under}{verb} {_WORDS[kind]}{but} ({_each(found, names)}).")
     return said
 
 

@@ -202,7 +202,9 @@ def study_notes(table: StudyTable) -> list[str]:
         more = f", and {len(broken) - 6:,} more cells" if len(broken) > 6 else ""
         again = "" if all(cell.imported for cell in broken) else "; the same command asks again"
         made = "Recorded replies that are missing or hold an error" if not again else "Attempts that an error ended"
-        notes.append(f"{made} count as 0 ({named}{more}){again}.")
+        right = sum(cell.failed_right for cell in broken)
+        count = f"count as their text is read, {right:,} as right, the others as 0" if right else "count as 0"
+        notes.append(f"{made} {count} ({named}{more}){again}.")
     missing = sum(cell.missing for cell in table.cells if not cell.why.startswith("needs "))
     if missing:
         notes.append(f"{missing:,} answers have no score; they are in no mean.")

@@ -10,10 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from ragrounds.api.imported_cells import recorded_rows
+from ragrounds.api.imported_cells import imported_run, recorded_rows
 from ragrounds.api.study import show_study, study
+from ragrounds.api.workspace import open_store
 from ragrounds.errors import UserError
+from ragrounds.evals.compare.abstract import abstract
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.studies.figures import run_figure
 from ragrounds.evals.studies.study import open_study
+from ragrounds.settings import Settings
+from ragrounds.ui.comparison_tables import agent_names
+from ragrounds.ui.comparison_words import lack_lines, verdict_lines
+from ragrounds.ui.study_tables import study_notes
 
 REAL = Path(os.environ.get("RAGROUNDS_TEST_DATA", "")) / "mirage"
 needs_data = pytest.mark.skipif(
@@ -80,6 +88,46 @@ def test_replies_are_cells_and_are_shown_again(tmp_path: Path) -> None:
     other = written(tmp_path, [*replies(letters), *[{**one, "setting": "rag"} for one in replies(letters)]])
     (cell,) = study(file, imported={"k = 1": other}, rows="k = 1", home=home, progress=False).table.cells
     assert (cell.state, "cot of m, rag of m" in cell.why) == ("lacks", True)
+
+
+def test_replies_that_hold_an_error_count_as_their_text_is_read_and_what_was_not_given_counts_nowhere(
+    tmp_path: Path,
+) -> None:
+    golds = ["A", "B", "B", "A", "A", "B", "B", "A"]
+    entries = {
+        f"pubmedqa-{number:03d}": {"question": f"Is it {number}?", "options": {"A": "yes", "B": "no"}, "answer": gold}
+        for number, gold in enumerate(golds)
+    }
+    benchmark = tmp_path / "benchmark.json"
+    benchmark.write_text(json.dumps({"pubmedqa": entries}), encoding="utf-8")
+    said = replies("AABB")  # right, wrong, right, wrong
+    for number, raw in ((4, ["'content'"]), (5, ["'content'"])):
+        said.append({**said[0], "id": f"pubmedqa-{number:03d}", "raw": raw})
+    path = written(tmp_path, said)
+    home, name = tmp_path / "home", f"mirage/pubmedqa:{benchmark}"
+    with open_store(Settings(home=home)) as store:
+        run = imported_run(store, path, name, home)
+        figure = run_figure(store, run, "mirage")
+        assert (figure.value, figure.failed, figure.failed_right, figure.missing) == (0.5, 2, 1, 2)
+        made = compare(store, [run])
+        found, names = abstract(store, [run], made), agent_names(made)
+        (line, *_) = verdict_lines(made, (), {run.id: "1"}, names)
+        lacks = lack_lines(found, names)
+    file = tmp_path / "one.toml"
+    file.write_text(STUDY.replace("BENCHMARK", name), encoding="utf-8")
+    notes = study_notes(study(file, imported=[f"k = 1={path}"], rows="k = 1", home=home, progress=False).table)
+    assert line.startswith("mirage: unfinished (6 of 8 given), and what is not given is in no mean; ")
+    assert "50.00 %" in line
+    assert f"{run.id} holds no answer to 2 questions; they are in no mean." in made.notes
+    assert "count as not correct" not in " ".join(made.notes)
+    assert [lack.partition(" (")[0] for lack in lacks] == [
+        "2 attempts are not among what was imported; no mean counts them",
+        "2 attempts failed; they count as not correct, but for 1 with a text that is read as right",
+    ]
+    assert (
+        "Recorded replies that are missing or hold an error count as their text is read, 1 as right, the others as 0 "
+        "(k = 1 · pubmedqa: 2)." in notes
+    )
 
 
 @pytest.mark.parametrize("given", [["no such row=x"], ["GPT-3.5, CoT="], {"GPT-4": "x"}, ["GPT-3.5, CoT=no-such-file"]])

@@ -15,7 +15,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Run
 
-LackKind = Literal["not_run", "failed", "paused", "unjudged", "unscored"]
+LackKind = Literal["not_run", "not_given", "failed", "paused", "unjudged", "unscored"]
 
 
 class AbstractSystem(Struct, frozen=True, kw_only=True):
@@ -41,6 +41,8 @@ class Lack(Struct, frozen=True, kw_only=True):
     of: int
     scorer: str = ""
     """``unjudged``, ``unscored``: by which questions have no score."""
+    right: int = 0
+    """``failed``: of these, those with a text that the first headline's scorer yet reads as right."""
 
 
 class Abstract(Struct, frozen=True, kw_only=True):
@@ -83,7 +85,7 @@ def abstract(store: Store, runs: Sequence[Run], comparison: Comparison, scorers:
         epochs=comparison.epochs,
         systems=tuple(_system(store, run, rows[run.id]) for run in runs),
         findings=tuple(found for table in tables if (found := finding(table)) is not None),
-        lacks=tuple(_lacks(comparison, tables)),
+        lacks=tuple(_lacks(store, runs, comparison, tables)),
     )
 
 
@@ -102,19 +104,27 @@ def _system(store: Store, run: Run, row: RunTotals) -> AbstractSystem:
     )
 
 
-def _lacks(comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[Lack]:
-    for row in comparison.rows:
+def _lacks(store: Store, runs: Sequence[Run], comparison: Comparison, tables: Sequence[ScorerTable]) -> Iterator[Lack]:
+    for run, row in zip(runs, comparison.rows, strict=True):
         asked = row.questions * row.epochs
-        kinds: tuple[LackKind, ...] = ("not_run", "failed", "paused")
-        for kind in kinds:
-            if count := row.statuses.get(kind, 0):
-                yield Lack(run=row.run, kind=kind, count=count, of=asked)
+        left_out = row.statuses.get("not_run", 0) if row.left_out else 0
+        for status in ("not_run", "failed", "paused"):
+            if count := row.statuses.get(status, 0):
+                kind: LackKind = "not_given" if status == "not_run" and left_out else status
+                right = _right(store, run, status, tables[0].scorer) if status == "failed" and tables else 0
+                yield Lack(run=row.run, kind=kind, count=count, of=asked, right=min(count, right))
         for table in tables:
             missing = next((line.overall for line in table.lines if line.run == row.run), None)
-            if missing is not None and missing.missing:
+            if missing is not None and missing.missing > left_out:
                 kind = "unjudged" if described(table.scorer).needs_judge else "unscored"
                 of = missing.n + missing.missing
-                yield Lack(run=row.run, kind=kind, count=missing.missing, of=of, scorer=table.scorer)
+                yield Lack(run=row.run, kind=kind, count=missing.missing - left_out, of=of, scorer=table.scorer)
+
+
+def _right(store: Store, run: Run, status: str, scorer: str) -> int:
+    """Attempts of a status whose text a scorer reads as right."""
+    ended = {(one.question_id, one.epoch) for one in store.summaries(run) if one.status == status}
+    return sum(bool(one.value) and (one.question_id, one.epoch) in ended for one in store.scores(run, scorer))
 
 
 def selection_words(run: Run) -> str:

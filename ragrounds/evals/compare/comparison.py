@@ -85,6 +85,11 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     unrecorded: int = 0
     """Calls of a foreign system that were seen and are in no journal: a replay cannot answer them."""
 
+    @property
+    def left_out(self) -> bool:
+        """Whether what was not made is in no mean: an import holds the answers that were given, and no others."""
+        return self.origin == "imported"
+
 
 class RunFigures(Struct, frozen=True, kw_only=True):
     """A run's figures under one scorer."""
@@ -214,7 +219,9 @@ def compare(
     notes = [*([chosen] if chosen else []), *basis.notes, *(stopped.notes if early else ())]
     notes += unknown_words(dict.fromkeys(name for one in basis.headlines for name in (one.scorer, *one.columns)))
     notes += [
-        f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
+        f"{row.run} holds no answer to {row.statuses['not_run']:,} questions; they are in no mean."
+        if row.left_out
+        else f"{row.run} has {row.statuses['not_run']:,} attempts still to be made; they count as not correct."
         for row in rows
         if row.statuses.get("not_run")
     ]

@@ -106,7 +106,9 @@ class CellFigure(Struct, frozen=True, kw_only=True):
     missing: int = 0
     """Questions without one; they are in no mean."""
     failed: int = 0
-    """Attempts that an error ended; they count as 0."""
+    """Attempts that an error ended; they count as 0 but for `failed_right`."""
+    failed_right: int = 0
+    """Of these, those with a text that the scorer yet reads as right: MIRAGE reads an error as A."""
     imported: bool = False
     """The answers were made elsewhere: nobody can be asked again."""
     unit: str = "percent"
@@ -145,9 +147,15 @@ def run_figure(store: Store, run: Run, scorer: str = "", where: Mapping[str, str
         part = figure(kept, scorer_values(kept, scores, 1, known, found.golds), {}, 0, known)
         epochs += [part.value] if part.value is not None else []
     ids = {question.id for question in kept}
+    broken = {
+        (one.question_id, one.epoch)
+        for one in store.summaries(run)
+        if one.status == "failed" and one.question_id in ids
+    }
     return CellFigure(
         **{name: getattr(whole, name) for name in ("value", "low", "high", "error", "n", "missing")},
-        failed=sum(one.status == "failed" and one.question_id in ids for one in store.summaries(run)),
+        failed=len(broken),
+        failed_right=sum(bool(one.value) and (one.question_id, one.epoch) in broken for one in found.scores),
         imported=run.origin == "imported",
         unit=known.unit,
         direction=known.direction,
@@ -261,6 +269,7 @@ def _combined_figure(
         n=sum(one.n for one in parts),
         missing=sum(one.missing for one in parts),
         failed=sum(one.failed for one in parts),
+        failed_right=sum(one.failed_right for one in parts),
         unit=parts[0].unit,
         direction=parts[0].direction,
         measure=", ".join(measures),

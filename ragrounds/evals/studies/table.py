@@ -61,7 +61,9 @@ class TableCell(Struct, frozen=True, kw_only=True):
     n: int = 0
     missing: int = 0
     failed: int = 0
-    """Attempts that an error ended; they count as 0."""
+    """Attempts that an error ended; they count as 0 but for `failed_right`."""
+    failed_right: int = 0
+    """Of these, those with a text that the scorer yet reads as right."""
     imported: bool = False
     """The answers were made elsewhere: nobody can be asked again."""
     computed: bool = False
@@ -185,7 +187,7 @@ _FEWEST = 3
 """Rows of a correlation at least."""
 
 
-_OF_FIGURE = ("n", "missing", "failed", "imported", "measure")
+_OF_FIGURE = ("n", "missing", "failed", "failed_right", "imported", "measure")
 
 
 class _Cells:
