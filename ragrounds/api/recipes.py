@@ -8,7 +8,6 @@ from ragrounds.api.run_request import RunArguments
 from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import user_prices
 from ragrounds.evals.benchmarks import Benchmark
-from ragrounds.evals.benchmarks.benchmark import for_a_judge
 from ragrounds.evals.engine.plan import Recipe, own_corpus
 from ragrounds.models.providers import BASELINE
 from ragrounds.settings import Settings
@@ -20,11 +19,6 @@ SAMPLE_AGENTS = ("direct", "vanilla_rag[top_k=1]", "vanilla_rag[top_k=8]")
 def is_sample(loaded: Benchmark) -> bool:
     """Whether a benchmark is the built-in sample."""
     return loaded.name.partition("/")[0] == "sample"
-
-
-def holds_statements(loaded: Benchmark) -> bool:
-    """Whether a benchmark has statements for a judge, as K-QA."""
-    return any(for_a_judge(question) for question in loaded.questions)
 
 
 def recipe_of(request: RunArguments, loaded: Benchmark, settings: Settings, *, closed: bool = False) -> Recipe:

@@ -43,6 +43,7 @@ from ragrounds.evals.engine.plan import PlannedRun, Recipe, asked_models, plan
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.question_order import SharedOrder
 from ragrounds.evals.judges.rescoring import refresh_scores
+from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
@@ -237,7 +238,9 @@ class _Replay:
             self._tell_of_code(planned)
         self._tell_of_caps()
         if self._request.profile is not None:
-            said = published(self._request.profile, recipe.model or "").words()
+            paper = published(self._request.profile, recipe.model or "")
+            said, scorer = paper.words(), described(paper.scorer or "")
+            said += f", a judge's: `{scorer.command(['RUN'])}`" if scorer.needs_judge else ""
             self._listener.message(f"{said[0].upper()}{said[1:]}.")
         for words in self._loaded.absent:
             listener.message(words)

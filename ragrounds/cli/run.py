@@ -10,7 +10,7 @@ import typer
 from msgspec.structs import asdict, replace
 
 from ragrounds.api.progress import TerminalListener
-from ragrounds.api.recipes import holds_statements, is_sample
+from ragrounds.api.recipes import is_sample
 from ragrounds.api.run import RunResult, run
 from ragrounds.api.run_request import RunArguments
 from ragrounds.api.workspace import one_of
@@ -119,8 +119,6 @@ def _say_next(result: RunResult) -> None:
     if 1 < len(rows) <= _FEW:
         say(f"  ragrounds compare {' '.join(row.run for row in rows)}      # the price of a right answer, in a picture")
     # Only what has not been done yet: who has a model is told neither how to name one nor how to name its server.
-    if holds_statements(result.benchmark):
-        say(f"  ragrounds judge {' '.join(row.run for row in rows[:_FEW])} --kind statements --judge MODEL")
     if is_sample(result.benchmark) and baseline:
         say("  ragrounds run --model openai:gpt-4o-mini               # a language model (needs OPENAI_API_KEY)")
         say("  ragrounds run --model openai:NAME --base-url http://127.0.0.1:8000/v1   # a server of your own")

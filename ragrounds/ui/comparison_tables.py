@@ -87,7 +87,7 @@ def print_comparison(
     """Print who is ahead, the tables and the notes; with `frontier` also cost against score, with a picture."""
     console = console or results_console()
     for line in verdict_lines(comparison, scorers, numbered(comparison), agent_names(comparison)):
-        console.print(Text(line))
+        console.print(Text(line), soft_wrap="`" in line)  # a command is pasted whole
     for table in comparison_tables(comparison, scorers, brief=True):
         print_table(table, console)
     if frontier and len(comparison.rows) > 1:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack
 from ragrounds.evals.compare.comparison import Comparison, RunFigures, ScorerTable
 from ragrounds.evals.compare.findings import Conclusion, ScorerFinding, finding
@@ -97,8 +98,11 @@ def verdict_lines(
         numbers: run id → number in the tables.
         names: run id → what the run is called, safe to show.
     """
-    short = {run: f"#{number}" for run, number in numbers.items()}
-    for table, _ in comparison.shown(scorers):
+    short, tables = {run: f"#{number}" for run, number in numbers.items()}, comparison.shown(scorers)
+    runs = [row.run for row in comparison.rows]
+    if not scorers and (said := unjudged(comparison.benchmark, [table.scorer for table, _ in tables], runs)):
+        yield said
+    for table, _ in tables:
         found = finding(table)
         if found is not None and found.kind == "alone":
             who = f"{_unfinished(comparison, table, {})}{names[found.best.run]}"
@@ -111,6 +115,25 @@ def verdict_lines(
             yield f"{table.scorer}: {begun}{short[run]} {names[run]} {verdict(found, short)}{rest}."
         elif table.lines and (missing := max(line.overall.missing for line in table.lines)):
             yield f"{table.scorer}: no answer has a score; {number_of(missing, 'question')} without one."
+
+
+def unjudged(benchmark: str, shown: Sequence[str], runs: Sequence[str]) -> str:
+    """That a judge says which answers are right, and how; empty where one did, or where the scorers that are shown say
+    it themselves.
+
+    Args:
+        benchmark: whose card may name a judge's scorer as its headline.
+        shown: the scorers of the tables.
+        runs: ids, for the command.
+    """
+    card = card_of(benchmark)
+    own = card.headline if card and card.headline else [described(name).truth for name in shown]
+    wanted = next((name for name in own if name and described(name).needs_judge), "")
+    if not wanted or any(described(name).needs_judge for name in shown):
+        return ""
+    other = f", not by {listed(list(shown))}" if shown else ""
+    command = described(wanted).command(runs)
+    return f"Whether answers are right is said by a judge ({wanted}){other}, and none is judged yet: `{command}`."
 
 
 def _unfinished(comparison: Comparison, table: ScorerTable, names: Mapping[str, str]) -> str:
@@ -276,6 +299,9 @@ def abstract_sentences(abstract: Abstract, names: Mapping[str, str]) -> Iterator
         names: run id → what the run is called, safe to show.
     """
     yield who_answered(abstract, names)
+    shown = [found.scorer for found in abstract.findings]
+    if said := unjudged(abstract.benchmark, shown, [one.run for one in abstract.systems]):
+        yield said
     for found in abstract.findings:
         yield conclusion_sentence(found, names)
     if not abstract.findings:

@@ -3,12 +3,15 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
+from ragrounds.evals.compare.abstract import abstract
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.scorers.base import StoredScorer
 from ragrounds.evals.scorers.catalogue import tell
 from ragrounds.records import Question, Score
-from ragrounds.ui.comparison_tables import comparison_tables
+from ragrounds.ui.comparison_tables import agent_names, comparison_tables
+from ragrounds.ui.comparison_words import abstract_sentences, unjudged, verdict_lines
 from tests.compare.making import add_run, questions
 
 
@@ -137,3 +140,28 @@ def test_a_judge_that_gave_no_verdict_is_shown(tmp_path):
         found = compare(store, [run])
     assert [table.scorer for table, _ in found.shown()] == ["equivalent"]
     assert found.tables[0].lines[0].overall.missing == 2
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "scorer", "kind"),
+    [
+        ("ogcarebench", "equivalent-published", "equivalence-published"),
+        ("kqa", "comprehensiveness", "statements"),
+        ("jsonl/hospital", "equivalent", "equivalence"),
+    ],
+)
+def test_a_verdict_by_wording_alone_says_first_that_a_judge_decides_and_how(store, benchmark, scorer, kind):
+    asked = [replace(one, kind="long", options={}, benchmark=benchmark) for one in questions(12)]
+    runs = [add_run(store, name, asked, [low] * 12, scorer="rouge-l") for name, low in (("one", 0.1), ("two", 0.2))]
+    made = replace(compare(store, runs), benchmark=benchmark)
+    names = agent_names(made)
+    said, verdict = verdict_lines(made, (), {run.id: f"{place}" for place, run in enumerate(runs, 1)}, names)
+    assert said == (
+        f"Whether answers are right is said by a judge ({scorer}), not by rouge-l, and none is judged yet: "
+        f"`ragrounds judge one-run two-run --kind {kind} --judge MODEL`."
+    )
+    assert verdict.startswith("rouge-l: ")
+    assert said in list(abstract_sentences(abstract(store, runs, made), names))
+    assert not unjudged(benchmark, [scorer, "rouge-l"], [run.id for run in runs])
+    assert not unjudged("mirage", ["mirage"], ["one-run"])
+    assert not unjudged("mrag/clfqa", ["rouge-l"], ["one-run"])

@@ -40,6 +40,8 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
     """Whether it stands beside the headline where the benchmark's card says nothing of it."""
     usual: bool = False
     """Whether it is the headline of such questions where the benchmark has no card."""
+    truth: str = ""
+    """The scorer that says whether such answers are right, where this one does not; empty: nothing is to be said."""
     needs: str = ""
     """What must be named before it can score, a judge; empty: nothing."""
     needs_judge: bool = False

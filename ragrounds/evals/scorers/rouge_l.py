@@ -23,6 +23,7 @@ class RougeL(ScorerRecord, frozen=True, kw_only=True):
     method: str = "ROUGE-L against the reference answer, a secondary figure"
     kinds: tuple[Kind, ...] = ("long",)
     beside: bool = False
+    truth: str = "equivalent"
 
     def score(self, attempt: Attempt, question: Question, gold: Gold) -> Score:
         """0.0 to 1.0; an attempt without text overlaps with nothing."""
