@@ -30,6 +30,8 @@ from ragrounds.evals.benchmarks.audit import Audit
 from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
 from ragrounds.evals.benchmarks.family import FAMILIES, installed_cards
 from ragrounds.evals.benchmarks.registry import unregister
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.records import Attempt, Gold, Question
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
@@ -114,7 +116,7 @@ def verify(reference: str, *, home: str | Path | None = None, settings: Settings
 def audit(
     reference: str, corpus: str | None = None, *, home: str | Path | None = None, settings: Settings | None = None
 ) -> Audit:
-    """Find duplicates, option bias, and what a corpus holds of the questions.
+    """Find duplicates, option bias, replies that would not be read, and what a corpus holds of the questions.
 
     Args:
         reference: a benchmark, such as ``mirage:PATH/benchmark.json`` or ``sample``.
@@ -128,7 +130,14 @@ def audit(
     documents = None
     if corpus is not None:
         documents = (one for part in corpora_of(corpus) for one in _documents(part, folder))
-    return audit_benchmark(found, documents)
+    return audit_benchmark(found, documents, _read)
+
+
+def _read(question: Question, text: str) -> str:
+    """The label that the headline's scorer reads in a reply."""
+    attempt = Attempt(run="", question_id=question.id, epoch=0, status="completed", text=text)
+    read = scorers_for(question)[0].score(attempt, question, Gold(question_id=question.id, answer=""))
+    return read.prediction if read.answer_status == "answered" else ""
 
 
 def _documents(corpus: str, home: Path) -> Iterator[tuple[str, str]]:

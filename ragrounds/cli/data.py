@@ -123,7 +123,7 @@ def audit_benchmark(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find duplicates, option bias, and what a corpus holds of the questions."""
+    """Find duplicates, option bias, replies that would not be read, and what a corpus holds of the questions."""
     audited = benchmarks.audit(reference, corpus)
     if as_json:
         print_json(audited)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from ragrounds.evals.benchmarks.audit import Audit
+from ragrounds.evals.benchmarks.audit import Audit, ReadForm
 from ragrounds.ui.text import number_of
 
 
@@ -22,6 +22,16 @@ def audit_lines(audited: Audit) -> Iterator[str]:
         total = sum(found.letters.values()) or 1
         shares = ", ".join(f"{letter} {100 * count / total:.0f} %" for letter, count in found.letters.items())
         yield f"{found.dataset}: right letters {shares}; the longest is right in {100 * found.longest:.0f} %"
+    amiss = defaultdict[str, list[ReadForm]](list)
+    for form in audited.replies:
+        if form.read < form.of:
+            amiss[form.example].append(form)
+    for example, forms in amiss.items():
+        read, of = sum(form.read for form in forms), sum(form.of for form in forms)
+        where = ", ".join(form.dataset for form in forms)
+        yield f"of {of:,} replies like {example!r} {read:,} are read as they are meant ({where})"
+    if audited.replies and not amiss:
+        yield f"all of {sum(form.of for form in audited.replies):,} made-up replies are read as they are meant"
     if audited.corpus is not None:
         held = audited.corpus
         yield (

@@ -1,9 +1,16 @@
+import json
+
 import msgspec
 import pytest
 
+from ragrounds.api.data import audit as api_audit
+from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
-from ragrounds.evals.benchmarks.audit import audit, exact, in_corpus, options
-from ragrounds.records import Gold, Question
+from ragrounds.evals.benchmarks.audit import audit, exact, in_corpus, options, replies
+from ragrounds.evals.scorers import scorers_for
+from ragrounds.evals.scorers.robust import read_robustly
+from ragrounds.records import Attempt, Gold, Question
+from ragrounds.ui.benchmark_tables import audit_lines
 
 
 def asked(id, text, choices=("one", "two", "three", "four"), **more):
@@ -32,6 +39,53 @@ def test_no_choices_no_options():
         options("x", [Question(id="1", benchmark="x", text="?", kind="long")], [Gold(question_id="1", answer="")])
         is None
     )
+
+
+def full_width(tmp_path, second="Ｂ"):
+    lines = [
+        {"id": 1, "question": "首选药物是？", "options": {"Ａ": "阿司匹林", second: "肝素"}, "answer": "Ａ"},
+        {"id": 2, "question": "首选检查是？", "options": {"Ａ": "心电图", "Ｂ": "胸片"}, "answer": "B"},
+    ]
+    file = tmp_path / "zh.jsonl"
+    file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("reply", ["答案是A。", "答案是Ａ。", '{"answer_choice": "A"}', "A"])
+def test_full_width_labels_are_the_letters_that_answers_name(tmp_path, reply):
+    made = load(f"jsonl:{full_width(tmp_path)}", tmp_path)
+    assert [list(question.options) for question in made.questions] == [["A", "B"]] * 2
+    assert [made.golds[question.id].answer for question in made.questions] == ["A", "B"]
+    for question in made.questions:
+        attempt = Attempt(run="r", question_id=question.id, epoch=0, status="completed", text=reply)
+        (robust, *_) = scorers_for(question)
+        assert robust.score(attempt, question, made.golds[question.id]).prediction == "A"
+
+
+def test_two_labels_that_are_one_letter_are_refused(tmp_path):
+    with pytest.raises(UserError, match="two of its labels are one letter"):
+        load(f"jsonl:{full_width(tmp_path, 'A')}", tmp_path)
+
+
+def test_an_audit_answers_with_each_option_and_says_which_forms_are_not_read(tmp_path):
+    found = api_audit(f"jsonl:{full_width(tmp_path)}", home=tmp_path)
+    assert [(form.read, form.of) for form in found.replies] == [(4, 4)] * 4
+    assert list(audit_lines(found))[-1] == "all of 16 made-up replies are read as they are meant"
+    # As labels were before: an answer's letter is read in another form than theirs.
+    question = asked("1", "?")
+    wide = msgspec.structs.replace(question, options={"Ａ": "one", "Ｂ": "two"})
+    forms = replies("x", [wide], robust_label)
+    assert [(form.example, form.read, form.of) for form in forms][:2] == [
+        ('{"answer_choice": "Ａ"}', 0, 2), ("Ａ", 0, 2),
+    ]  # fmt: skip
+    made = msgspec.structs.replace(found, replies=(*forms[:1], *replies("y", [wide], robust_label)[:1]))
+    assert list(audit_lines(made))[-1] == (
+        'of 4 replies like \'{"answer_choice": "Ａ"}\' 0 are read as they are meant (x, y)'
+    )
+
+
+def robust_label(question, text):
+    return read_robustly(text, question).prediction
 
 
 def test_a_corpus_that_holds_a_question():

@@ -2,13 +2,14 @@
 
 * questions that stand in it more than once;
 * what can be guessed from the options alone: letters that are right too often, long right answers;
+* whether what agents could answer is read as it is meant;
 * whether a corpus holds the questions themselves, or the documents that they were made from.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -159,6 +160,34 @@ def options(dataset: str, questions: Sequence[Question], golds: Sequence[Gold]) 
     )
 
 
+_SAMPLE = 20
+"""Questions of a dataset whose options are answered with."""
+_FORMS = ('{"answer_choice": "%s"}', "%s", "The answer is %s.", "答案是%s。")
+Read = Callable[[Question, str], str]
+"""The label that a reply to a question is read as; empty: none."""
+
+
+class ReadForm(Struct, frozen=True, kw_only=True):
+    """How often replies of one form are read as they are meant."""
+
+    dataset: str
+    example: str
+    """One of them; of those that are not, where there are any."""
+    read: int
+    of: int
+
+
+def replies(dataset: str, questions: Sequence[Question], read: Read) -> tuple[ReadForm, ...]:
+    """Answer the first questions of a dataset with each of their options, in the forms that agents answer in."""
+    made = []
+    for form in _FORMS:
+        said = [(question, label, form % label) for question in questions[:_SAMPLE] for label in question.options]
+        amiss = [text for question, label, text in said if read(question, text) != label]
+        example = (amiss or [text for *_, text in said] or [""])[0]
+        made.append(ReadForm(dataset=dataset, example=example, read=len(said) - len(amiss), of=len(said)))
+    return tuple(one for one in made if one.of)
+
+
 class Audit(Struct, frozen=True, kw_only=True):
     """All that was found."""
 
@@ -167,12 +196,14 @@ class Audit(Struct, frozen=True, kw_only=True):
     questions: int
     duplicates: tuple[ExactDuplicates, ...]
     options: tuple[OptionAudit, ...]
+    replies: tuple[ReadForm, ...] = ()
+    """Of each dataset with options, a form each; none where nothing reads them."""
     corpus: CorpusAudit | None = None
     """``None`` where no corpus was given."""
 
 
-def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = None) -> Audit:
-    """Audit a benchmark; with (document id, text) pairs also what a corpus holds."""
+def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = None, read: Read | None = None) -> Audit:
+    """Audit a benchmark; with (document id, text) pairs also what a corpus holds, with `read` how replies are read."""
     golds = benchmark.golds
     answers = {q.id: q.options.get(golds[q.id].answer, golds[q.id].answer) for q in benchmark.questions}
     datasets = {
@@ -186,5 +217,6 @@ def audit(benchmark: Benchmark, documents: Iterable[tuple[str, str]] | None = No
         questions=len(benchmark),
         duplicates=exact(benchmark.questions, answers),
         options=tuple(found for found in audited if found is not None),
+        replies=tuple(one for name, found in datasets.items() for one in replies(name, found, read)) if read else (),
         corpus=None if documents is None else in_corpus(benchmark.questions, golds, documents),
     )

@@ -16,6 +16,7 @@ from ragrounds.errors import UserError, nearest
 from ragrounds.evals.benchmarks.cards import Card
 from ragrounds.files import broken, shown
 from ragrounds.records import Gold, Question
+from ragrounds.text import normalized
 
 _LONGEST_ID = 500
 STATEMENTS = "statements"
@@ -86,7 +87,8 @@ class Benchmark(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = None) -> Benchmark:
-    """Check what every benchmark must keep, mark duplicates as clusters, and compute the version.
+    """Check what every benchmark must keep, write labels of options as answers are read, mark duplicates as clusters,
+    and compute the version.
 
     Raises:
         UserError: no questions, a duplicate id, a gold that is not among the options, an empty text.
@@ -103,6 +105,7 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
         if not question.text.strip():
             raise broken(where, "the question is empty", record)
         if question.kind == "choice":
+            question, gold = _plain_labels(question, gold, where, record)
             _check_options(question, gold, where, record)
         golds[question.id] = gold
         questions.append(question)
@@ -117,6 +120,21 @@ def assemble(name: str, card: Card, items: Iterable[Item], path: Path | None = N
         version=content_version(clustered, golds),
         path=str(path) if path else "",
     )
+
+
+def _plain_labels(question: Question, gold: Gold, path: Path, record: str) -> tuple[Question, Gold]:
+    """With labels in the form that answers are read in: a full-width letter (usual in Chinese files) is that letter.
+
+    Raises:
+        UserError: two labels are the same then.
+    """
+    if all(label.isascii() for label in (*question.options, gold.answer)):
+        return question, gold
+    options = {normalized("NFKC", label): text for label, text in question.options.items()}
+    if len(options) < len(question.options):
+        raise broken(path, f"two of its labels are one letter ({', '.join(map(shown, question.options))})", record)
+    answer = normalized("NFKC", gold.answer)
+    return msgspec.structs.replace(question, options=options), msgspec.structs.replace(gold, answer=answer)
 
 
 def _check_options(question: Question, gold: Gold, path: Path, record: str) -> None:
