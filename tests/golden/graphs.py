@@ -7,6 +7,7 @@ from collections import Counter
 from functools import partial
 
 from ragrounds.contracts import Request
+from ragrounds.evals.scorers.catalogue import all_scorers
 from ragrounds.evals.scorers.choice import ChoiceScorer
 from ragrounds.evals.scorers.mirage import MIRAGE
 from ragrounds.evals.scorers.mirage_pmc_llama import MIRAGE_PMC_LLAMA
@@ -26,6 +27,7 @@ from tests.golden.strategy import Strategy, failed, passage
 
 _LONG = Question(id="q", benchmark="golden", text="Who?", kind="long")
 _ENOUGH = 1_000_000
+SCORERS = all_scorers()
 
 
 # Search-R1
@@ -107,6 +109,11 @@ def _r1_match(case: Case) -> bool:
     told = [normalised(target) for target in targets]
     checks = [max(measure(normalised(found), target) for target in told) for measure in (exact, within)]
     scores = [case["score"] if check else case["format_score"] for check in checks]
+    if normalised(found) and all(map(str.strip, targets)):  # through the scorers that a user names
+        gold = Gold(question_id="q", answer=targets[0], facts=(tuple(targets),))
+        attempt = Attempt(run="r", question_id="q", epoch=0, status="completed", text=case["solution"])
+        if [SCORERS[name].score(attempt, _LONG, gold).value for name in ("exact-match", "answer-within")] != checks:
+            return False
     return (found, *checks, *scores) == tuple(
         case[key] for key in ("extracted", "em_check", "subem_check", "score_em", "score_subem")
     )
@@ -562,5 +569,14 @@ COMPARISONS = (
         "with plain spaces, and no empty one",
         groups=("step", "passages"),
         what="steps and documents",
+    ),
+    Comparison(
+        "search_r1",
+        "scorers exact-match, answer-within",
+        True,
+        _r1_match,
+        reason="the reward for a text's form is compared by what it extracts and by the answer's share alone",
+        groups=("em", "normalize"),
+        what="exact match and normalisation",
     ),
 )

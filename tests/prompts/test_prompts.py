@@ -74,3 +74,14 @@ def test_a_folder_of_the_user_s_own_comes_first(tmp_path):
     assert folder.render("search_o1/reason", "zh", question="Q", limit="3")[0].content == "The original wording: Q, 3"
     assert folder.digest(("search_o1/reason",)) != PromptFolder().digest(("search_o1/reason",))
     assert json.dumps(folder.digest(("long/cot",))) == json.dumps(PromptFolder().digest(("long/cot",)))
+
+
+def test_a_change_of_either_form_is_another_prompt(tmp_path):
+    digests = []
+    for number, (english, chinese) in enumerate([("a", "b"), ("a", "c"), ("d", "b")]):
+        folder = tmp_path / str(number) / "long"
+        folder.mkdir(parents=True)
+        for name, word in (("cot.md", english), ("cot.zh.md", chinese)):
+            (folder / name).write_text(f"[user]\n{word}: $question", encoding="utf-8")
+        digests.append(PromptFolder(str(folder.parent)).digest(("long/cot",))["long/cot"])
+    assert len(set(digests)) == 3

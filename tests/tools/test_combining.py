@@ -242,3 +242,15 @@ def test_medrags_presets_join_corpora_as_its_program(tmp_path):
     spec = "rrf2[bm25=bm25,medcpt=bm25[b=0.0]]"
     assert "constant=100,double=true,joined=whole" in open_searcher(spec, "sample+sample", tmp_path).spec
     assert "joined=cut" in open_searcher(parse(spec).having(joined="cut"), "sample+sample", tmp_path).spec
+
+
+@pytest.mark.parametrize(
+    ("preset", "names"), [("rrf2", ("bm25", "medcpt")), ("rrf4", ("bm25", "contriever", "specter", "medcpt"))]
+)
+async def test_a_preset_adds_one_over_a_hundred_and_the_rank(preset, names, beir, tmp_path):
+    corpus = beir([("a", "", "asthma asthma today"), ("b", "", "asthma yesterday")], "one")
+    members = ",".join(f"{name}=bm25[b={place / 10}]" for place, name in enumerate(names))
+    found = await open_searcher(f"{preset}[{members}]", corpus, tmp_path).search("asthma", 2)
+    assert [(p.id, p.score) for p in found] == [
+        ("a", pytest.approx(len(names) / 101)), ("b", pytest.approx(len(names) / 102)),
+    ]  # fmt: skip
