@@ -83,8 +83,11 @@ class Interrupted(StopRun):
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean …?`` for the closest known names, or an empty string."""
-    close = difflib.get_close_matches(given, list(dict.fromkeys(known)), n=3, cutoff=0.5)
+    """Return `` Did you mean …?`` for the closest known names, or an empty string; names of which it is a part between
+    slashes come first, by the alphabet."""
+    names = list(dict.fromkeys(known))
+    whole = sorted(name for name in names if given.casefold() in name.casefold().split("/"))
+    close = list(dict.fromkeys([*whole, *difflib.get_close_matches(given, names, n=3, cutoff=0.5)]))[:3]
     return f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
 
 

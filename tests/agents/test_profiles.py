@@ -63,6 +63,12 @@ def test_a_name_that_is_known_several_times_is_told_once():
     assert nearest("parent", ["direct", "direct", "parents"]) == " Did you mean 'parents' or 'direct'?"
 
 
+def test_a_dataset_without_its_family_is_found_in_each_that_has_it():
+    with pytest.raises(UserError, match=r"Did you mean 'mirage/medqa' or 'mrag/medqa' or 'pubmedqa'\?"):
+        rr.run("medqa", "direct")
+    assert nearest("MMLU", ["mu", "mrag/mmlu", "mirage/mmlu"]).startswith(" Did you mean 'mirage/mmlu' or 'mrag/mmlu'")
+
+
 def test_without_an_agent_a_profile_of_others_says_which_to_name():
     profiles.names_agents("medrag", ("direct", "vanilla_rag[top_k=8]"))
     with pytest.raises(UserError, match=r"has search_o1: name one, .* search_o1"):

@@ -5,7 +5,6 @@ import pytest
 from tests.golden.cases import chosen
 from tests.golden.graphs import COMPARISONS
 
-
 QUICK = "scorers exact-match, answer-within"
 """Of Search-R1's reward: a tenth of a second."""
 
