@@ -11,6 +11,7 @@ from typing import Annotated
 from msgspec import Struct, structs
 from rich.console import Console
 
+from ragrounds.agents.agent import open_agent
 from ragrounds.api import arguments
 from ragrounds.api.arguments import Arg, takes
 from ragrounds.api.compare import analyse
@@ -27,14 +28,14 @@ from ragrounds.api.workspace import chosen_settings, open_store, texts
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.analyses.analysis import with_names
 from ragrounds.evals.studies.state import StudyState, kept_studies, read_state
-from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies
+from ragrounds.evals.studies.study import Study, StudyCell, open_study, shipped_studies, shipped_text
 from ragrounds.evals.studies.table import CellResult, Place, StudyFinding, StudyTable, study_table
 from ragrounds.settings import Settings
 from ragrounds.ui.notebook import in_notebook
 from ragrounds.ui.plot import PictureMaker
 from ragrounds.ui.study_tables import print_study, study_picture
 
-_OVERRIDES = ("model", "base_url", "alias", "corpus", "limit", "per_dataset", "epochs", "imported")
+_OVERRIDES = ("model", "base_url", "alias", "corpus", "retriever", "limit", "per_dataset", "epochs", "imported")
 _HOW = ("journal", "concurrency", "workers", "fail_after", "server_changed")
 
 
@@ -98,6 +99,10 @@ class CellArguments(Struct, frozen=True, kw_only=True):
     )
     alias: arguments.Alias = None
     corpus: arguments.Corpus = None
+    retriever: Annotated[
+        str | None,
+        Arg("One retriever for every agent that searches, but where a row or a column names its own.", group=_CELLS),
+    ] = None
     limit: arguments.Limit = None
     per_dataset: Annotated[int | None, Arg("Only so many questions of each dataset.", 1, group=_CELLS)] = None
     epochs: Annotated[int | None, Arg("How often each question is asked.", 1, group=_CELLS)] = None
@@ -154,6 +159,7 @@ def study(given: StudyArguments) -> StudyResult:
     with ExitStack() as held:
         chosen = chosen_settings(given.settings, given.home)
         opened = _Opened(given.file, over, chosen, texts(given.rows), texts(given.columns))
+        opened.check()
         listener = _listener(given.listener, given.progress, held)
         state = read_state(opened.settings.home, opened.study.name, opened.file)
         state.given = opened.given
@@ -216,8 +222,29 @@ class _Opened:
             self._lacks[cell.key] = lacking(cell, self.settings)
         return self._lacks[cell.key]
 
+    def check(self) -> None:
+        """See that a retriever that the call names is for some cell.
+
+        Raises:
+            UserError: it is for none.
+        """
+        named = self.given.get("retriever")
+        if named and not any(self._searches(cell) for cell in self.wanted):
+            raise UserError(
+                f"The retriever {named} changes nothing: no agent of these cells searches, or their rows or columns "
+                "name retrievers of their own. Leave it out, or change them in a copy: `ragrounds study copy NAME`."
+            )
+
+    def _searches(self, cell: StudyCell) -> bool:
+        """Whether its agent searches with what the study, its profile or the call says."""
+        lines = (*self.study.rows, *self.study.columns)
+        own = any("retriever" in line.settings for line in lines if line.name in (cell.row, cell.column))
+        return "agent" in cell.settings and not own and open_agent(str(cell.settings["agent"])).card.searches
+
     def _over(self, cell: StudyCell) -> StudyCell:
         left_out = {"imported"}
+        if "retriever" in self.given and not self._searches(cell):
+            left_out.add("retriever")
         if cell.kind == "retrieve":
             left_out |= {"epochs"} if measure_of(cell) in LABELS else {"epochs", "limit", "per_dataset"}
         settings = {**cell.settings, **{key: value for key, value in self.given.items() if key not in left_out}}
@@ -330,6 +357,28 @@ def show_study(file: str | Path, *, home: str | Path | None = None, settings: Se
             for cell in opened.cells
         }
     return _result(opened, results)
+
+
+def copy_study(name: str, out: str | Path | None = None) -> Path:
+    """Write a shipped study's file, to be changed: other models, rows, prompts.
+
+        copy_study("mirage-table6", "mine.toml")
+
+    Args:
+        name: a shipped study's.
+        out: the file; by default ``NAME.toml`` in this folder.
+
+    Raises:
+        UserError: no such study, or the file is there already.
+    """
+    path = Path(f"{name}.toml" if out is None else out).expanduser()
+    text = shipped_text(name)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}. Name another file: --out FILE.") from error
+    return path
 
 
 class ListedStudy(Struct, frozen=True, kw_only=True):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from msgspec.structs import asdict, replace
 
-from ragrounds.api.study import StudyArguments, StudyResult, list_studies, show_study
+from ragrounds.api.study import StudyArguments, StudyResult, copy_study, list_studies, show_study
 from ragrounds.api.study import study as carry_out
 from ragrounds.cli import options
 from ragrounds.cli.commands import ListGroup
@@ -18,7 +20,7 @@ from ragrounds.ui.tables import print_table, results_console
 from ragrounds.ui.text import number_of
 
 app = typer.Typer()
-study = typer.Typer(name="study", cls=ListGroup, help="A paper's table, rerun: run, show, list.")
+study = typer.Typer(name="study", cls=ListGroup, help="A paper's table, rerun: run, show, copy, list.")
 app.add_typer(study)
 
 StudyFile = Annotated[
@@ -59,6 +61,19 @@ def show_study_command(form: FormOptions, plot: PlotOptions, file: StudyFile) ->
     shown = show_study(file)
     _print(shown, form.chosen())
     draw_picture(shown, plot)
+
+
+@study.command("copy")
+def copy_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A study that ships: `ragrounds study ls`.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; by default NAME.toml here.")] = None,
+) -> None:
+    """Copy a shipped study's file here, to be changed: other models, rows, prompts.
+
+    Example: ragrounds study copy mirage-table6 --out mine.toml
+    """
+    made = copy_study(name, out)
+    say(f"Written: {made}. Change it, then: ragrounds study run {shlex.quote(str(made))}")
 
 
 @study.command("ls")

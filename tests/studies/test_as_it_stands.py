@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 import ragrounds as rr
-from ragrounds.api.study import list_studies, show_study
+from ragrounds.api.study import copy_study, list_studies, show_study
 from ragrounds.api.study_cells import remove_unasked
 from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.errors import UserError
-from ragrounds.evals.studies.study import read_study
+from ragrounds.evals.studies.study import open_study, read_study
 from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.study_tables import study_csv, study_notes
 from tests.servers.scripted_http import scripted
@@ -128,3 +128,56 @@ def test_only_a_run_of_this_call_without_attempts_is_removed(tmp_path: Path) -> 
         assert remove_unasked(store, [empty.id], empty.created + 1) == set()  # begun by somebody else before
         assert remove_unasked(store, [empty.id, run.id], run.created) == {empty.id}
         assert [one.id for one in store.runs()] == ids
+
+
+SEARCHING = """
+title = "Three rows"
+
+[settings]
+benchmark = "sample"
+corpus = "sample"
+model = "openai:a"
+limit = 2
+
+[[rows]]
+name = "none"
+agent = "direct"
+
+[[rows]]
+name = "study's"
+agent = "vanilla_rag"
+
+[[rows]]
+name = "own"
+agent = "vanilla_rag"
+retriever = "bm25[k1=1.2]"
+
+[[columns]]
+name = "all"
+"""
+
+
+def test_a_retriever_of_the_call_is_for_agents_whose_rows_name_none(tmp_path: Path) -> None:
+    file = written(tmp_path, SEARCHING)
+    given = {"alias": "here", "home": tmp_path, "confirmed": True, "progress": False, "retriever": "bm25[b=0.5]"}
+    with scripted(lambda prompt, before: json.dumps({"answer_choice": "A"})) as server:
+        made = rr.study(file, base_url=server.url, **given)
+        runs = {cell.row: rr.load(*cell.runs, home=tmp_path).run for cell in made.table.cells}
+    searched = {row: str(run.identity.get("retriever")) for row, run in runs.items()}
+    assert searched["none"] == "None"
+    assert ("b=0.5" in searched["study's"], "k1=0.9" in searched["study's"]) == (True, True)
+    assert ("b=0.4" in searched["own"], "k1=1.2" in searched["own"]) == (True, True)
+    (note,) = made.table.notes
+    assert note.endswith("retriever = bm25[b=0.5] (where they search and their row names none).")
+    with pytest.raises(UserError, match=r"changes nothing.*ragrounds study copy"):
+        rr.study(file, rows=["none", "own"], **given)
+
+
+def test_a_shipped_study_is_copied_and_nothing_is_written_over(tmp_path: Path) -> None:
+    made = copy_study("mirage-table6", tmp_path / "mine.toml")
+    mine, shipped = open_study(made), open_study("mirage-table6")
+    assert mine == replace(shipped, name="mine")
+    with pytest.raises(UserError, match="File exists"):
+        copy_study("mirage-table6", made)
+    with pytest.raises(UserError, match="Did you mean 'mirage-table6'"):
+        copy_study("mirage-tabl6", tmp_path / "other.toml")

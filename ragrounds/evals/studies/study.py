@@ -214,6 +214,17 @@ def shipped_studies() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
+def shipped_text(name: str) -> str:
+    """The file of a study that comes with the package.
+
+    Raises:
+        UserError: there is none of that name; the nearest is named.
+    """
+    if name not in shipped_studies():
+        raise unknown("study", name, shipped_studies(), "ragrounds study ls")
+    return files(__package__).joinpath("shipped", f"{name}.toml").read_text(encoding="utf-8")
+
+
 def open_study(name: str | Path) -> Study:
     """Read a study: one that is shipped by its name, or a TOML file by its path.
 
@@ -222,7 +233,7 @@ def open_study(name: str | Path) -> Study:
     """
     text = str(name)
     if text in shipped_studies():
-        return read_study(files(__package__).joinpath("shipped", f"{text}.toml").read_text(encoding="utf-8"), text)
+        return read_study(shipped_text(text), text)
     path = Path(name).expanduser()
     if not path.suffix and not path.exists():
         raise unknown("study", text, shipped_studies(), "ragrounds study ls")

@@ -136,6 +136,7 @@ def study_table(
         only_rows, only_columns: names of those to show; none: all. What is said of all of them is then left out.
     """
     overrides = ", ".join(f"{name} = {value}" for name, value in (said or {}).items() if name in _TOLD)
+    searching = " (where they search and their row names none)" if "retriever" in (said or {}) else ""
     made = _Cells(study, results)
     shown = [one for one in study.columns if not one.hidden and (not only_columns or one.name in only_columns)]
     rows = [
@@ -154,14 +155,14 @@ def study_table(
         spread=study.spread,
         baseline=study.baseline,
         notes=(
-            *([f"In place of what the study says, all cells have {overrides}."] if overrides else ()),
+            *([f"In place of what the study says, all cells have {overrides}{searching}."] if overrides else ()),
             *(_correlation_note(one, study, rows) for one in correlations),
             *([study.note] if study.note else ()),
         ),
     )
 
 
-_TOLD = ("model", "corpus", "limit", "per_dataset", "epochs")
+_TOLD = ("model", "corpus", "retriever", "limit", "per_dataset", "epochs")
 
 
 def _correlation_note(asked: StudyCorrelation, study: Study, rows: Sequence[TableRow]) -> str:
