@@ -16,7 +16,7 @@ from ragrounds.api.imported_cells import imported_run
 from ragrounds.api.run import RunResult, run
 from ragrounds.api.score import judge, score
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
-from ragrounds.api.study_figures import CORRELATIONS, LABELS, Carried, Labels, Searches, Similarity, amiss, measure_of
+from ragrounds.api.study_figures import Carried, amiss, figure_kind
 from ragrounds.api.workspace import open_store
 from ragrounds.errors import Interrupted, UserError
 from ragrounds.evals.judges.methods import judge_methods
@@ -46,7 +46,8 @@ def groups(cells: Iterable[StudyCell]) -> list[list[StudyCell]]:
     for cell in cells:
         apart = _SEARCH_VIEW if cell.kind == "retrieve" else _VIEW
         settings = {key: value for key, value in cell.settings.items() if key not in apart}
-        key = msgspec.json.encode((_carry(cell).__qualname__, settings), order="sorted")
+        kind = type(figure_kind(cell)).__name__ if cell.kind == "retrieve" else _carry(cell).__name__
+        key = msgspec.json.encode((kind, settings), order="sorted")
         found.setdefault(key, []).append(cell)
     return list(found.values())
 
@@ -66,8 +67,7 @@ def _carry(cell: StudyCell) -> Callable[[Sequence[StudyCell], StudyCall], Carrie
     """What carries out a cell, with others of its group."""
     if cell.kind != "retrieve":
         return _imported if "imported" in cell.settings else _answers
-    measure = measure_of(cell)
-    return (Similarity() if measure in CORRELATIONS else Labels() if measure in LABELS else Searches()).carry_out
+    return figure_kind(cell).carry_out
 
 
 def agent_text(settings: Settings) -> str:

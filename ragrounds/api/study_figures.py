@@ -1,12 +1,14 @@
 """Cells of a study that no run stands behind: what a search finds of a whole set, and the arena's ratings.
 
-Means over queries; how an embedder's cosines follow graded pairs of sentences (CMedTEB, Tables 2 and 11); what a
-model's grades make of a set's labels (its Table 20)."""
+Means over queries; how an embedder's cosines follow graded pairs of sentences (CMedTEB, Tables 2 and 11); how fast it
+is here (its Figure 1 and Table 18); what a model's grades make of a set's labels (its Table 20)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from ragrounds.api.arena import arena
@@ -17,12 +19,17 @@ from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
 from ragrounds.errors import Interrupted, StopRun, UserError
 from ragrounds.evals.benchmarks.catalogue import located, parse_reference
 from ragrounds.evals.retrieval.measures import canonical
+from ragrounds.evals.retrieval.query_sets import query_set
 from ragrounds.evals.studies.figures import CellFigure, queries_figure
 from ragrounds.evals.studies.state import KeptCell
 from ragrounds.evals.studies.study import Settings, StudyCell
 from ragrounds.evals.studies.table import CellResult
 from ragrounds.files import read_text
 from ragrounds.specs import parse
+from ragrounds.tools.cards import card_encoding, cards, encoding_of
+from ragrounds.tools.collection import open_named
+from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
+from ragrounds.tools.embedders import open_embedder
 from ragrounds.tools.retriever import spec_code
 
 Carried = Iterator[tuple[StudyCell, CellResult]]
@@ -31,6 +38,10 @@ LABELS = ("labelled", "relevant", "false_positives", "false_negatives")
 """Documents a query, among the first `depth` that are found: those with a label, those that a model's grades find
 relevant, and where the two differ."""
 _DEPTH = 50
+SPEEDS = {"queries_per_second": "queries a second", "hours_per_million": "hours"}
+"""Measure → its unit: searches, and the encoding of a million documents, both as this machine makes them."""
+_TIMED = 1000
+"""Documents that are encoded to tell how long a million takes."""
 
 
 def amiss(error: UserError) -> CellResult:
@@ -47,7 +58,7 @@ def amiss(error: UserError) -> CellResult:
 def measure_of(cell: StudyCell) -> str:
     """The measure that a retrieval's cell shows, as results name it."""
     name = str(cell.settings.get("measure", "nDCG@10"))
-    return name if name in (*CORRELATIONS, *LABELS) else canonical(name)
+    return name if name in (*CORRELATIONS, *LABELS, *SPEEDS) else canonical(name)
 
 
 class FigureKind:
@@ -143,6 +154,47 @@ def _reference(settings: Settings) -> Any:
     return parse_reference(str(settings["benchmark"]))
 
 
+class Speed(FigureKind):
+    """How fast a retriever and its encoder are on this machine; measured once for each of their versions."""
+
+    def identity(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> str:
+        """Of the retriever with its code, and of what it is timed on."""
+        spec = parse(str(settings["retriever"]))
+        told = (str(spec), spec_code(spec), str(settings["benchmark"]), str(settings.get("corpus", "")))
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+    def figures(self, settings: Settings, measures: Sequence[str], call: StudyCall) -> dict[str, CellFigure]:
+        """Without an interval: one timing each."""
+        made = {}
+        if "queries_per_second" in measures:
+            entry = retrieve(**_search(settings), progress=False, settings=call.settings).entries[-1]
+            made["queries_per_second"] = (entry["queries_per_second"], entry["queries"])
+        if "hours_per_million" in measures:
+            texts = list(islice(_documents(settings, call), _TIMED))
+            spec = parse(str(settings["retriever"]))
+            card = card_encoding(spec) if spec.name in cards() else None
+            embedder = open_embedder(encoding_of(spec, card)[0])
+            embedder.documents(texts[:1])  # loaded, and warm
+            began = time.perf_counter()
+            embedder.documents(texts)
+            taken = time.perf_counter() - began
+            made["hours_per_million"] = (taken / len(texts) * 1e6 / 3600, len(texts))
+        return {
+            name: CellFigure(value=value, n=n, unit=SPEEDS[name], measure=name) for name, (value, n) in made.items()
+        }
+
+
+def _documents(settings: Settings, call: StudyCall) -> Iterator[tuple[str, str]]:
+    """Title and text of every passage of the corpora of a set of queries."""
+    home = call.settings.home
+    corpus = str(settings.get("corpus") or query_set(str(settings["benchmark"]), home=home).corpus)
+    for part in corpora_of(corpus):
+        if is_source(part):
+            yield from ((passage.title, passage.text) for passage, _ in passages(corpus_source(part)))
+        else:
+            yield from ((title, text) for _, _, title, text in open_named(part, home).store.each())
+
+
 class Labels(FigureKind):
     """What `ragrounds build false-negatives` finds of a set: a model grades the first `depth` documents of each
     query."""
@@ -178,6 +230,14 @@ class Labels(FigureKind):
                                 measure=measure)
             for measure in LABELS
         }  # fmt: skip
+
+
+def figure_kind(cell: StudyCell) -> FigureKind:
+    """What makes the figure of a retrieval's cell: it follows from the measure."""
+    kinds: tuple[tuple[Collection[str], type[FigureKind]], ...] = (
+        (CORRELATIONS, Similarity), (LABELS, Labels), (SPEEDS, Speed),
+    )  # fmt: skip
+    return next((kind for names, kind in kinds if measure_of(cell) in names), Searches)()
 
 
 def rate(cells: Sequence[StudyCell], call: StudyCall) -> Carried:

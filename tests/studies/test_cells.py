@@ -39,6 +39,22 @@ name = "STS"
 benchmark = "cmedteb/sts:HERE/sts.jsonl"
 measure = "Pearson"
 """
+SPEED = """
+title = "Speed"
+[settings]
+benchmark = "beir:HERE/beir"
+[[rows]]
+name = "counts"
+retriever = 'dense[model="import:counted_letters:Letters"]'
+[[columns]]
+name = "nDCG@10"
+[[columns]]
+name = "QPS"
+measure = "queries_per_second"
+[[columns]]
+name = "hours"
+measure = "hours_per_million"
+"""
 LABELS = """
 title = "Labels"
 [settings]
@@ -147,6 +163,17 @@ def test_similarity_is_a_correlation(here: Path, server: str) -> None:
     (cell,) = made.table.cells
     assert (cell.measure, cell.n) == ("Pearson", 18)
     assert values["counts", "STS"] > 0.5
+
+
+def test_speeds_are_of_this_machine_and_stand_beside_means(here: Path, server: str) -> None:
+    made, values = filled(SPEED, here, server)
+    assert [(cell.column, cell.measure, cell.n) for cell in made.table.cells] == [
+        ("nDCG@10", "nDCG@10", 9), ("QPS", "queries_per_second", 9), ("hours", "hours_per_million", 9),
+    ]  # fmt: skip
+    assert values["counts", "nDCG@10"] > 0
+    assert values["counts", "QPS"] > 1
+    assert 0 < values["counts", "hours"] < 10
+    assert all(cell.low is None for cell in made.table.cells if cell.column != "nDCG@10")
 
 
 def test_labels_that_are_missing_add_up(here: Path, server: str) -> None:
