@@ -14,7 +14,7 @@ import msgspec
 from ragrounds.agents.agent import open_agent
 from ragrounds.api.imported_cells import imported_run
 from ragrounds.api.run import RunResult, run
-from ragrounds.api.score import judge, score
+from ragrounds.api.score import judge, judge_agreement, score
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
 from ragrounds.api.study_figures import Carried, amiss, figure_kind
 from ragrounds.api.workspace import open_store
@@ -22,7 +22,7 @@ from ragrounds.errors import Interrupted, UserError
 from ragrounds.evals.judges.methods import judge_methods
 from ragrounds.evals.judges.rescoring import refresh_scores
 from ragrounds.evals.store.store import Store
-from ragrounds.evals.studies.figures import run_figure
+from ragrounds.evals.studies.figures import CellFigure, run_figure
 from ragrounds.evals.studies.state import KeptCell
 from ragrounds.evals.studies.study import Settings, StudyCell
 from ragrounds.evals.studies.table import CellResult
@@ -32,7 +32,7 @@ _OF_RUN = (
     "profile", "model", "base_url", "alias", "corpus", "limit", "per_dataset", "seed", "epochs", "temperature", "top_p",
     "max_answer_tokens", "timeout",
 )  # fmt: skip
-_VIEW = ("agent", "k", "retriever", "scorer", "where", "judge", "axis")
+_VIEW = ("agent", "k", "retriever", "scorer", "where", "judge", "labels", "axis")
 """Settings by which the cells of one group may differ: other agents of one call, or another view of one run."""
 _SEARCH_VIEW = ("measure", "where")
 JUDGED = "equivalent"
@@ -198,7 +198,31 @@ def _of_run(store: Store, cell: StudyCell, run_id: str, ended: str, call: StudyC
             raise
         except UserError as error:
             return CellResult(state="failed", why=str(error), runs=kept.runs)
+        if "labels" in cell.settings:
+            try:
+                kept.figure = _agreement(cell, run_id, call)
+            except UserError as error:
+                sheet = f"`ragrounds judge sheet {run_id} --kind {_kind(cell)}` writes what people label"
+                return CellResult(state="lacks", why=f"{error} {sheet}.", runs=kept.runs)
     return shown(store, cell, kept, call.lacks, ended)
+
+
+def _agreement(cell: StudyCell, run_id: str, call: StudyCall) -> CellFigure:
+    """On how many answers of a run its judge and people agree.
+
+    Raises:
+        UserError: as :func:`ragrounds.api.score.judge_agreement`.
+    """
+    found = judge_agreement(run_id, str(cell.settings["labels"]), kind=_kind(cell), settings=call.settings)
+    share, judged = found.agreement.judge.accuracy, found.agreement.judge
+    return CellFigure(
+        value=share.value, low=share.low, high=share.high, n=judged.n, missing=judged.missing, measure="agreement"
+    )
+
+
+def _kind(cell: StudyCell) -> str:
+    """How its answers are judged."""
+    return judged_kind(str(cell.settings.get("scorer", "")) or JUDGED)
 
 
 def _left(store: Store, run_id: str) -> int:
@@ -215,7 +239,7 @@ def _supplied(store: Store, cell: StudyCell, run_id: str, call: StudyCall) -> st
         where, left = cell.settings.get("base_url"), call.budget.left()
         made = judge(
             run_id,
-            judged_kind(scorer or JUDGED),
+            _kind(cell),
             judges=str(cell.settings["judge"]),
             base_url=str(where) if where else None,
             alias=str(cell.settings["alias"]) if where and "alias" in cell.settings else None,

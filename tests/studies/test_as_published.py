@@ -17,7 +17,8 @@ from ragrounds.tools.retrievers.fusion import MEDRAG
 WHOLE = {
     "mirage-figure5": {"top_k"},  # the first 64 snippets
     "mrag-figure3": {"retriever"},  # RRF, as its caption says
-    "ogcarebench-table14": {"top_k"},  # three reports
+    "ogcarebench-figure4": {"top_k"},  # three reports
+    "ogcarebench-table14": {"top_k"},  # the same
 }
 """What a whole figure or table has in another way than its paper's default."""
 KEYS = {"k": "top_k", "retriever": "retriever", "query_generation": "query_generation"}

@@ -3,6 +3,7 @@ analysis of the runs."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 import ragrounds as rr
+from ragrounds.api.score import write_label_sheet
 from ragrounds.api.study import show_study
+from ragrounds.api.workspace import chosen_settings
 from ragrounds.models.stand_in_server import stand_in_server
 from ragrounds.ui.study_tables import published_lines
 
@@ -191,6 +194,36 @@ def test_a_judge_gives_a_cell_its_scorer_and_an_analysis_calls_runs_by_their_row
     assert finding.result is not None
     assert {row[0] for row in finding.result.table.rows} == {"with"}
     assert any("ours" in line for line in published_lines(finding))
+
+
+def test_a_cell_with_people_s_labels_shows_how_often_the_judge_agrees(here: Path, server: str) -> None:
+    labels = here / "labels.csv"
+    text = LONG.replace('[[rows]]\nname = "with"\nagent = "vanilla_rag[top_k=2]"\n', "")
+    text = text.replace('judge = "openai:judge"', f'judge = "openai:judge"\nlabels = "{labels}"')
+    file = here / "study.toml"
+    file.write_text(text.replace("HERE", str(here)), encoding="utf-8")
+    home, given = here / "home", {"base_url": server, "alias": "here", "confirmed": True, "progress": False}
+    (lacking,) = rr.study(file, home=home, **given).table.cells
+    assert lacking.state == "lacks"
+    assert f"ragrounds judge sheet {lacking.runs[0]} --kind equivalence" in lacking.why
+    said = {
+        score["question_id"]: score["prediction"]
+        for score in rr.load(*lacking.runs, home=home).to_pandas("scores").to_dict("records")
+        if score["scorer"] == "equivalent"
+    }
+    write_label_sheet(lacking.runs[0], out=labels, raters=["anna"], settings=chosen_settings(None, home))
+    with labels.open(encoding="utf-8-sig", newline="") as given_out:
+        rows = list(csv.DictReader(given_out))
+    for number, row in enumerate(rows):  # of four verdicts one is not hers
+        other = "mismatch" if said[row["item"]] == "equivalent" else "equivalent"
+        row["anna"] = other if number == 0 else said[row["item"]]
+    with labels.open("w", encoding="utf-8", newline="") as filled_in:
+        writer = csv.DictWriter(filled_in, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    made, values = filled(text, here, server)
+    assert values["without", "equivalent"] == pytest.approx(100 * 3 / 4)
+    assert [(cell.measure, cell.n) for cell in made.table.cells] == [("agreement", 4)]
 
 
 def test_an_arena_rates_the_rows(here: Path, server: str) -> None:

@@ -51,7 +51,7 @@ COMMON = ("benchmark", "limit", "per_dataset", "seed", "where")
 OF_KIND: dict[CellKind, tuple[str, ...]] = {
     "run": (
         "agent", "model", "base_url", "alias", "corpus", "retriever", "k", "profile", "epochs", "temperature", "top_p",
-        "max_answer_tokens", "timeout", "scorer", "judge", "imported", "parameters", "query_generation",
+        "max_answer_tokens", "timeout", "scorer", "judge", "labels", "imported", "parameters", "query_generation",
     ),
     "retrieve": (
         "retriever", "corpus", "split", "measure", "depth", "query_generation", "model", "base_url", "alias",
