@@ -42,6 +42,20 @@ READ = EventCollector[Path]("ragrounds_read")
 """The files that are read."""
 
 
+def make_home(home: Path) -> None:
+    """Make the folder that things are kept in, for its owner alone: it holds prompts, replies, perhaps patients' texts.
+    One that is there already stays as it is.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot make the folder {home}: {error.strerror}. Set RAGROUNDS_HOME to another.") from error
+
+
 def shown(text: object) -> str:
     """A value out of a file, quoted, escaped and shortened for a message."""
     quoted = ascii(str(text)) if not str(text).isprintable() else repr(str(text))

@@ -16,9 +16,11 @@ from collections.abc import Sequence
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
+from shlex import quote
 
 from ragrounds.digests import files_behind, text_digest
 from ragrounds.errors import UserError
+from ragrounds.files import make_home
 from ragrounds.plugins import before_import, say_once
 from ragrounds.settings import read_settings
 from ragrounds.text import safe
@@ -65,9 +67,9 @@ def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -
     if foreign and not read_settings().allow_code:
         raise UserError(
             f"{file} names code, {', '.join(code)}, and {foreign}: it is not run unasked. Read it, and say yes with "
-            f"`ragrounds agents trust {file}`, or RAGROUNDS_ALLOW_CODE=true for all."
+            f"`ragrounds agents trust {quote(file)}`, or RAGROUNDS_ALLOW_CODE=true for all."
         )
-    with contextlib.suppress(OSError):  # where nothing can be written, it is said again the next time
+    with contextlib.suppress(OSError, UserError):  # where nothing can be written, it is said again the next time
         _remember(digest, file)
 
 
@@ -128,6 +130,6 @@ def _trusted() -> set[str]:
 
 def _remember(digest: str, file: str) -> None:
     place = _place()
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_home(place.parent)
     with place.open("a", encoding="utf-8") as listed:
         listed.write(f"{digest} {safe(file).splitlines()[0]}\n")

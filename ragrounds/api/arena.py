@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Annotated, Literal
 
@@ -364,7 +365,7 @@ def voting(
         names = [axis.name for axis in found.arena.axes]
         for axis in axes:
             if axis not in names:
-                raise unknown("axis", axis, names, f"ragrounds arena show {found.arena.id}")
+                raise unknown("axis", axis, names, f"ragrounds arena show {quote(found.arena.id)}")
         chosen = tuple(axes or names)
         yield Voting(kept=found.kept, arena=found.arena, lineup=found.lineup, voter=voter, axes=chosen)
 

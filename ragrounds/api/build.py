@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Annotated
 
@@ -218,7 +219,7 @@ def build(
         card=card,
         rejected=out / FILE,
         grades=out / GRADES if GRADES in product.files else None,
-        following=tuple(command.replace("{out}", str(out)) for command in product.following),
+        following=tuple(command.replace("{out}", quote(str(out))) for command in product.following),
         ended=ended,
         failed=any(result.status == "failed" for result in found),
         made=recorded.made,

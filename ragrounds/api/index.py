@@ -17,6 +17,7 @@ from ragrounds.api.progress import counted
 from ragrounds.api.servers import met_retrievers
 from ragrounds.api.workspace import Progress, chosen_settings, open_store, texts
 from ragrounds.errors import UserError
+from ragrounds.files import make_home
 from ragrounds.settings import Settings
 from ragrounds.specs import parse
 from ragrounds.tools.chunkers import complete
@@ -132,6 +133,7 @@ def build(given: IndexArguments) -> BuiltIndex:
         StopRun: the disk is full.
     """
     chosen = chosen_settings(given.settings, given.home)
+    make_home(chosen.home)
     root, source = folder_of(given.name, chosen.home), corpus_source(guess_family(str(given.source)))
     held, asked = versions(root), texts(given.retrievers)
     cut = read_manifest(held[-1]).chunker if held and given.chunker is None else str(complete(given.chunker or "none"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 from msgspec import Struct
@@ -197,7 +198,7 @@ def mining_product(
         form=judged_r2med,
         figures={"documents": counts},
         notes=[note],
-        following=[f"ragrounds data add r2med/{settings.name} {{out}}"],
+        following=[f"ragrounds data add r2med/{quote(settings.name)} {{out}}"],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from itertools import islice
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -148,7 +149,7 @@ def vote_command(
     """Vote in the terminal: two answers side by side, blind. Keys: 1, 2, t (tie), s (skip), q (stop)."""
     with voting(name, voter, axis or ()) as opened:
         count = vote(opened, limit)
-    say(f"{count:,} votes kept. See them beside the judges: ragrounds arena show {opened.arena.id}")
+    say(f"{count:,} votes kept. See them beside the judges: ragrounds arena show {quote(opened.arena.id)}")
 
 
 KEYS = {"1": "first", "2": "second", "t": "tie", "s": "skip"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import msgspec
@@ -73,7 +74,7 @@ def fetch_benchmark(
     """
     with counting() as progress:
         fetched = benchmarks.fetch(name, progress=progress, message=say)
-    say(f"{fetched.name}: {len(fetched):,} questions are here. `ragrounds run --benchmark {name}` finds them.")
+    say(f"{fetched.name}: {len(fetched):,} questions are here. `ragrounds run --benchmark {quote(name)}` finds them.")
 
 
 @data.command("rm")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import typer
 from msgspec.structs import asdict
 
@@ -119,7 +121,7 @@ def sheet_command(given: SheetArguments, as_json: options.AsJson = False) -> Non
     sheet = write_label_sheet(**asdict(given))
     if as_json:
         print_json({"file": str(given.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
-    again = f"{given.run!r} --kind {given.kind} --human {given.out}"
+    again = f"{quote(given.run)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
     say(
         f"{given.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
         f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {again}"

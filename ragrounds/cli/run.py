@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shlex import join, quote
 from textwrap import wrap
 from typing import Any
 
@@ -115,9 +116,10 @@ def _say_next(result: RunResult) -> None:
     for sentence in no_model_sentences(rows, names):
         say("\n" + "\n".join(wrap(sentence, _WIDTH)))
     say("\nNext:")
-    say(f"  ragrounds show {rows[-1].run} {result.benchmark.questions[0].id}      # every step of one answer")
+    first = result.benchmark.questions[0].id  # a stranger's text, which is pasted into a shell
+    say(f"  ragrounds show {quote(rows[-1].run)} {quote(first)}      # every step of one answer")
     if 1 < len(rows) <= _FEW:
-        say(f"  ragrounds compare {' '.join(row.run for row in rows)}      # the price of a right answer, in a picture")
+        say(f"  ragrounds compare {join(row.run for row in rows)}      # the price of a right answer, in a picture")
     # Only what has not been done yet: who has a model is told neither how to name one nor how to name its server.
     if is_sample(result.benchmark) and baseline:
         say("  ragrounds run --model openai:gpt-4o-mini               # a language model (needs OPENAI_API_KEY)")

@@ -4,6 +4,7 @@ one answer."""
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -166,7 +167,7 @@ def show_answer(
     """
     asked = [one for one in (question, named) if one]
     if len(asked) != 1:
-        raise UserError(f"Name one question of {run}: `ragrounds show {run} QUESTION`, or --question.")
+        raise UserError(f"Name one question of {run}: `ragrounds show {quote(run)} QUESTION`, or --question.")
     found = show_attempt(run, asked[0], epoch)
     if as_json:
         print_json(found)

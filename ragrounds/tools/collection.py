@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import BinaryIO, TypeVar
 
 import msgspec
@@ -269,7 +270,7 @@ def open_named(name: str, home: Path) -> Collection:
     if not (found := versions(folder)):
         raise UserError(
             f"The index {name!r} is half-built: its building was interrupted. Give the same `ragrounds index "
-            f"build {name} …` again to resume, or `ragrounds index rm {name}`."
+            f"build {quote(name)} …` again to resume, or `ragrounds index rm {quote(name)}`."
         )
     return Collection(found[-1])
 
@@ -287,7 +288,7 @@ def find_named(name: str, home: Path) -> Path:
         if version not in held:
             raise UserError(
                 f"The index {stem!r} has no version {version!r}.{nearest(version, held)} "
-                f"It has {', '.join(held) or 'none'}: `ragrounds index show {stem}`."
+                f"It has {', '.join(held) or 'none'}: `ragrounds index show {quote(stem)}`."
             )
         return indexes(home) / stem / version
     if name not in known:
@@ -328,7 +329,7 @@ def _anew(folder: Path) -> str:
     """What helps where a collection cannot be read."""
     version = folder.parent.parent.name == "indexes"
     name = f"{folder.parent.name}@{folder.name}" if version else folder.name
-    return f"Remove it with `ragrounds index rm {name}` and build it again."
+    return f"Remove it with `ragrounds index rm {quote(name)}` and build it again."
 
 
 def collection_damage(root: Path) -> str:

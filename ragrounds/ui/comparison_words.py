@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from shlex import quote
 
 from ragrounds.evals.benchmarks.cards import card_of
 from ragrounds.evals.compare.abstract import Abstract, AbstractSystem, Lack
@@ -382,7 +383,7 @@ def missing_commands(abstract: Abstract) -> list[str]:
     """The commands that make what is missing, each once. Answers that were imported cannot be made here."""
     imported = {one.run for one in abstract.systems if one.imported}
     made = [
-        described(one.scorer).command([one.run]) if one.scorer else f"ragrounds runs resume {one.run}"
+        described(one.scorer).command([one.run]) if one.scorer else f"ragrounds runs resume {quote(one.run)}"
         for one in abstract.lacks
         if one.scorer or one.run not in imported
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from shlex import quote
 
 from ragrounds.tools.build_report import fold
 from ragrounds.tools.collection import Manifest
@@ -26,7 +27,8 @@ def built_lines(found: IndexDetails, *, new: bool, retrievers: Sequence[str], wi
         yield one_line(f"searchable with {safe(spec)}", 400)
     if new and (former := found.versions[:-1]):
         size = _size(sum(one.bytes for one in former))
-        yield f"earlier versions take {size}: `ragrounds index rm {found.name}@{former[0].version}` removes one"
+        name = quote(f"{found.name}@{former[0].version}")
+        yield f"earlier versions take {size}: `ragrounds index rm {name}` removes one"
 
 
 def _held(made: Manifest | IndexVersion) -> str:

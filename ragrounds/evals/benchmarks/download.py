@@ -17,6 +17,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks.benchmark import Benchmark
 from ragrounds.evals.benchmarks.cards import RemoteFile, card, remote_files
 from ragrounds.evals.benchmarks.registry import register
+from ragrounds.files import make_home
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes that are here, and the bytes it has."""
@@ -41,6 +42,7 @@ def fetch(name: str, home: Path, progress: Progress = lambda name, here, size: N
         )
     whole = files[0].of
     folder = home / "downloads" / whole.replace("/", "--")
+    make_home(home)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

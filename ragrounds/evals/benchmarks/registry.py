@@ -24,7 +24,7 @@ from ragrounds.evals.benchmarks.catalogue import (
     typed_reference,
 )
 from ragrounds.evals.benchmarks.family import BenchmarkSource, families
-from ragrounds.files import READ, shown
+from ragrounds.files import READ, make_home, shown
 
 
 def register(name: str, path: Path, home: Path) -> Benchmark:
@@ -58,6 +58,7 @@ def register(name: str, path: Path, home: Path) -> Benchmark:
         ) from None
     kept = msgspec.structs.replace(kept, parameters=wanted.parameters)
     target = place(kept, home)
+    make_home(home)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".adding-") as scratch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from shlex import quote
 
 from msgspec import Struct
 
@@ -161,6 +162,6 @@ def reading_notes(
                 gained = sum((one.second.value or 0) - (one.first.value or 0) for one in apart)
                 how = f"{abs(gained):,.0f} {'more' if gained >= 0 else 'fewer'} are right"
                 yield (
-                    f"{run.id}: {name} and {CAREFUL} read {len(apart):,} of {len(both):,} answers differently; "
-                    f"by {CAREFUL} {how}. `ragrounds analyse readings {run.id} --scorer {name}` shows them."
+                    f"{run.id}: {name} and {CAREFUL} read {len(apart):,} of {len(both):,} answers differently; by "
+                    f"{CAREFUL} {how}. `ragrounds analyse readings {quote(run.id)} --scorer {quote(name)}` shows them."
                 )

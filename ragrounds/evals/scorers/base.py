@@ -6,6 +6,7 @@ of `ragrounds run` and `ragrounds compare`, the report and ``--json`` then show 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import join, quote
 from typing import Literal
 
 from msgspec import Struct
@@ -91,7 +92,7 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
 
     def command(self, runs: Sequence[str]) -> str:
         """The command that makes its scores of these runs."""
-        return f"ragrounds score {' '.join(runs)} --scorer {self.name}"
+        return f"ragrounds score {join(runs)} --scorer {quote(self.name)}"
 
     def scored(
         self, attempt: Attempt, value: float | None, read: AnswerRead, prediction: str = "", reason: str = ""

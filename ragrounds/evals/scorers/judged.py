@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from shlex import join, quote
 
 from msgspec import Struct
 
@@ -31,7 +32,7 @@ class JudgedScorer(ScorerRecord, frozen=True, kw_only=True):
     def command(self, runs: Sequence[str]) -> str:
         """`ragrounds judge`, with an embedder where it needs one."""
         embedder = " --embedder EMBEDDER" if self.embedder else ""
-        return f"ragrounds judge {' '.join(runs)} --kind {self.judging} --judge MODEL{embedder}"
+        return f"ragrounds judge {join(runs)} --kind {quote(self.judging)} --judge MODEL{embedder}"
 
 
 class VerdictForm(Struct, frozen=True):

@@ -14,6 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
+from shlex import quote
 from typing import Any, TypeVar
 
 import msgspec
@@ -465,7 +466,7 @@ def scores_of(run: Run, rows: Iterable[Iterable[Any]]) -> Iterator[Score]:
             raise DamagedRecord(
                 f"the score of {run.id} by {scorer} for the question {question_id!r}, epoch {epoch}, is not what was "
                 "written",
-                f"`ragrounds score {run.id}` makes scores again, `ragrounds judge` those of a judge.",
+                f"`ragrounds score {quote(run.id)}` makes scores again, `ragrounds judge` those of a judge.",
             )
         yield Score(
             question_id=question_id,

@@ -22,6 +22,7 @@ from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.dialect import Dialect
 from ragrounds.evals.store.sqlite import SQLITE, open_file, open_to_read
+from ragrounds.files import make_home
 
 T = TypeVar("T")
 _SERVERS = {"postgresql": f"{hooks.DATABASE.folder}.postgresql"}
@@ -222,12 +223,7 @@ def said(error: sa.exc.DBAPIError) -> str:
 
 def _connectable(home: Path, url: str | None) -> sa.Engine:
     if url is None:
-        try:
-            home.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"Cannot make the folder {home}: {error.strerror}. Set RAGROUNDS_HOME to another."
-            ) from error
+        make_home(home)
         return open_file(home / "store.sqlite")
     try:
         parts = sa.make_url(url)

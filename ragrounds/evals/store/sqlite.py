@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +19,9 @@ from ragrounds.evals.store.dialect import Say
 
 def open_file(path: Path) -> sa.Engine:
     """The engine of a store's file, which is made where there is none."""
+    # SQLite gives the rights of a file to those that it makes beside it.
+    with suppress(OSError):  # what is wrong is said where the file is opened
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     options = {"timeout": 60, "check_same_thread": False}
     engine = sa.create_engine(_url(path), poolclass=NullPool, connect_args=options)
     # Readers never block the writer (WAL); a commit is on the disk when it returns (FULL). A call's row has 1 to 2 kB:

@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -329,7 +330,7 @@ def _is_there(owner: _Owner, reading: sa.Connection, there: sa.Connection, place
             differing = f"other {table.name}"
     if differing:
         kind = owner.table.name.removesuffix("s")
-        remedy = f" Remove one of them (`ragrounds runs rm {owner.id}`), or name the others alone."
+        remedy = f" Remove one of them (`ragrounds runs rm {quote(owner.id)}`), or name the others alone."
         raise UserError(
             f"{place} has {'a' if kind == 'run' else 'the'} {kind} {owner.id} already, and it is not the same: "
             f"{differing}. Nothing was written.{remedy if kind == 'run' else ''}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from shlex import quote
 from typing import Any, Literal
 
 import msgspec
@@ -161,7 +162,7 @@ class Verification:
 
         if table is attempts:
             bare = mine & (table.c.status == "completed") & ~has(scores)
-            self._counted(table, bare, "note", "attempts without a score", run, f"`ragrounds score {run.id}`")
+            self._counted(table, bare, "note", "attempts without a score", run, f"`ragrounds score {quote(run.id)}`")
         elif table is scores:
             self._counted(table, mine & ~has(attempts), "damage", kind, run, "are of attempts that are not there")
 

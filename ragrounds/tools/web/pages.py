@@ -125,10 +125,16 @@ def is_public(address: str) -> bool:
             hidden = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
         if hidden is not None:
             return hidden.is_global and not hidden.is_multicast
+        if parsed not in _UNICAST or parsed in _EXAMPLES:  # Python calls global what no registry has given out
+            return False
     return parsed.is_global and not parsed.is_multicast
 
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that the internet routes (RFC 4291): not `64:ff9b:1::/48`, `::ffff:0:0:0/96`, `fec0::/10`."""
+_EXAMPLES = ipaddress.IPv6Network("3fff::/20")
+"""For documentation (RFC 9637)."""
 
 
 class Fetcher:
