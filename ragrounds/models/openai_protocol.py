@@ -280,6 +280,8 @@ class CompletionStream:
                 self._data = []
                 check_json(event)
                 self._event(event.decode("utf-8", "replace"))
+                if self.ends_in == _CLOSED:
+                    return  # what a server sends behind the end, also in the same packet, is no part of the answer
 
     def _event(self, data: str) -> None:
         if data.strip() == _END:

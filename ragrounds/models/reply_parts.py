@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from ragrounds.contracts import Request
 from ragrounds.http import MOST_TOKENS, believed_count
 from ragrounds.records import Reply, TokenLogprob, ToolCall, Usage
 from ragrounds.redaction import Redactor
@@ -26,6 +27,9 @@ MOST_UNLIKELY = 1e6
 """A logarithm of a probability below minus this is none; servers write -9999 for a probability of 0."""
 _ROUNDING = 0.01
 """How far above 0 it may be."""
+_UNSEEN = 1 << 18
+"""Tokens of a call that may stand in none of its texts: hidden reasoning, schemas of tools, images, pages that a
+provider's own search read."""
 
 
 def counted_usage(
@@ -57,22 +61,36 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
     if not isinstance(value, dict):
         return None, f"the server gave {safe(_short(value), 40)} as its usage: the cost is unknown"
     prompt, output = value.get("prompt_tokens_details"), value.get("completion_tokens_details")
-    return counted_usage(
+    usage, note = counted_usage(
         value.get("prompt_tokens"),
         value.get("completion_tokens"),
         prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
         output.get("reasoning_tokens") if isinstance(output, dict) else None,
     )
+    total = believed_count(value.get("total_tokens"))
+    if usage is not None and total is not None and total < usage.input + usage.output:
+        said = f"{total:,} tokens in all, {usage.input:,} of input and {usage.output:,} of output"
+        return None, f"the server counted {said}: its usage is not believed, the cost is unknown"
+    return usage, note
 
 
-def believed(reply: R) -> R:
-    """The reply, its usage unknown where that cannot be true: one that an earlier version recorded, or a model that is
-    not ours gave."""
+def believed(reply: R, request: Request) -> R:
+    """The reply, its usage unknown where it cannot be true: of one that an earlier version recorded, of a model that is
+    not ours, or beside the texts. A token has at least one byte, and a text at least one token."""
     usage = reply.usage
-    if usage is None or (0 <= usage.cached <= usage.input <= MOST_TOKENS and 0 <= usage.reasoning <= usage.output):
+    if usage is None:
         return reply
-    found, note = counted_usage(usage.input, usage.output, usage.cached, usage.reasoning)
-    return noted(replace(reply, usage=found), [note])
+    if not (0 <= usage.cached <= usage.input <= MOST_TOKENS and 0 <= usage.reasoning <= usage.output):
+        found, note = counted_usage(usage.input, usage.output, usage.cached, usage.reasoning)
+        return noted(replace(reply, usage=found), [note])
+    asked = sum(len(message.content) for message in request.messages)
+    answered = len(reply.text) + len(reply.reasoning)
+    for name, count, characters in (("input", usage.input, asked), ("output", usage.output, answered)):
+        if count > 4 * characters + _UNSEEN or (characters and not count):  # UTF-8 has at most 4 bytes a character
+            said = f"{count:,} {name} tokens for {characters:,} characters"
+            note = f"the server counted {said}: its usage is not believed, the cost is unknown"
+            return noted(replace(reply, usage=None), [note])
+    return reply
 
 
 def _short(value: object) -> str:

@@ -28,8 +28,9 @@ def _events(body: bytes, content_type: str) -> Iterator[dict[str, object]]:
                 data.append(line[5:].removeprefix(b" "))
             elif not line and data:
                 event, data = b"\n".join(data), []
-                if event.strip() != b"[DONE]":
-                    yield _object(event)
+                if event.strip() == b"[DONE]":
+                    return
+                yield _object(event)
         return
     if start.startswith(b"["):
         listed = read_json(body)

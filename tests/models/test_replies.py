@@ -12,6 +12,7 @@ from ragrounds.errors import StopRun
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.openai_compatible import OpenAICompatible
 from ragrounds.models.options import ModelOptions, Sampling, Serving
+from ragrounds.models.reply_parts import believed
 from ragrounds.records import Fault, Message, Reply, Usage
 from tests.servers.raw_replies import ANSWER, KINDS, RawServer, raw_server
 
@@ -42,7 +43,8 @@ async def ask(
     "kind",
     ["plain", "one chunk", "http 1.0 without length", "gzip", "gzip in two members", "raw deflate", "trailers",
      "gzip with padding", "bom", "utf-16", "100 and 103 first", "json as text/html", "json as a stream",
-     "no content type", "charset nobody knows", "206", "cookies", "cut before [DONE]", "open after [DONE]"],
+     "no content type", "charset nobody knows", "206", "cookies", "cut before [DONE]", "open after [DONE]",
+     "more after [DONE] in one packet"],
 )  # fmt: skip
 async def test_a_good_answer_is_read_whatever_its_wrapping(kind: str, stream: bool) -> None:
     async with raw_server() as server:
@@ -57,6 +59,29 @@ async def test_a_usage_that_cannot_be_true_is_unknown_and_noted(kind: str, strea
         reply = await ask(server, kind, stream)
     assert (reply.text, reply.usage) == (ANSWER, None)
     assert [note.endswith("the cost is unknown") for note in reply.notes] == [True]
+
+
+@pytest.mark.parametrize(
+    ("usage", "kept"),
+    [
+        (Usage(12, 7), True),
+        (Usage(1, 200_000, reasoning=199_000), True),  # thoughts that nobody is shown
+        (Usage(10**9, 7), False),
+        (Usage(12, 10**9), False),
+        (Usage(0, 7), False),
+        (Usage(12, 0), False),
+    ],
+)
+def test_a_usage_that_the_texts_do_not_allow_is_unknown(usage: Usage, kept: bool) -> None:
+    request = Request(messages=(Message("user", "Which drug helps in an attack?"),))
+    reply = believed(Reply(text="Magnesium.", usage=usage), request)
+    assert reply.usage == (usage if kept else None)
+    assert ["the cost is unknown" in note for note in reply.notes] == [True] * (not kept)
+
+
+def test_nothing_asked_and_nothing_answered_may_count_nothing() -> None:
+    reply = Reply(text="", usage=Usage(0, 0))
+    assert believed(reply, Request(messages=())) == reply
 
 
 @BOTH

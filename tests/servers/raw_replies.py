@@ -199,6 +199,7 @@ for _name, _usage in {
     "usage a list": [12, 7],
     "usage: more cached than asked": {**USAGE, "prompt_tokens_details": {"cached_tokens": 13}},
     "usage: more reasoning than output": {**USAGE, "completion_tokens_details": {"reasoning_tokens": 8}},
+    "usage: a total below its parts": {**USAGE, "total_tokens": 3},
     "no usage": None,
 }.items():
     fixed(_name, lambda asked, usage=_usage: sent(asked, completion(asked, usage=usage)))  # type: ignore[misc]
@@ -395,6 +396,13 @@ async def _open(asked: Asked) -> AsyncIterator[bytes]:
         payload(asked._replace(stream=True), completion(asked))
     )
     await asyncio.sleep(60)
+
+
+@kind("more after [DONE] in one packet")
+async def _more(asked: Asked) -> AsyncIterator[bytes]:
+    asked = asked._replace(stream=True)
+    again = payload(asked, completion(asked, message={"role": "assistant", "content": "I think: D."}))
+    yield head("200 OK", SSE, "Transfer-Encoding: chunked") + chunk(payload(asked, completion(asked)) + again)
 
 
 @kind("cut before [DONE]")

@@ -191,12 +191,12 @@ class AttemptContext(AttemptLog):
             """Ask. A response without choices is no reply: it is not recorded, and is asked for again on resuming."""
             given = await model.complete(request, faults)
             if given.finish == "none":
-                self.add_cost(given.usage, _price_of(model, believed(given), prices), cached=False)
+                self.add_cost(given.usage, _price_of(model, believed(given, request), prices), cached=False)
                 raise CallFailed("no_choices", "the provider gave a response without choices")
             return given
 
         answered, ended = await self._once(entry, asked, kind, role, role, faults)
-        reply = believed(answered)
+        reply = believed(answered, request)
         price = _price_of(model, reply, prices)
         ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults))
         for note in reply.notes:

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.contracts import Entry
+from ragrounds.contracts import Entry, Request
 from ragrounds.errors import StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
@@ -355,7 +355,8 @@ class AttemptRecorder:
         raise error
 
     def _answered(self, started: _Started, answered: RecordedReply, cached: bool) -> WireResponse:
-        reply, call = believed(answered), started.call
+        asked, call = started.entry.request, started.call
+        reply = believed(answered, asked) if isinstance(asked, Request) else answered
         self._tried.pop(started.first, None)
         self._context.flies(-1)
         self.calls += 1
