@@ -461,6 +461,8 @@ class FinishedAttempt(Struct, frozen=True):
     scores: tuple[Score, ...]
     tokens_made: int | None = None
     """Tokens of the calls that were not answered from the journal; ``None``: unknown."""
+    billable: float | None = None
+    """Dollars that a budget counts: paid, and a request's price where the call's own is unknown; ``None``: unknown."""
 
 
 class Stop(Protocol):

@@ -167,15 +167,24 @@ class Reply(Struct, frozen=True, kw_only=True):
     """The tokens of `text`, in order; ``None``: they were not asked for, or the server gave none (a note says so)."""
 
 
+UNANSWERED: frozenset[str] = frozenset({"timeout", "connection", "malformed"})
+"""Kinds of faults of a request that was sent."""
+
+
 class Fault(Struct, frozen=True, kw_only=True):
     """One try of a call that did not give a reply."""
 
     kind: str
-    """``rate_limit``, ``server``, ``timeout``, ``connection``, ``malformed`` …"""
+    """``rate_limit``, ``server``, ``timeout``, ``unreachable``, ``connection`` (it was cut), ``malformed`` …"""
     message: str
     status: int | None = None
     waited: float = 0.0
     """Seconds waited before the next try."""
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the request was sent and no answer could be read: a provider may bill it."""
+        return self.kind in UNANSWERED
 
 
 TOKENS_APART: frozenset[str] = frozenset({"embedding", "reranking"})
@@ -330,6 +339,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     empty: it is to be read from the text."""
     unrecorded: Annotated[int, _counted("Calls of a foreign system that were seen and are in no journal")] = 0
     """A replay cannot answer them."""
+    unanswered: Annotated[int, _counted("Requests to models that got no answer that could be read")] = 0
+    """A provider may bill them: what the attempt costs is at least its sum."""
 
     @property
     def replayable(self) -> bool:

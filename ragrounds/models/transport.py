@@ -98,7 +98,7 @@ class Transport:
             if not self._answered:
                 # Nothing has ever answered here: more likely a wrong address than a passing fault.
                 return Unreachable(f"{message}: {said}. Is the server running, and is {self._setting} right?")
-            return Transient("connection", message)
+            return Transient("unreachable", message)
         return Transient("connection", f"the connection was cut: {said}")
 
 
@@ -174,10 +174,10 @@ class ServerPool:
         except Unreachable as error:
             server.back = self._clock() + PAUSE
             if self._answered or any(not other.back for other in self._all):
-                raise Transient("connection", f"cannot connect to {server.place}") from error
+                raise Transient("unreachable", f"cannot connect to {server.place}") from error
             raise
         except Transient as fault:
-            if fault.kind == "connection":
+            if fault.kind in ("connection", "unreachable"):
                 server.back = self._clock() + PAUSE
             self._answered = self._answered or fault.status is not None
             server.had -= begins  # the next try may go elsewhere

@@ -62,7 +62,7 @@ class VllmModel(ProviderModel):
         try:
             return await joined.complete(request, faults)
         except (StopRun, CallFailed) as error:
-            if isinstance(error, CallFailed) and error.kind != "connection":
+            if isinstance(error, CallFailed) and error.kind not in ("connection", "unreachable"):
                 raise
             # The server's end says more than that a connection was cut, but takes a moment to be seen.
             for _ in range(_MOMENT):

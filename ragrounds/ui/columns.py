@@ -48,6 +48,8 @@ class Column(Struct, frozen=True):
     """Above 0: left out where the table would be too wide with it, the highest first."""
     heading: str = ""
     """In tables of text."""
+    least_where: str = ""
+    """An attribute of rows: where it is above 0, a figure is the least that it can be, and `≥` stands before it."""
     where: str = ""
     """An attribute of rows: the column is in tables of text where some row has it."""
     csv: str = ""
@@ -69,7 +71,8 @@ class Column(Struct, frozen=True):
 
     def cell(self, row: Any) -> str:
         """What is written of a row."""
-        return self.text(self.of(row))
+        mark = "≥ " if self.least_where and getattr(row, self.least_where) else ""
+        return mark + self.text(self.of(row))
 
 
 class TextTable(Struct, frozen=True, kw_only=True):

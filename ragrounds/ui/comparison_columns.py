@@ -12,6 +12,10 @@ TOTALS = (
     Column("calls", csv="calls", type="whole", words="Calls of models, searches and tools."),
     Column("unrecorded", where="unrecorded", heading="not recorded"),
     Column(
+        "unanswered", where="unanswered", heading="no answer", csv="requests without an answer", type="whole",
+        words="Requests to models that got no answer that could be read. A provider may bill them: costs are at least.",
+    ),
+    Column(
         "input_tokens", "usage.input", tokens, heading="in",
         csv="input tokens", type="whole", words="Tokens given to models.", unit="tokens",
     ),
@@ -21,10 +25,11 @@ TOTALS = (
     ),
     Column(
         "cost_paid", text=dollars, heading="paid", csv="cost_paid", type="real", unit="US dollars",
-        words="What was really paid: what the journal answered cost nothing.",
+        least_where="unanswered", words="What was really paid: what the journal answered cost nothing.",
     ),
     Column(
         "cost_uncached", text=dollars, heading="uncached", csv="cost_uncached", type="real", unit="US dollars",
+        least_where="unanswered",
         words="What the same would cost with an empty journal.",
     ),
     Column(

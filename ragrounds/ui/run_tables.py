@@ -136,6 +136,7 @@ def _about(run: Run, at_work: str) -> list[tuple[str, str]]:
 
 
 def _figures(row: RunTotals) -> list[tuple[str, str]]:
+    least = f"at least, {number_of(row.unanswered, 'request')} got no answer: " if row.unanswered else ""
     used = f"{tokens(row.usage.input)} in, {tokens(row.usage.output)} out" if row.usage else "unknown"
     return [
         *([("name", row.name)] if row.name else []),
@@ -145,8 +146,8 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
             f"{row.calls:,}" + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
         ),
         ("tokens", used),
-        ("paid", dollars(row.cost_paid)),
-        ("uncached", dollars(row.cost_uncached)),
+        ("paid", least + dollars(row.cost_paid)),
+        ("uncached", least + dollars(row.cost_uncached)),
         ("time a question", duration(row.seconds)),
     ]
 
@@ -205,12 +206,13 @@ _LEDGER = (
     Column("calls"),
     Column("reused"),
     Column("failed"),
+    Column("no answer", "unanswered", where="unanswered"),
     Column("in", "usage.input", tokens),
     Column("cached", "usage.cached", tokens),
     Column("out", "usage.output", tokens),
     Column("reasoning", "usage.reasoning", tokens),
-    Column("paid", "cost_paid", dollars),
-    Column("uncached", _uncached),
+    Column("paid", "cost_paid", dollars, least_where="unanswered"),
+    Column("uncached", _uncached, least_where="unanswered"),
 )
 
 

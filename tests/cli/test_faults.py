@@ -254,3 +254,23 @@ def test_a_flipped_bit_is_one_clear_line(command: Cli, home: Path, table: str, c
             assert done.returncode == 2, (words, done.stderr)
             assert len(lines(done)) == 1
             assert "is damaged" in lines(done)[0]
+
+
+@pytest.mark.parametrize("fault", ["malformed", "cut"])
+def test_requests_without_an_answer_are_counted_shown_and_bounded(
+    command: Cli, home: Path, server: Running, fault: str
+) -> None:
+    home.mkdir()
+    prices = f'["openai:fault-{fault}-always"]\ninput = 10.0\noutput = 30.0\n'
+    (home / "prices.toml").write_text(prices, encoding="utf-8")
+    model = ("--model", f"openai:fault-{fault}-always[tries=2]", "--base-url", server.url)
+    given = ("--agent", "direct", "--limit", "20", *model, "--concurrency", "1", "--fail-after", "100%")
+    done = command("run", *given, "--max-cost", "0.005", "--display", "none")
+    asked = sum(attempt.unanswered for attempt in kept(home))
+    assert asked == 2 * len(kept(home))
+    assert 0 < asked < 40, "the budget counts a request's price"
+    assert "the budget of $0.005 is used up: $0.005" in done.stderr
+    shown = command("ledger")
+    assert "no answer" in shown.stdout
+    assert "≥ $0" in shown.stdout
+    assert str(asked) in shown.stdout

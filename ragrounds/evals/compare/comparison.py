@@ -84,6 +84,8 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     """Dollars really paid for them; ``None``: not known of all."""
     unrecorded: int = 0
     """Calls of a foreign system that were seen and are in no journal: a replay cannot answer them."""
+    unanswered: int = 0
+    """Requests to models that got no answer that could be read: a provider may bill them, so costs are at least."""
 
     @property
     def left_out(self) -> bool:
@@ -268,6 +270,7 @@ def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, name: str, 
         calls=sum(attempt.calls for attempt in made),
         answered_by={asked: dict(names) for asked, names in answered.items()},
         unrecorded=sum(attempt.unrecorded for attempt in made),
+        unanswered=sum(attempt.unanswered for attempt in made),
         name=name,
         no_model=no_model(run),
         judging_calls=judging.calls,

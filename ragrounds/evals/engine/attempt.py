@@ -11,6 +11,7 @@ from typing import Any
 
 from langgraph.errors import GraphRecursionError
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
@@ -128,7 +129,7 @@ class AttemptRunner:
         )
         with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
             attempt = await _attempt(opened.system, context, run, self._journal)
-        finished = _scored(attempt, planned, item, self._scorers)
+        finished = replace(_scored(attempt, planned, item, self._scorers), billable=context.billable)
         on_end(finished)
         scores = finished.scores
         if (attempt.question_id, attempt.epoch) in opened.made:
@@ -166,7 +167,7 @@ def stored_attempt(store: Store, planned: PlannedRun, item: WorkItem, scorers: S
 
 def _scored(attempt: Attempt, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt:
     scores = tuple([score_by(scorer, attempt, item.question, item.gold) for scorer in scorers(item.question)])
-    return FinishedAttempt(planned.run, attempt, scores, _tokens_made(attempt))
+    return FinishedAttempt(planned.run, attempt, scores, _tokens_made(attempt), attempt.cost_paid)
 
 
 def _tokens_made(attempt: Attempt) -> int | None:
@@ -267,6 +268,7 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
         text=text,
         choice=choice,
         unrecorded=context.missed,
+        unanswered=context.unanswered,
         reason=reason[:LONGEST_REASON],
         usage=context.usage,
         cost_paid=context.cost_paid,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -81,6 +81,10 @@ class AttemptLog:
     last_reply: str = ""
     last_failure: str = ""
     """What the last call gave that never succeeded: a system that does not look at it fails by something else."""
+    unanswered: int = 0
+    """Requests to models that were sent, and got no answer that could be read."""
+    billable: float | None = 0.0
+    """Dollars that a budget counts: those paid, and the price of a request where the call's own is not known."""
     missed: int = 0
     """Calls that were seen and are in no journal."""
     _started: float = field(default_factory=time.perf_counter)
@@ -184,11 +188,12 @@ class AttemptLog:
         passages: tuple[str, ...] = (),
         faults: tuple[Fault, ...] = (),
         error: str = "",
+        request_price: Callable[[], float | None] = lambda: None,
     ) -> None:
         """Record a call, and add it to the sums unless it failed.
 
-        `price` is in dollars; `model` is the name in the reply; `key` is the call's key in the journal, empty for a
-        call that a foreign graph made by itself.
+        `price` is in dollars, and so is `request_price`, of what is asked alone; `model` is the name in the reply;
+        `key` is the call's key in the journal, empty for a call that a foreign graph made by itself.
         """
         call = Call(
             key=key,
@@ -210,15 +215,21 @@ class AttemptLog:
             self.doing.pop(begun.number, None)
             self.calls += 1
             self.events.append(Called(step=begun.step, call=call))
+            unread = sum(fault.unanswered for fault in faults) if kind == "model" else 0
+            asked = request_price() if unread or (price is None and not cached) else 0.0
+            self.unanswered += unread
+            self.billable = _plus(self.billable, None if asked is None else unread * asked)
             if not error:
-                self.add_cost(Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached)
+                self.add_cost(Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached, asked)
 
-    def add_cost(self, usage: Usage | None, price: float | None, cached: bool) -> None:
-        """Add tokens and dollars to the sums; a `cached` call was not paid for."""
+    def add_cost(self, usage: Usage | None, price: float | None, cached: bool, asked: float | None = None) -> None:
+        """Add tokens and dollars to the sums; a `cached` call was not paid for. `asked`: the request's price, which a
+        budget counts where the call's is not known."""
         self.usage = None if self.usage is None or usage is None else self.usage + usage
-        self.cost_uncached = None if self.cost_uncached is None or price is None else self.cost_uncached + price
+        self.cost_uncached = _plus(self.cost_uncached, price)
         if not cached:
-            self.cost_paid = None if self.cost_paid is None or price is None else self.cost_paid + price
+            self.cost_paid = _plus(self.cost_paid, price)
+            self.billable = _plus(self.billable, asked if price is None else price)
 
     def _step(self) -> tuple[int, str]:
         """The number and the node of the step that is running; -1 outside of nodes."""
@@ -236,6 +247,10 @@ class AttemptLog:
             if colon:
                 step, around = self.entered(task, name, around), task
         return step, str(meta.get("langgraph_node", ""))
+
+
+def _plus(total: float | None, more: float | None) -> float | None:
+    return None if total is None or more is None else total + more
 
 
 def _size(value: object, enough: int) -> int:

@@ -53,7 +53,7 @@ class BudgetStop:
 
     def observe(self, finished: FinishedAttempt) -> None:
         """Count a finished attempt."""
-        self.count(finished.attempt.cost_paid, finished.tokens_made)
+        self.count(finished.billable, finished.tokens_made)
 
     def count(self, cost_paid: float | None, tokens_made: int | None) -> None:
         """Add dollars really paid, and tokens of calls that were made; ``None``: not known, nor is what is below

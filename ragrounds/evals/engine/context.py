@@ -187,15 +187,22 @@ class AttemptContext(AttemptLog):
         entry = Entry(key=key, kind="model", actor=model.spec, request=request, payer=self.payer)
         faults: list[Fault] = []
 
+        def request_price() -> float | None:
+            """Dollars of what is asked alone, at four characters a token."""
+            if kind is not Reply:
+                return None
+            characters = sum(len(message.content) for message in request.messages)
+            return _price_of(model, kind(text="", usage=Usage(input=characters // 4), busy=0.0), prices)
+
         async def asked() -> R:
             """Ask. A response without choices is no reply: it is not recorded, and is asked for again on resuming."""
             given = await model.complete(request, faults)
             if given.finish == "none":
-                self.add_cost(given.usage, _price_of(model, believed(given, request), prices), cached=False)
+                self.add_cost(given.usage, _price_of(model, believed(given, request), prices), False, request_price())
                 raise CallFailed("no_choices", "the provider gave a response without choices")
             return given
 
-        answered, ended = await self._once(entry, asked, kind, role, role, faults)
+        answered, ended = await self._once(entry, asked, kind, role, role, faults, request_price)
         reply = believed(answered, request)
         price = _price_of(model, reply, prices)
         ended(model=reply.model, usage=reply.usage, price=price, faults=tuple(faults))
@@ -207,7 +214,14 @@ class AttemptContext(AttemptLog):
         return reply
 
     async def _once(
-        self, entry: Entry, make: Callable[[], Awaitable[S]], kind: type[S], what: str, role: str, faults: list[Fault]
+        self,
+        entry: Entry,
+        make: Callable[[], Awaitable[S]],
+        kind: type[S],
+        what: str,
+        role: str,
+        faults: list[Fault],
+        request_price: Callable[[], float | None] = lambda: None,
     ) -> tuple[S, Callable[..., None]]:
         """A call, made once for its key and in the journal before it is used; and what ends it in the log.
 
@@ -215,7 +229,15 @@ class AttemptContext(AttemptLog):
             CallFailed: no answer after all tries; the log has it already.
         """
         begun = self.begin_call(entry.actor, what, entry.kind)
-        ended = partial(self.end_call, begun, entry.actor, role=role, kind=entry.kind, key=entry.key)
+        ended = partial(
+            self.end_call,
+            begun,
+            entry.actor,
+            role=role,
+            kind=entry.kind,
+            key=entry.key,
+            request_price=request_price,
+        )
         self.flies(1)
         try:
             answer, cached = await self.journal.once(entry, make, kind)

@@ -186,4 +186,4 @@ def _settle(context: AttemptContext, recorder: AttemptRecorder) -> None:
     context.missed = recorder.missed.total()
     if not context.calls and recorder.stop is None:
         context.note("tier", "timed only: no call was seen")
-        context.usage = context.cost_paid = context.cost_uncached = None
+        context.usage = context.cost_paid = context.cost_uncached = context.billable = None

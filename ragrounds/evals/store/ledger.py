@@ -24,7 +24,7 @@ from ragrounds.evals.store.codec import decompress
 from ragrounds.evals.store.database import snapshot, stream
 from ragrounds.evals.store.garbage import Marks
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Run, Status, Usage
+from ragrounds.records import UNANSWERED, Run, Status, Usage
 
 LedgerKey = Literal["run", "role", "node", "model"]
 LEDGER_KEYS: tuple[LedgerKey, ...] = ("run", "role", "node", "model")
@@ -46,6 +46,8 @@ class LedgerLine(Struct, frozen=True, kw_only=True):
     """Of these, answered from the journal."""
     failed: int = 0
     """Of these, without a reply: nothing is known of what they cost, and nothing is counted."""
+    unanswered: int = 0
+    """Requests of these that got no answer that could be read: a provider may bill them, so costs are at least."""
     usage: Usage | None = Usage()
     """Tokens, those of reused calls too; ``None``: not known of all calls."""
     cost_paid: float | None = 0.0
@@ -120,6 +122,10 @@ def unfinished(store: Store, runs: Sequence[Run]) -> Unfinished:
     return Unfinished(calls=count, usage=usage[0] if usage else None)
 
 
+class _Fault(Struct):
+    kind: Any = ""
+
+
 class _Call(Struct):
     """What the ledger needs of a call; msgspec passes over the rest. A text that
     is stored apart is no text to msgspec, so these are of any type."""
@@ -132,6 +138,7 @@ class _Call(Struct):
     cost_uncached: float | None = None
     error: Any = ""
     kind: str = "model"
+    faults: tuple[_Fault, ...] = ()
     times: int = 1
     """How many calls this is the sum of."""
     paid: tuple[float | None] | None = None
@@ -215,7 +222,8 @@ _TOKENS = Usage.__struct_fields__
 def _figures(call: _Call) -> dict[str, float]:
     """What a call adds to the sums; `unpaid` and `uncounted` say of how many calls cost and tokens are not known. One
     without a reply is only counted."""
-    found: dict[str, float] = {"calls": call.times}
+    unanswered = sum(fault.kind in UNANSWERED for fault in call.faults) if call.kind == "model" else 0
+    found: dict[str, float] = {"calls": call.times, "unanswered": unanswered}
     if call.error:
         return found | {"failed": call.times}
     if call.cached:
@@ -239,6 +247,7 @@ def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", 
         calls=figures["calls"],
         reused=figures["reused"],
         failed=figures["failed"],
+        unanswered=figures["unanswered"],
         usage=None if figures["uncounted"] else Usage(*(figures[name] for name in _TOKENS)),
         cost_paid=None if figures["unpaid"] else float(figures["paid"]),
         cost_uncached=None if figures["unpriced"] else float(figures["known"]),

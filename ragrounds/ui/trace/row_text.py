@@ -32,7 +32,8 @@ _WORDS = {
     "rate_limit": "refused for too many requests",
     "server": "the server failed",
     "timeout": "timeout",
-    "connection": "no connection",
+    "unreachable": "no connection",
+    "connection": "connection cut",
     "malformed": "a reply that cannot be read",
 }
 

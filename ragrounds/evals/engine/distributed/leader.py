@@ -272,7 +272,9 @@ class Leader:
                 worker.made, worker.reused = message.made, message.reused
                 traffic.report_flows(worker.link.name, message.flows)
                 planned = self._planned_runs[message.planned_run]
-                finished = FinishedAttempt(planned.run, message.attempt, message.scores, message.tokens)
+                finished = FinishedAttempt(
+                    planned.run, message.attempt, message.scores, message.tokens, message.billable
+                )
                 self._ended(worker, message.number, planned, finished)
                 self.hand_out()
             case WorkerFailure(reason=reason):

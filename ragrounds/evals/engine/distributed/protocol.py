@@ -73,7 +73,8 @@ class AttemptReport(Struct, frozen=True, tag=True):
     """Of its events only calls that were tried again."""
     scores: tuple[Score, ...]
     tokens: int | None
-    """As :attr:`ragrounds.contracts.FinishedAttempt.tokens_made`."""
+    billable: float | None
+    """Both as in :class:`ragrounds.contracts.FinishedAttempt`."""
     made: int
     reused: int
     """Calls of this worker so far: made, answered from the journal."""

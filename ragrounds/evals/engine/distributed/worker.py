@@ -112,6 +112,7 @@ class _LeaderSource:
             attempt=storable(replace(attempt, events=events)),
             scores=tuple(storable(score) for score in finished.scores),
             tokens=finished.tokens_made,
+            billable=finished.billable,
             made=self._journal.made,
             reused=self._journal.reused,
             flows=tuple(flows()),

@@ -16,6 +16,7 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,7 +45,7 @@ from ragrounds.models.wire_forms import (
     plain_address,
     recorded,
 )
-from ragrounds.records import Fault
+from ragrounds.records import Fault, Reply, Usage
 from ragrounds.redaction import Redactor, redacted
 from ragrounds.text import safe
 
@@ -222,12 +223,14 @@ class AttemptRecorder:
         """Write what failed for good, and take no further call."""
         self.over = True
         for one in self._tried.values():
-            *before, last = one.faults
-            self._context.last_failure = last.message
-            if any(fault.status is not None and fault.status < 300 for fault in one.faults):
-                self._context.add_cost(None, None, False)  # an answer that nobody can read may have been paid for
+            self._context.last_failure = one.faults[-1].message
             self._context.end_call(
-                one.begun, one.entry.actor, role=one.call.form.role, faults=tuple(before), error=last.message
+                one.begun,
+                one.entry.actor,
+                role=one.call.form.role,
+                faults=one.faults,
+                error=one.faults[-1].message,
+                request_price=partial(self._request_price, one),
             )
 
     @property
@@ -371,6 +374,7 @@ class AttemptRecorder:
             usage=reply.usage,
             price=self._price(call, started.entry.actor, reply),
             faults=started.faults,
+            request_price=partial(self._request_price, started),
         )
         for note in reply.notes:
             self._context.note("reply", note)
@@ -378,7 +382,13 @@ class AttemptRecorder:
             self._context.last_reply = reply.text
         return given_back(answered)
 
-    def _price(self, call: ModelCall, actor: str, reply: RecordedReply) -> float | None:
+    def _request_price(self, started: _Started) -> float | None:
+        """Dollars of what is asked alone, at four characters a token."""
+        asked = started.entry.request
+        characters = sum(len(one.content) for one in asked.messages) if isinstance(asked, Request) else 0
+        return self._price(started.call, started.entry.actor, Reply(text="", usage=Usage(characters // 4), busy=0.0))
+
+    def _price(self, call: ModelCall, actor: str, reply: Reply) -> float | None:
         """Dollars: by the user's list, or the provider's own where the provider is asked; ``None``: not known."""
         if call.form is LISTED:
             return 0.0  # as a search of ours: what it may cost is in no list
