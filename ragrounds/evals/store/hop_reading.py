@@ -5,14 +5,15 @@ A viewer reads a screenful at a time in a thread, beside what the rest of it rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.attempt_facts import make_facts
+from ragrounds.evals.store.attempt_facts import derived_facts, make_facts
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord, score_of
 from ragrounds.evals.store.hops import Hop, hops_of
@@ -95,10 +96,19 @@ def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
         StopRun: the store cannot be written.
     """
     facts, number = schema.facts.c, pages.number(run)
-    make_facts(pages.store, [run])
+    rows: list[Mapping[str, Any]] = []
+    if pages.store.writable:
+        make_facts(pages.store, [run])
+    else:
+        rows += (row for some in derived_facts(pages.store, [run]) for row in some if row["gold"])
     with pages.connect() as connection:
-        rows = connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).all()
-    return {(row.question_id, row.epoch): GoldHop(row.searches + row.failed_searches, row.gold_hop) for row in rows}
+        rows += map(
+            dict, connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).mappings()
+        )
+    return {
+        (row["question_id"], row["epoch"]): GoldHop(row["searches"] + row["failed_searches"], row["gold_hop"])
+        for row in rows
+    }
 
 
 def may_have_searched(pages: Pages, run: Run) -> bool:

@@ -31,7 +31,7 @@ from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, compress, decompress, pack, storable, unpack
-from ragrounds.evals.store.database import again, autocommit, chunks
+from ragrounds.evals.store.database import ARRIVALS, again, autocommit, chunks
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.processes import Process, process
@@ -83,7 +83,7 @@ class Arrivals:
     """
 
     def __init__(self, home: Path, place: str) -> None:
-        self._folder = home / "arrivals" / hashlib.sha256(place.encode()).hexdigest()[:16]
+        self._folder = home / ARRIVALS / hashlib.sha256(place.encode()).hexdigest()[:16]
         self._file: int | None = None
         self._path = Path()
         self._uncommitted = 0

@@ -18,7 +18,9 @@ from ragrounds.evals.store.dialect import Say
 
 
 def open_file(path: Path) -> sa.Engine:
-    """The engine of a store's file, which is made where there is none."""
+    """The engine of a store's file, which is made where there is none. One that cannot be written is read."""
+    if not is_writable(path):
+        return open_to_read(path)
     # SQLite gives the rights of a file to those that it makes beside it.
     with suppress(OSError):  # what is wrong is said where the file is opened
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
@@ -30,9 +32,16 @@ def open_file(path: Path) -> sa.Engine:
     return _with(engine, settings)
 
 
+def is_writable(path: Path) -> bool:
+    """Whether a store's file can be written, or made: SQLite writes beside it as well."""
+    return not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
 def open_to_read(path: Path) -> sa.Engine:
     """The engine of a file of unknown origin, which is never changed. Nothing of it is checked here."""
-    where = f"{path.resolve().as_uri()}?mode=ro"
+    # Where nothing may be written there is no place for the index of a journal: with none beside it the file is whole.
+    alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    where = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
     engine = sa.create_engine(
         _url(path),
         creator=lambda: sqlite3.connect(where, uri=True, timeout=60, check_same_thread=False),

@@ -49,6 +49,7 @@ from ragrounds.evals.store.database import (
 from ragrounds.evals.store.dialect import Say
 from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_runs, kept_names, made_attempts
 from ragrounds.evals.store.schema import Row
+from ragrounds.evals.store.sqlite import is_writable
 from ragrounds.evals.store.writer import Writer, group
 from ragrounds.records import FINAL, Attempt, Call, Gold, Question, Run, Score
 
@@ -96,6 +97,11 @@ class Store:
     def place(self) -> str:
         """Where the store is, for messages: a file's path, or a URL without its password."""
         return shown(self.engine)
+
+    @property
+    def writable(self) -> bool:
+        """Whether anything can be kept in it: a file may be one that this user can only read."""
+        return self.engine.dialect.name != "sqlite" or is_writable(Path(self.place))
 
     @property
     def writer(self) -> Writer:

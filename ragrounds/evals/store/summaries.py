@@ -260,7 +260,8 @@ class Pages:
         )
 
     def with_facts(self, indices: Iterable[int]) -> list[AttemptSummary]:
-        """The rows at these places, as :meth:`read` gives them; facts that attempts among them lack are made first.
+        """The rows at these places, as :meth:`read` gives them; facts that attempts among them lack are made first,
+        where the store can be written.
 
         Raises:
             StopRun: the store cannot be written.
@@ -268,7 +269,7 @@ class Pages:
         wanted = list(indices)
         read = self.read(wanted)
         lacking = {(one.run.id, one.question.id, one.epoch) for one in read if one.facts is None and one.at is not None}
-        if not lacking:
+        if not lacking or not self.store.writable:
             return read
         make_facts(self.store, self.runs, among=lacking)
         return self.read(wanted)
