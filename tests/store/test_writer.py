@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
+from ragrounds.errors import StopRun
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.database import writing_failed
 from ragrounds.evals.store.garbage import collect_garbage
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
@@ -49,3 +53,29 @@ async def test_texts_alone_are_written_too(tmp_path: Path) -> None:
         for _ in range(2):
             await store.writer.write(lambda: texts(3))
         assert there(store) == 3
+
+
+async def test_whatever_ends_a_write_ends_every_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise MemoryError
+
+    with Store(tmp_path) as store:
+        await store.writer.write(lambda: texts(2))
+        monkeypatch.setattr(store.writer, "_insert", full)
+        waiting = [store.writer.put(lambda: texts(3) + meta(1)), store.writer.put(lambda: meta(2))]
+        async with asyncio.timeout(20):
+            for one in waiting:
+                with pytest.raises(
+                    StopRun, match=r"Cannot write to the store .*: MemoryError\. What was written before"
+                ):
+                    await one
+        with pytest.raises(StopRun):
+            await store.writer.write(lambda: meta(3))
+
+
+def test_a_store_that_was_deleted_is_not_called_safe(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        assert "before is safe" in str(writing_failed(store.engine, OSError("disk full")))
+        for file in tmp_path.glob("store.sqlite*"):
+            file.unlink()
+        assert "The file is gone" in str(writing_failed(store.engine, OSError("disk I/O error")))

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from operator import itemgetter
 from typing import Any
@@ -138,10 +139,10 @@ class Writer:
             if self._broken is None:
                 # Of a lost connection nobody knows whether it has committed: what is written again is there once.
                 known = again(partial(self._write, rows))
-        except sa.exc.SQLAlchemyError as error:
-            self._broken = writing_failed(self._engine, error)
         except StopRun as error:
             self._broken = error
+        except Exception as error:  # no memory, a fault of ours: nobody waits for a thread that is gone
+            self._broken = writing_failed(self._engine, error)
         # Only now, after the commit, does anybody learn of it: a result that is used is on the disk.
         for item in batch:
             item.known = known
@@ -166,9 +167,10 @@ class Writer:
                     count = self._insert(connection, name, table, written)
                     known |= name == "calls" and count < len(keyed)
             connection.commit()
-        except sa.exc.SQLAlchemyError:
-            connection.rollback()
-            connection.close()
+        except Exception:
+            with suppress(sa.exc.SQLAlchemyError):
+                connection.rollback()
+                connection.close()
             self._connection = None
             raise
         self._texts.committed()
