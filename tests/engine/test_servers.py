@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,6 +78,19 @@ def test_a_group_is_named_wherever_its_addresses_stand(command: Cli, where: str,
         assert "nothing names them together" in named.stderr  # the settings' name is for the settings' addresses
     else:
         assert "Is the server running, and is --base-url right?" in named.stderr
+
+
+def test_servers_that_say_nothing_are_known_by_one_of_their_addresses(command: Cli) -> None:
+    nothing = ("--listed", json.dumps([{"id": "another"}, {"id": "third"}]))
+    with openai_server(*nothing) as a, openai_server(*nothing) as b, openai_server(*nothing) as c:
+        assert "4 calls made" in command(*at(f"{a.url},{b.url}", "--alias", "lab", "--new")).stderr
+        moved = command(*at(c.url, "--alias", "lab", "--new"))
+        assert moved.returncode == 2
+        assert f"on {time.strftime('%Y')}" in moved.stderr
+        assert f"now it tells addresses {c.url}" in moved.stderr
+        assert "0 calls made, 4 answered" in command(*at(f"{b.url},{c.url}", "--alias", "lab", "--new")).stderr
+        assert "0 calls made, 4 answered" in command(*at(c.url, "--alias", "lab", "--new")).stderr
+        assert asked(a, b, c) == 4
 
 
 def test_an_alias_alone_names_nothing(command: Cli) -> None:

@@ -21,6 +21,8 @@ from ragrounds.models.server_facts import ask_servers, described, differing, fin
 from ragrounds.records import Run
 from ragrounds.specs import parse
 
+_ADDRESSES = "addresses"
+"""The fact that holds where the servers of an alias are."""
 ServerChanged = Literal["stop", "new"]
 """What is done where another server answers at an address: stop, or keep what it answers apart, as a new identity."""
 
@@ -89,11 +91,13 @@ async def _meet(
     last = known[0] if known else None
     if replay:
         return last
-    told = await ask_servers(options)
+    told = dict(await ask_servers(options))
+    if options.serving.alias:
+        told[_ADDRESSES] = " ".join(sorted(options.serving.urls))
     if not told:
         return last
     for one in known:
-        if same_server(one.facts, told):
+        if _same(one.facts, told):
             # A fact that was not told the other time is known from now on.
             return _keep(store, options.server, one.fingerprint, {**one.facts, **told})
     if last is None:
@@ -101,6 +105,17 @@ async def _meet(
     if resumed is not None or changed == "stop":
         raise _changed(options, last, told, resumed)
     return _keep(store, options.server, fingerprint(told), told)
+
+
+def _same(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether both may be told of the same server. One with an alias may move, but where it says nothing of its model
+    (its program's version is no such thing), one of its addresses must be known."""
+    if _ADDRESSES not in now:
+        return same_server(before, now)
+    parts = [{name: fact for name, fact in facts.items() if name != _ADDRESSES} for facts in (before, now)]
+    shared = set(before.get(_ADDRESSES, "").split()) & set(now[_ADDRESSES].split())
+    told = any(name in parts[1] for name in parts[0] if name != "version")
+    return not differing(*parts) and (told or bool(shared))
 
 
 def _keep(store: Store, server: str, mark: str, facts: Mapping[str, str]) -> KnownServer:
