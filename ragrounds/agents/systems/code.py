@@ -19,7 +19,7 @@ from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -98,6 +98,27 @@ class SystemCode(Struct, frozen=True, kw_only=True):
     a name like a key's."""
 
 
+class Reading(NamedTuple):
+    """What a system reads now."""
+
+    digest: str
+    """Of its code, files and variables."""
+    own: frozenset[tuple[str, Path]]
+    """Its own modules: name and file."""
+    sets: Mapping[str, str | None]
+    """The variables that its configuration and the `.env` files which it reads would set."""
+
+    def folders(self, source: OwnSource) -> dict[str, set[Path]]:
+        """The topmost names of its own modules, as other modules import them → the folders that hold these."""
+        begins = {(path.stem, path.resolve()) for path in source.files}
+        found: dict[str, set[Path]] = {}
+        for name, path in self.own - begins:
+            parts, above = name.split("."), path.parents
+            if parts[0] != _OURS:
+                found.setdefault(parts[0], set()).add(above[len(parts) - (path.name != "__init__.py")])
+        return found
+
+
 def system_code(source: OwnSource) -> SystemCode:
     """Read what a system's own source does and depends on.
 
@@ -106,24 +127,26 @@ def system_code(source: OwnSource) -> SystemCode:
         ModuleNotFoundError: a module of it is not there.
     """
     own, outside = _closure(source)
-    digest, files, environment = _read(source, own)
+    digest, files, environment, _ = _read(source, own)
     packages, requirements = installed_versions(outside, source.packages)
     return SystemCode(digest=digest, files=files, packages=packages, requirements=requirements, environment=environment)
 
 
-def reading_of(source: OwnSource) -> tuple[str, frozenset[Path]]:
-    """A digest of what a system reads, its code, files and variables, and where its own code stands.
+def reading_of(source: OwnSource) -> Reading:
+    """What a system reads, and where its own code stands.
 
     Raises:
         SyntaxError, ModuleNotFoundError: as :func:`system_code`.
     """
     own, _ = _closure(source)
-    digest, files, environment = _read(source, own)
-    return text_digest(digest, repr(files), repr(environment)), frozenset(path for _, path in own)
+    digest, files, environment, sets = _read(source, own)
+    return Reading(text_digest(digest, repr(files), repr(environment)), frozenset(own), sets)
 
 
-def _read(source: OwnSource, own: Mapping[tuple[str, Path], str]) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The digest of own code, and the files and variables that it names."""
+def _read(
+    source: OwnSource, own: Mapping[tuple[str, Path], str]
+) -> tuple[str, dict[str, str], dict[str, str], Mapping[str, str | None]]:
+    """The digest of own code, the files and variables that it names, and the variables that it would set."""
     trees = [ast.parse(text) for text in source.sources]
     facts = [*(facts_of(path) for _, path in own), *map(facts_in, trees)]
     paths = [path for name, path in own if name.partition(".")[0] != _OURS]
@@ -131,10 +154,12 @@ def _read(source: OwnSource, own: Mapping[tuple[str, Path], str]) -> tuple[str, 
     parts += [tree_digest(tree) for tree in trees]
     parts += [f"{name}={value}" for name, value in source.values.items()]
     folders = [*source.folders, *([Path.cwd()] if trees else [])]
+    sets = _set_variables(paths, facts, source.variables)
     return (
         text_digest(*sorted(parts)),
         _named_files(paths, facts, folders),
-        _environment(paths, facts, source.variables),
+        _environment(facts, sets),
+        sets,
     )
 
 
@@ -310,19 +335,24 @@ def _hashed(path: Path, mark: tuple[int, int]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _environment(paths: Iterable[Path], facts: Iterable[SourceFacts], variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that own sources name, with their values now."""
-    known = list(facts)
-    names = {name for each in known for name in (*each.texts, *each.fields) if _VARIABLE.fullmatch(name)} | {*variables}
+def _set_variables(
+    paths: Iterable[Path], facts: Iterable[SourceFacts], variables: Mapping[str, str]
+) -> Mapping[str, str | None]:
+    """The variables of its configuration, and of the `.env` files near own sources that read such."""
     given: dict[str, str | None] = dict(variables)
-    if any(each.dotenv for each in known):
+    if any(each.dotenv for each in facts):
         from dotenv import dotenv_values
 
         for place in sorted({Path.cwd(), *(path.parent for path in paths)}):
             for folder in (place, *place.parents[:2]):
                 if _is_file(folder / ".env"):
                     given = {**dotenv_values(folder / ".env", interpolate=False), **given}
-        names |= {*given}
+    return given
+
+
+def _environment(facts: Iterable[SourceFacts], given: Mapping[str, str | None]) -> dict[str, str]:
+    """The variables that own sources name, with their values now."""
+    names = {name for each in facts for name in (*each.texts, *each.fields) if _VARIABLE.fullmatch(name)} | {*given}
     values = {name: os.environ.get(name, given.get(name)) for name in sorted(names)}
     return {
         name: _shown(value)

@@ -24,7 +24,7 @@ from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import watched
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
-from ragrounds.plugins import imported_module
+from ragrounds.plugins import imported_module, say_once
 
 HERE = "__main__"
 """The module of what was given as an object."""
@@ -34,6 +34,10 @@ _given: dict[str, object] = {}
 
 _read_then: dict[str, str] = {}
 """Place → what was read when its module was last imported, as :func:`reading` has it."""
+_folders: dict[str, set[Path]] = {}
+"""Topmost name of own modules → the folders of the system that imported it last."""
+_set_here: dict[str, str] = {}
+"""Variables that a system brought with it, and that nobody had set before → value."""
 
 
 class App(Struct, frozen=True):
@@ -94,9 +98,12 @@ def named_object(name: str) -> object:
             f"{name} was an object of another process, such as a notebook: give it to rr.run(agents=[…]) again, or put "
             "it into a file and name it as ./FILE.py:NAME."
         )
+    others = _make_room(name)
     target = target_of(name)
     _forget_changed(name)
+    _look_last_in(others)
     module = module_of(target)
+    _look_last_in(others)
     _read_then[name] = reading(name)  # importing it may set variables
     found: object = module
     wanted = "" if _is_file(target) else target.rpartition(":")[2]
@@ -105,6 +112,44 @@ def named_object(name: str) -> object:
             raise _nothing(name, part, found, module)
         found = getattr(found, part)
     return found
+
+
+def _make_room(name: str) -> set[Path]:
+    """Forget what another system left in this process under names of this one: modules, and variables that nobody but
+    it had set. Systems of one command do not get here (:mod:`ragrounds.agents.systems.apart`).
+
+    Returns: the folders of the others.
+    """
+    others: set[Path] = set()
+    try:
+        source = source_of(name)
+        read = reading_of(source)
+    except (SyntaxError, ModuleNotFoundError):  # importing it says what is wrong
+        return others
+    for top, folders in read.folders(source).items():
+        before = _folders.get(top, folders)
+        if folders.isdisjoint(before):
+            others |= before
+            for module in [each for each in sys.modules if each.partition(".")[0] == top]:
+                del sys.modules[module]
+        _folders[top] = folders
+    for key, value in read.sets.items():
+        if key in os.environ and os.environ[key] == _set_here.get(key):
+            del os.environ[key]
+        if key not in os.environ and value is not None:
+            _set_here[key] = value
+    return others
+
+
+def _look_last_in(folders: set[Path]) -> None:
+    """Have modules looked for in these folders last, those that are on the path."""
+    last = {str(folder) for folder in folders}
+    sys.path.sort(key=last.__contains__)
+
+
+def is_brought(variable: str) -> bool:
+    """Whether an environment variable comes from a system's own files: nobody had set it when that was opened."""
+    return variable in _set_here
 
 
 def _nothing(name: str, wanted: str, holder: object, module: ModuleType) -> UserError:
@@ -228,8 +273,9 @@ def _variables(folder: Path, env: str | dict[str, object], path: str) -> dict[st
     from dotenv import dotenv_values
 
     file = folder / env
-    if not file.is_file():
-        raise UserError(f"{path}: its env names {env!r}, and there is no such file beside it.")
+    if not file.is_file():  # as after every fresh clone
+        say_once(f"{path}: its env names {env!r}, and there is no such file beside it: no variable is set by it.")
+        return {}
     return {key: value for key, value in dotenv_values(file).items() if value is not None}
 
 
@@ -272,7 +318,7 @@ def source_of(name: str) -> OwnSource:
 def reading(name: str) -> str:
     """A digest of the code, files and variables that what stands at a place reads now; empty: they cannot be read."""
     try:
-        return reading_of(source_of(name))[0]
+        return reading_of(source_of(name)).digest
     except (SyntaxError, ModuleNotFoundError):  # importing it says what is wrong
         return ""
 
@@ -281,10 +327,11 @@ def _forget_changed(name: str) -> None:
     """Have the modules behind a place imported anew where they would read something else than they did: an edited
     prompt file, another variable."""
     try:
-        now, own = reading_of(source_of(name))
+        read = reading_of(source_of(name))
     except (SyntaxError, ModuleNotFoundError):
         return
-    if _read_then.get(name, now) != now:
+    own = {path for _, path in read.own}
+    if _read_then.get(name, read.digest) != read.digest:
         for module, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)
             if file and module != HERE and not module.startswith("ragrounds.") and Path(file) in own:

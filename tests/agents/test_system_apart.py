@@ -1,0 +1,101 @@
+"""Systems of one command share a process: what two of them cannot share is refused, and one after the other is right."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragrounds.agents.systems.place import named_object
+from ragrounds.errors import UserError
+from ragrounds.evals.engine.plan import Recipe, open_agents
+
+V1, V2 = "./v1/langgraph.json:agent", "./v2/langgraph.json:agent"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORD_OF_APP", "")  # to be as it was afterwards
+    monkeypatch.delenv("WORD_OF_APP")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    for name in [each for each in sys.modules if each.partition(".")[0] in ("medbot", "wording")]:
+        del sys.modules[name]
+
+
+def app(version: str, *, env: str = "", package: bool = True) -> None:
+    """A clone of an app: a package of its own, prompts in another module of it."""
+    place = Path(version, "src", "medbot") if package else Path(version)
+    place.mkdir(parents=True)
+    imported = "from medbot.prompts import SYSTEM" if package else "from wording import SYSTEM"
+    (place / "graph.py").write_text(f"import os\n{imported}\ndef agent(question):\n    return SYSTEM\n")
+    (place / ("prompts.py" if package else "wording.py")).write_text(f"SYSTEM = 'prompt of {version}'\n")
+    where = (place / "graph.py").relative_to(version)
+    said = {"dependencies": ["."], "graphs": {"agent": f"./{where}:agent"}, "env": ".env"}
+    Path(version, "langgraph.json").write_text(json.dumps(said))
+    if env:
+        Path(version, ".env").write_text(env)
+
+
+def opened(*agents: str) -> list[str]:
+    found = open_agents(Recipe(agents=agents), Path("home"))
+    return [named_object(one.agent.card.graph)(None) for one in found]  # type: ignore[operator]
+
+
+def test_two_versions_of_one_package_are_refused() -> None:
+    app("v1")
+    app("v2")
+    with pytest.raises(UserError, match="each import a module 'medbot' of their own.* Run them in two commands"):
+        opened(V1, V2)
+
+
+def test_one_after_the_other_each_runs_its_own() -> None:
+    app("v1", env="WORD_OF_APP=1\n")
+    app("v2", env="WORD_OF_APP=2\n")
+    for version, place in (("v1", V1), ("v2", V2), ("v1", V1)):
+        assert opened(place) == [f"prompt of {version}"]
+        assert os.environ["WORD_OF_APP"] == version[1]
+
+
+def test_other_values_of_one_variable_are_refused_unless_the_user_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    app("v1", env="WORD_OF_APP=1\n", package=False)
+    app("v2", env="WORD_OF_APP=2\n", package=False)
+    with pytest.raises(UserError, match="each set the environment variable WORD_OF_APP by a file of their own"):
+        opened(V1, V2)
+    Path("v2", ".env").write_text("WORD_OF_APP=1\n")
+    assert opened(V1, V2) == ["prompt of v1", "prompt of v2"]
+
+
+def test_what_the_user_set_comes_before_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("v3", "v4"):
+        app(version, env=f"WORD_OF_SHELL={version}\n", package=False)
+    monkeypatch.setenv("WORD_OF_SHELL", "shell")
+    assert opened("./v3/langgraph.json:agent", "./v4/langgraph.json:agent") == ["prompt of v3", "prompt of v4"]
+    assert os.environ["WORD_OF_SHELL"] == "shell"
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_files_have_what_they_import_from_beside_them_unless_it_is_imported_later(later: bool) -> None:
+    for name in ("one", "two"):
+        Path(name).mkdir()
+        Path(name, "wording.py").write_text(f"SYSTEM = {name!r}\n")
+        line = "from wording import SYSTEM\n"
+        source = f"def say(question):\n    {line}    return SYSTEM\n"
+        Path(name, "mine.py").write_text(source if later else f"{line}def say(question):\n    return SYSTEM\n")
+    if not later:
+        assert opened("./one/mine.py:say", "./two/mine.py:say") == ["one", "two"]
+        return
+    with pytest.raises(UserError, match="each import a module 'wording' of their own"):
+        opened("./one/mine.py:say", "./two/mine.py:say")
+    assert [opened(f"./{name}/mine.py:say") for name in ("one", "two", "one")] == [["one"], ["two"], ["one"]]
+
+
+def test_an_app_whose_env_file_is_not_there_runs_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    app("clone")
+    assert opened("./clone/langgraph.json:agent") == ["prompt of clone"]
+    assert "its env names '.env', and there is no such file beside it: no variable is set by it" in caplog.text
