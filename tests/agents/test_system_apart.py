@@ -1,4 +1,4 @@
-"""Systems of one command share a process: what two of them cannot share is refused, and one after the other is right."""
+"""Systems of one command share a process: what two of them cannot share is refused; one after the other is right."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def opened(*agents: str) -> list[str]:
 def test_two_versions_of_one_package_are_refused() -> None:
     app("v1")
     app("v2")
-    with pytest.raises(UserError, match="each import a module 'medbot' of their own.* Run them in two commands"):
+    with pytest.raises(UserError, match=r"each import a module 'medbot' of their own.* Run them in two commands"):
         opened(V1, V2)
 
 

@@ -270,9 +270,26 @@ def test_a_replay_that_misses_sends_nothing_and_names_the_call(served, attempt):
     assert not served.asked
 
 
+def in_forked_child(url: str) -> str:
+    """What a child answers that has a model asked by itself: it must not wait for threads that it has not."""
+    import multiprocessing
+
+    forking = multiprocessing.get_context("fork")
+    answers = forking.SimpleQueue()
+    child = forking.Process(target=lambda: answers.put(by_requests(url)), daemon=True)
+    child.start()
+    child.join(20)
+    try:
+        assert not child.is_alive(), "the child hangs"
+        return str(answers.get())
+    finally:
+        child.kill()
+
+
 UNSEEN: dict[str, Any] = {
     "a call of no known form": lambda url: asyncio.to_thread(requests.get, f"{url}/search?key=1", timeout=10),
     "urllib": lambda url: asyncio.to_thread(lambda: urllib.request.urlopen(f"{url}/page", timeout=10).read()),
+    "a forked child": lambda url: asyncio.to_thread(in_forked_child, url),
     "a subprocess": lambda url: asyncio.to_thread(subprocess.run, ["echo", "x"], capture_output=True),
 }
 

@@ -2,11 +2,13 @@
 
 The clients of httpx, httpx2, aiohttp, urllib3 (which is requests', too) and DSPy are replaced once, at class level, for
 as long as a system is watched; :mod:`threads` carries the context of a call into threads. What opens a connection or
-starts a process by other means is seen by an audit hook, and cannot be recorded.
+starts a process by other means is seen by an audit hook, and cannot be recorded. A forked child leaves the hooks: the
+threads that would answer it are not there.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -37,6 +39,8 @@ def installed(*, closed: bool = False) -> Iterator[None]:
         if not _hooked:
             _hooked = True
             sys.addaudithook(_audit)  # nothing takes one away again
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=_leave)
     try:
         yield
     finally:
@@ -53,6 +57,18 @@ def keep_watching() -> None:
     global _users
     with _lock:
         _users += 1
+
+
+def _leave() -> None:
+    """Let a forked child send what it sends by itself: that it was started is known as not recorded. Where nothing may
+    leave this process, nothing leaves the child either."""
+    global _lock, _users
+    _lock = threading.Lock()  # another thread may have held it
+    WATCHER.set(None)
+    if not GATE.closed:
+        _users = 0
+        while _undo:
+            _undo.pop()()
 
 
 def _install() -> Iterator[Callable[[], None]]:
@@ -97,6 +113,10 @@ def _started(arguments: tuple[object, ...]) -> str:
     return "" if name in _HARMLESS else f"a process: {name[:100]}"
 
 
+def _forked(arguments: tuple[object, ...]) -> str:
+    return "a forked process"
+
+
 def _commanded(arguments: tuple[object, ...]) -> str:
     return "a command of the shell"
 
@@ -106,5 +126,7 @@ _EVENTS: dict[str, Callable[[tuple[object, ...]], str]] = {
     "http.client.send": _sent,
     "subprocess.Popen": _started,
     "os.posix_spawn": _started,
+    "os.fork": _forked,
+    "os.forkpty": _forked,
     "os.system": _commanded,
 }
