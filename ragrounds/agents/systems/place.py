@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from ragrounds.agents.systems.answers import at_path
+from ragrounds.agents.systems.apart import check_apart
 from ragrounds.agents.systems.code import OwnSource, reading_of
 from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import watched
@@ -34,10 +35,6 @@ _given: dict[str, object] = {}
 
 _read_then: dict[str, str] = {}
 """Place → what was read when its module was last imported, as :func:`reading` has it."""
-_folders: dict[str, set[Path]] = {}
-"""Topmost name of own modules → the folders of the system that imported it last."""
-_set_here: dict[str, str] = {}
-"""Variables that a system brought with it, and that nobody had set before → value."""
 
 
 class App(Struct, frozen=True):
@@ -98,12 +95,9 @@ def named_object(name: str) -> object:
             f"{name} was an object of another process, such as a notebook: give it to rr.run(agents=[…]) again, or put "
             "it into a file and name it as ./FILE.py:NAME."
         )
-    others = _make_room(name)
-    target = target_of(name)
     _forget_changed(name)
-    _look_last_in(others)
+    target = target_of(name)
     module = module_of(target)
-    _look_last_in(others)
     _read_then[name] = reading(name)  # importing it may set variables
     found: object = module
     wanted = "" if _is_file(target) else target.rpartition(":")[2]
@@ -112,44 +106,6 @@ def named_object(name: str) -> object:
             raise _nothing(name, part, found, module)
         found = getattr(found, part)
     return found
-
-
-def _make_room(name: str) -> set[Path]:
-    """Forget what another system left in this process under names of this one: modules, and variables that nobody but
-    it had set. Systems of one command do not get here (:mod:`ragrounds.agents.systems.apart`).
-
-    Returns: the folders of the others.
-    """
-    others: set[Path] = set()
-    try:
-        source = source_of(name)
-        read = reading_of(source)
-    except (SyntaxError, ModuleNotFoundError):  # importing it says what is wrong
-        return others
-    for top, folders in read.folders(source).items():
-        before = _folders.get(top, folders)
-        if folders.isdisjoint(before):
-            others |= before
-            for module in [each for each in sys.modules if each.partition(".")[0] == top]:
-                del sys.modules[module]
-        _folders[top] = folders
-    for key, value in read.sets.items():
-        if key in os.environ and os.environ[key] == _set_here.get(key):
-            del os.environ[key]
-        if key not in os.environ and value is not None:
-            _set_here[key] = value
-    return others
-
-
-def _look_last_in(folders: set[Path]) -> None:
-    """Have modules looked for in these folders last, those that are on the path."""
-    last = {str(folder) for folder in folders}
-    sys.path.sort(key=last.__contains__)
-
-
-def is_brought(variable: str) -> bool:
-    """Whether an environment variable comes from a system's own files: nobody had set it when that was opened."""
-    return variable in _set_here
 
 
 def _nothing(name: str, wanted: str, holder: object, module: ModuleType) -> UserError:
@@ -325,11 +281,17 @@ def reading(name: str) -> str:
 
 def _forget_changed(name: str) -> None:
     """Have the modules behind a place imported anew where they would read something else than they did: an edited
-    prompt file, another variable."""
+    prompt file, another variable.
+
+    Raises:
+        UserError: another system of this process has modules or variables of these names.
+    """
+    source = source_of(name)
     try:
-        read = reading_of(source_of(name))
+        read = reading_of(source)
     except (SyntaxError, ModuleNotFoundError):
         return
+    check_apart(name, source, read)
     own = {path for _, path in read.own}
     if _read_then.get(name, read.digest) != read.digest:
         for module, loaded in list(sys.modules.items()):

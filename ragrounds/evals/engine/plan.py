@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, open_agent, subagent
 from ragrounds.agents.systems import asks_our_models, code_of, is_foreign, prompts_of, takes_context
-from ragrounds.agents.systems.apart import check_apart
 from ragrounds.agents.systems.settings import check_effects
 from ragrounds.contracts import Model, Searcher
 from ragrounds.errors import StopRun, UserError
@@ -218,7 +217,6 @@ def open_agents(recipe: Recipe, home: Path, *, progress: Progress | None = None)
     specs = [agent.spec for agent in agents]
     if twice := next((spec for place, spec in enumerate(specs) if spec in specs[:place]), None):
         raise UserError(f"The agent {twice!r} is named twice.")
-    check_apart([(agent.spec, agent.card) for agent in agents if is_foreign(agent.card)])
     models: dict[str, Model] = {}
     searchers: dict[tuple[str, str], Searcher] = {}
     return [
