@@ -100,8 +100,8 @@ def _with(runs: Sequence[Run]) -> str:
 WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "lacks something", "failed": "failed"}
 _MARKS = {"part": "…", "to do": UNKNOWN, "lacks": "lacks", "failed": "failed"}
 _CSV = (
-    "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "failed", "published",
-    "published_spread", "deviation", "difference", "difference_low", "difference_high", "state", "why", "runs",
+    "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "failed", "failed_right",
+    "published", "published_spread", "deviation", "difference", "difference_low", "difference_high", "state", "why", "runs",
 )  # fmt: skip
 
 

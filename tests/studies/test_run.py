@@ -110,7 +110,7 @@ def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path
     assert again.table == made.table
     kept = show_study("two", home=tmp_path).table.cells
     assert [one for one in kept if one.state == "done"] == [one for one in made.table.cells if one.state == "done"]
-    assert made.to_pandas().shape == (16, 20)
+    assert made.to_pandas().shape == (16, 21)
 
 
 @pytest.mark.slow
