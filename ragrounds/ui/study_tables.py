@@ -101,7 +101,8 @@ WORDS = {"done": "done", "part": "in part", "to do": "to do", "lacks": "lacks so
 _MARKS = {"part": "…", "to do": UNKNOWN, "lacks": "lacks", "failed": "failed"}
 _CSV = (
     "row", "group", "column", "measure", "value", "low", "high", "spread", "n", "missing", "failed", "failed_right",
-    "published", "published_spread", "deviation", "difference", "difference_low", "difference_high", "state", "why", "runs",
+    "published", "published_spread", "deviation", "difference", "difference_low", "difference_high", "state", "why",
+    "runs",
 )  # fmt: skip
 
 
