@@ -17,7 +17,6 @@ from msgspec import Struct
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.stages import (
     Changes,
-    PipelineGraph,
     PipelineState,
     Rejected,
     ask_for,
@@ -29,6 +28,7 @@ from ragrounds.build.stages import (
 )
 from ragrounds.contracts import Context
 from ragrounds.evals.scorers.judged import VerdictForm
+from ragrounds.graphs.state import Graph
 
 PROMPTS = (
     "build/case_significance",
@@ -63,7 +63,7 @@ class CaseState(PipelineState, total=False):
     distractors: list[str]
 
 
-def build() -> PipelineGraph:
+def build() -> Graph:
     """The stages in their order."""
     return in_line(
         CaseState,

@@ -22,7 +22,6 @@ from ragrounds.build.relevance_labels import PROMPT, RELEVANT, label_passages
 from ragrounds.build.stages import (
     NOTHING_FOUND,
     Changes,
-    PipelineGraph,
     PipelineState,
     Rejected,
     in_line,
@@ -31,7 +30,7 @@ from ragrounds.build.stages import (
 from ragrounds.contracts import Context
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.benchmarks.catalogue import load
-from ragrounds.graphs.state import whole
+from ragrounds.graphs.state import Graph, whole
 from ragrounds.records import Gold, Query, Question
 from ragrounds.tools.corpora import CorpusSource, passages
 
@@ -45,7 +44,7 @@ class LabelState(PipelineState, total=False):
     candidates: list[str]
 
 
-def build() -> PipelineGraph:
+def build() -> Graph:
     """The stages in line."""
     return in_line(LabelState, dict(zip(STAGES, (_candidates, _label), strict=True)))
 

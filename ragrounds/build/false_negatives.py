@@ -16,11 +16,11 @@ from ragrounds.build.items import INTAKE, Dropped, ItemSet, draw_items, plain_na
 from ragrounds.build.judged_sets import titled
 from ragrounds.build.pipeline import Pipeline
 from ragrounds.build.relevance_labels import PROMPT, label_passages
-from ragrounds.build.stages import NOTHING_FOUND, Changes, PipelineGraph, PipelineState, Rejected, in_line, kept
+from ragrounds.build.stages import NOTHING_FOUND, Changes, PipelineState, Rejected, in_line, kept
 from ragrounds.contracts import Context
 from ragrounds.evals.benchmarks.benchmark import Item
 from ragrounds.evals.retrieval.query_sets import QuerySet
-from ragrounds.graphs.state import whole
+from ragrounds.graphs.state import Graph, whole
 from ragrounds.records import Gold, Query, Question
 
 PROMPTS = (PROMPT,)
@@ -33,7 +33,7 @@ class FalseNegativeState(PipelineState, total=False):
     """Document → its best passage, best first."""
 
 
-def build() -> PipelineGraph:
+def build() -> Graph:
     """The stages in line."""
     return in_line(FalseNegativeState, {"candidates": candidates, "grade": grade})
 

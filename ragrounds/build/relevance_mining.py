@@ -38,7 +38,6 @@ from ragrounds.build.stages import (
     NOTHING_FOUND,
     TRIES,
     Changes,
-    PipelineGraph,
     PipelineState,
     Rejected,
     ask_for,
@@ -55,7 +54,7 @@ from ragrounds.evals.benchmarks.benchmark import Benchmark, Item
 from ragrounds.evals.scorers.judged import VerdictForm
 from ragrounds.evals.scorers.robust import read_robustly
 from ragrounds.graphs.answer_prompts import options_block
-from ragrounds.graphs.state import whole
+from ragrounds.graphs.state import Graph, whole
 from ragrounds.records import Gold, Passage, Query, Question
 
 PROMPTS = ("choice/direct", "build/open_question", "build/reasoning_path", "build/two_axes")
@@ -86,7 +85,7 @@ class ReasoningPath(Struct, frozen=True):
     reasoning: str
 
 
-def build() -> PipelineGraph:
+def build() -> Graph:
     """The stages in line."""
     return in_line(MiningState, dict(zip(STAGES, (_difficulty, _open, _reason, _candidates, _grade), strict=True)))
 

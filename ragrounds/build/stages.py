@@ -11,11 +11,9 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from msgspec import Struct
 from typing_extensions import TypedDict
 
@@ -24,6 +22,7 @@ from ragrounds.contracts import Context
 from ragrounds.evals.engine.attempt_log import AttemptEnded
 from ragrounds.evals.judges.verdict import objects, read_verdict, spoken
 from ragrounds.evals.scorers.judged import VerdictForm, fenced
+from ragrounds.graphs.state import END, Graph, Runtime, graph_of
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
 from ragrounds.text import normalized, wellformed_all
@@ -33,8 +32,6 @@ Changes = Mapping[str, object]
 """What a stage changes of the state: key → new value."""
 Stage = Callable[[Any, Context], Awaitable[Changes]]
 """State and context → changes of the state."""
-PipelineGraph: TypeAlias = "StateGraph[Any, Context, Any, Any]"
-"""A graph of stages, not yet compiled; each pipeline's state has keys of its own."""
 
 TRIES = 2
 """How often a model is asked before its output counts as malformed."""
@@ -68,17 +65,11 @@ def kept(**product: object) -> dict[str, str]:
     return {"answer": encode(Outcome(kept=True, product=product))}
 
 
-def in_line(state: type[PipelineState], stages: Mapping[str, Stage]) -> PipelineGraph:
+def in_line(state: type[PipelineState], stages: Mapping[str, Stage]) -> Graph:
     """Join stages in their order to a graph; `state` is a :class:`PipelineState` with fields of its own."""
-    graph: PipelineGraph = StateGraph(state, context_schema=Context)
-    names = list(stages)
-    for name, stage in stages.items():
-        graph.add_node(name, _node(name, stage))
-    graph.add_edge(START, names[0])
-    for name, following in itertools.pairwise(names):
-        graph.add_conditional_edges(name, _next_stage(following), [following, END])
-    graph.add_edge(names[-1], END)
-    return graph
+    nodes = {name: _node(name, stage) for name, stage in stages.items()}
+    ways = {name: (_next_stage(following), [following, END]) for name, following in itertools.pairwise(stages)}
+    return graph_of(state, nodes, ways)
 
 
 def _node(name: str, stage: Stage) -> Any:

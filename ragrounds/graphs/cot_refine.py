@@ -8,19 +8,14 @@ knows the options, can reach a search.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import KINDS, answer_prompt, refine_prompt
 from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.documents import shown
 from ragrounds.graphs.model_text import ending
-from ragrounds.graphs.state import Runtime, switch, whole
+from ragrounds.graphs.state import START, Graph, Runtime, graph_of, switch, whole
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Message, Query
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
 PROMPTS = (*ANSWERING, *(f"{kind}/{form}" for kind in KINDS for form in ("refine", "refine_rag")))
 
@@ -30,19 +25,10 @@ class State(Shared, total=False):
     """R0, the answer by chain of thought."""
 
 
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → (retrieve →) reason → refine → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("retrieve", retrieve)
-    graph.add_node("reason", reason)
-    graph.add_node("refine", refine)
-    graph.add_conditional_edges(START, _first, ["retrieve", "reason"])
-    graph.add_edge("retrieve", "reason")
-    graph.add_edge("reason", "refine")
-    graph.add_edge("refine", END)
-    return graph
+    nodes = {"retrieve": retrieve, "reason": reason, "refine": refine}
+    return graph_of(State, nodes, {START: (_first, ["retrieve", "reason"])})
 
 
 def _first(state: State, runtime: Runtime[Context]) -> str:

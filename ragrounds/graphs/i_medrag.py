@@ -17,7 +17,7 @@ import json
 import operator
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typing_extensions import TypedDict
 
@@ -27,12 +27,9 @@ from ragrounds.graphs import i_medrag_published as published
 from ragrounds.graphs import vanilla_rag
 from ragrounds.graphs.answer_prompts import answer_prompt, options_block
 from ragrounds.graphs.model_text import ending, folded, without_thought, written_query
-from ragrounds.graphs.state import Runtime, switch, whole, word
+from ragrounds.graphs.state import END, START, Graph, Runtime, Ways, graph_of, switch, whole, word
 from ragrounds.records import Message
 from ragrounds.specs import Value
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
 PROMPTS = (*vanilla_rag.PROMPTS, "i_medrag/ask_further", "i_medrag/ask_further_options", *published.PROMPTS)
 SPARE = 3
@@ -56,25 +53,20 @@ class State(published.State, total=False):
     rounds: int
 
 
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → ask_further ⇄ look_up, then answer → END; or START → converse ⇄ extract, then finish or end → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("ask_further", ask_further)
-    graph.add_node("look_up", look_up)
-    graph.add_node("answer", answer)
-    for name in ("converse", "extract", "finish", "end"):
-        graph.add_node(name, getattr(published, name))
-    graph.add_conditional_edges(START, _loop, ["ask_further", "converse"])
-    graph.add_conditional_edges("converse", _step, ["converse", "extract", "finish", "end"])
-    graph.add_conditional_edges("extract", _step, ["converse", "end"])
-    graph.add_edge("finish", END)
-    graph.add_edge("end", END)
-    graph.add_conditional_edges("ask_further", _after_asking, ["look_up", "ask_further", "answer"])
-    graph.add_conditional_edges("look_up", _after_looking, ["ask_further", "answer"])
-    graph.add_edge("answer", END)
-    return graph
+    nodes = {"ask_further": ask_further, "look_up": look_up, "answer": answer}
+    nodes |= {name: getattr(published, name) for name in ("converse", "extract", "finish", "end")}
+    ways: Ways = {
+        START: (_loop, ["ask_further", "converse"]),
+        "converse": (_step, ["converse", "extract", "finish", "end"]),
+        "extract": (_step, ["converse", "end"]),
+        "finish": END,
+        "ask_further": (_after_asking, ["look_up", "ask_further", "answer"]),
+        "look_up": (_after_looking, ["ask_further", "answer"]),
+        "answer": END,
+    }
+    return graph_of(State, nodes, ways)
 
 
 def _loop(state: State, runtime: Runtime[Context]) -> str:

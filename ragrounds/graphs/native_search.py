@@ -7,26 +7,15 @@ agent's file says so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
 from ragrounds.graphs.answer_prompts import answer_prompt
-from ragrounds.graphs.state import Runtime, State
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
+from ragrounds.graphs.state import Graph, Runtime, State, graph_of
 
 
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → answer → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("answer", answer)
-    graph.add_edge(START, "answer")
-    graph.add_edge("answer", END)
-    return graph
+    return graph_of(State, {"answer": answer})
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:

@@ -7,28 +7,15 @@ seen by `answer` alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import PROMPTS as PROMPTS
-from ragrounds.graphs.state import Runtime, State
+from ragrounds.graphs.state import Graph, Runtime, State, graph_of
 from ragrounds.graphs.vanilla_rag import answer
 
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
-
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → gold → answer → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("gold", gold)
-    graph.add_node("answer", answer)
-    graph.add_edge(START, "gold")
-    graph.add_edge("gold", "answer")
-    graph.add_edge("answer", END)
-    return graph
+    return graph_of(State, {"gold": gold, "answer": answer})
 
 
 async def gold(state: State, runtime: Runtime[Context]) -> State:

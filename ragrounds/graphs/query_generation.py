@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,12 +30,9 @@ from ragrounds.contracts import Context
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.documents import fitted, written
 from ragrounds.graphs.model_text import without_thought
-from ragrounds.graphs.state import Runtime, whole, word
+from ragrounds.graphs.state import END, START, Graph, Runtime, graph_of, whole, word
 from ragrounds.records import Message, Query
 from ragrounds.specs import Spec, Value, parse
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
 QueryPart = Literal["text", "document"]
 """The question's own text, or what was generated for it."""
@@ -94,21 +91,11 @@ class State(Made, total=False):
     """The same, where this graph is an agent of its own (R2MED, Figure 5, judges it)."""
 
 
-def build() -> StateGraph[State, Context, State, Made]:
+def build() -> Graph:
     """START → (candidates →) generate → combine (→ search) → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context, output_schema=Made)
-    graph.add_node("candidates", candidates)
-    graph.add_node("generate", generate)
-    graph.add_node("combine", combine)
-    graph.add_conditional_edges(START, _first, ["candidates", "generate"])
-    graph.add_edge("candidates", "generate")
-    graph.add_edge("generate", "combine")
-    graph.add_node("search", search)
-    graph.add_conditional_edges("combine", _then, ["search", END])
-    graph.add_edge("search", END)
-    return graph
+    nodes = {"candidates": candidates, "generate": generate, "combine": combine, "search": search}
+    ways = {START: (_first, ["candidates", "generate"]), "combine": (_then, ["search", END])}
+    return graph_of(State, nodes, ways, output=Made)
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:

@@ -12,19 +12,15 @@ fails fails the attempt (``failed_search=empty``: it found nothing).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.documents import beginnings, fitted, written
 from ragrounds.graphs.model_text import ending, without_thought, written_query
-from ragrounds.graphs.state import Runtime, whole, word
+from ragrounds.graphs.state import Graph, Runtime, graph_of, whole, word
 from ragrounds.models.faults import CallFailed
 from ragrounds.records import Message
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
 PROMPTS = ("reason_in_documents/read", "reason_in_documents/nothing")
 
@@ -46,19 +42,9 @@ class State(TypedDict, total=False):
     """What is worth keeping of it."""
 
 
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → search → read → distil → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("search", search)
-    graph.add_node("read", read)
-    graph.add_node("distil", distil)
-    graph.add_edge(START, "search")
-    graph.add_edge("search", "read")
-    graph.add_edge("read", "distil")
-    graph.add_edge("distil", END)
-    return graph
+    return graph_of(State, {"search": search, "read": read, "distil": distil})
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from ragrounds.contracts import Context
 from ragrounds.graphs import reason_in_documents
@@ -27,12 +27,9 @@ from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.model_text import boxed, boxed_line, last_between, repeated, shortened, shortened_lines
-from ragrounds.graphs.state import Runtime, switch, whole, word
+from ragrounds.graphs.state import Graph, Runtime, Ways, graph_of, switch, whole, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.specs import Value
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
 PROMPTS = (
     *ANSWERING,
@@ -59,27 +56,26 @@ class State(Shared, total=False):
     information: str
 
 
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → reason ⇄ (reason_in_documents | search → insert | remind | deny), reason → answer → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("reason", reason)
-    graph.add_node("reason_in_documents", reason_in_documents.build().compile())
-    graph.add_node("search", reason_in_documents.search)
-    graph.add_node("insert", insert)
-    graph.add_node("remind", remind)
-    graph.add_node("deny", deny)
-    graph.add_node("answer", answer)
-    graph.add_edge(START, "reason")
-    ways = ["reason_in_documents", "search", "remind", "deny", "answer"]
-    graph.add_conditional_edges("reason", _next, ways)
-    graph.add_edge("reason_in_documents", "insert")
-    graph.add_edge("search", "insert")
-    for node in ("insert", "remind", "deny"):
-        graph.add_conditional_edges(node, _go_on, ["reason", "answer"])
-    graph.add_edge("answer", END)
-    return graph
+    nodes = {
+        "reason": reason,
+        "reason_in_documents": reason_in_documents.build().compile(),
+        "search": reason_in_documents.search,
+        "insert": insert,
+        "remind": remind,
+        "deny": deny,
+        "answer": answer,
+    }
+    again = _go_on, ["reason", "answer"]
+    ways: Ways = {
+        "reason": (_next, ["reason_in_documents", "search", "remind", "deny", "answer"]),
+        "reason_in_documents": "insert",
+        "insert": again,
+        "remind": again,
+        "deny": again,
+    }
+    return graph_of(State, nodes, ways)
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:

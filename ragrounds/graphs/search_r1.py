@@ -14,18 +14,15 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from ragrounds.contracts import Context
 from ragrounds.graphs.answer_prompts import CONCLUDE, conclude_prompt
 from ragrounds.graphs.continuation import Part, asked_within, put_back, resumed, whole_text
 from ragrounds.graphs.documents import written
 from ragrounds.graphs.model_text import written_query
-from ragrounds.graphs.state import Runtime, switch, whole, word
+from ragrounds.graphs.state import Graph, Runtime, graph_of, switch, whole, word
 from ragrounds.graphs.state import State as Shared
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
 PROMPTS = (*CONCLUDE, "continuing/go_on", "search_r1/act", "search_r1/correction")
 
@@ -42,21 +39,11 @@ class State(Shared, total=False):
     """What stands in the action's tag."""
 
 
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → act ⇄ (search | correct), act → answer → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("act", act)
-    graph.add_node("search", search)
-    graph.add_node("correct", correct)
-    graph.add_node("answer", answer)
-    graph.add_edge(START, "act")
-    graph.add_conditional_edges("act", _next, ["search", "correct", "answer"])
-    graph.add_edge("search", "act")
-    graph.add_edge("correct", "act")
-    graph.add_edge("answer", END)
-    return graph
+    nodes = {"act": act, "search": search, "correct": correct, "answer": answer}
+    ways = _next, ["search", "correct", "answer"]
+    return graph_of(State, nodes, {"act": ways, "search": "act", "correct": "act"})
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:

@@ -1,15 +1,26 @@
-"""What the nodes of the built-in graphs share: their state, and the reading of an agent's parameters."""
+"""What the built-in graphs share: how they are joined, their nodes' state, the reading of an agent's parameters."""
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+import itertools
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import TypedDict
 
 from ragrounds.contracts import Context
 from ragrounds.errors import UserError
 
+if TYPE_CHECKING:
+    from langgraph.graph import StateGraph
+
+Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"
 ContextT = TypeVar("ContextT", covariant=True)
+START, END = "__start__", "__end__"
+"""LangGraph's names of where a graph begins and ends."""
+Ways = Mapping[str, str | tuple[Callable[..., str], list[str]]]
+"""Where nodes lead, by their names: to another one, or to the one that a function names of those listed."""
 
 
 class Runtime(Protocol[ContextT]):
@@ -19,6 +30,34 @@ class Runtime(Protocol[ContextT]):
     @property
     def context(self) -> ContextT:
         """By which a node asks, searches and reads its parameters."""
+
+
+def graph_of(
+    state: type,
+    nodes: Mapping[str, Any],
+    ways: Ways = MappingProxyType({}),
+    output: type | None = None,
+) -> Graph:
+    """Join nodes to a graph: each leads to the one that follows it, the last to the end, but where `ways` says another.
+
+    Args:
+        state: what travels between the nodes.
+        nodes: functions of state and runtime, or compiled graphs, by name.
+        ways: by the name of the node that they leave, or ``START``.
+        output: what of the state the graph gives; ``None``: all.
+    """
+    from langgraph.graph import StateGraph
+
+    graph: Graph = StateGraph(state, context_schema=Context, output_schema=output)
+    for name, node in nodes.items():
+        graph.add_node(name, node)
+    for name, following in itertools.pairwise((START, *nodes, END)):
+        way = ways.get(name, following)
+        if isinstance(way, str):
+            graph.add_edge(name, way)
+        else:
+            graph.add_conditional_edges(name, *way)
+    return graph
 
 
 class State(TypedDict, total=False):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typing_extensions import TypedDict
 
@@ -26,12 +26,9 @@ from ragrounds.graphs.answer_prompts import answer_prompt, choose_prompt
 from ragrounds.graphs.continuation import asked_within
 from ragrounds.graphs.documents import beginnings, written
 from ragrounds.graphs.model_text import written_query
-from ragrounds.graphs.state import Runtime, whole
+from ragrounds.graphs.state import Graph, Runtime, graph_of, whole
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Message, Passage, ToolCall
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
 PROMPTS = (
     *ANSWERING,
@@ -76,19 +73,10 @@ class State(Shared, total=False):
     full: bool
 
 
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → think ⇄ search, think → answer → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("think", think)
-    graph.add_node("search", search)
-    graph.add_node("answer", answer)
-    graph.add_edge(START, "think")
-    graph.add_conditional_edges("think", _next, ["search", "answer"])
-    graph.add_edge("search", "think")
-    graph.add_edge("answer", END)
-    return graph
+    nodes = {"think": think, "search": search, "answer": answer}
+    return graph_of(State, nodes, {"think": (_next, ["search", "answer"]), "search": "think"})
 
 
 def _next(state: State, runtime: Runtime[Context]) -> str:

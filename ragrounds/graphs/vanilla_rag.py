@@ -8,7 +8,6 @@ retrieval).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ragrounds.contracts import Context
 from ragrounds.graphs import query_generation
@@ -16,13 +15,10 @@ from ragrounds.graphs.answer_prompts import PROMPTS as ANSWERING
 from ragrounds.graphs.answer_prompts import answer_prompt
 from ragrounds.graphs.documents import shown
 from ragrounds.graphs.model_text import answer_text
-from ragrounds.graphs.state import Runtime, whole, word
+from ragrounds.graphs.state import START, Graph, Runtime, graph_of, whole, word
 from ragrounds.graphs.state import State as Shared
 from ragrounds.records import Query
 from ragrounds.specs import Value
-
-if TYPE_CHECKING:
-    from langgraph.graph import StateGraph
 
 PROMPTS = (*ANSWERING, *query_generation.PROMPTS)
 
@@ -33,19 +29,10 @@ class State(Shared, total=False):
     dense: list[str]
 
 
-def build() -> StateGraph[State, Context, State, State]:
+def build() -> Graph:
     """START → (query_generation →) retrieve → answer → END."""
-    from langgraph.graph import END, START, StateGraph
-
-    graph = StateGraph(State, context_schema=Context)
-    graph.add_node("query_generation", query_generation.build().compile())
-    graph.add_node("retrieve", retrieve)
-    graph.add_node("answer", answer)
-    graph.add_conditional_edges(START, _first, ["query_generation", "retrieve"])
-    graph.add_edge("query_generation", "retrieve")
-    graph.add_edge("retrieve", "answer")
-    graph.add_edge("answer", END)
-    return graph
+    nodes = {"query_generation": query_generation.build().compile(), "retrieve": retrieve, "answer": answer}
+    return graph_of(State, nodes, {START: (_first, ["query_generation", "retrieve"])})
 
 
 def nests(parameters: Mapping[str, Value]) -> bool:
