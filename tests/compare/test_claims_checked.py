@@ -46,6 +46,7 @@ def test_a_verdict_says_everything_that_decided_it(store):
     assert second == ConditionVerdict(
         decision="cannot tell", measured="failed(one)", claimed=">= 0.1", value=pytest.approx(0.0),
         low=pytest.approx(low), high=pytest.approx(high), level=0.9, questions=4,
+        reason="a claim with a level needs 10 questions or more",
         against=tuple(f"x/one/{place}" for place in range(4)), against_count=4,  # none of them failed
     )  # fmt: skip
 
@@ -305,7 +306,7 @@ def test_clusters_are_drawn_together(store):
 
 
 def test_nothing_times_a_share_is_its_constant(store):
-    run = add_run(store, "one", questions(5), [1, 1, 0, 0, 1])
+    run = add_run(store, "one", questions(10), [1, 1, 0, 0, 1] * 2)
     found = checked(store, [run], "0 * accuracy(one) > -0.25 @ 95%")
     assert (found.value, found.low, found.high, found.decision) == (0.0, 0.0, 0.0, "holds")
     assert (found.measured, found.claimed) == ("0 * accuracy(one)", "> -0.25")
@@ -454,14 +455,30 @@ def test_one_failed_attempt_of_many_turns_nothing(store):
 
 
 def test_runs_are_apart_where_the_test_of_the_summary_says_so(store):
-    asked = questions(5)
-    runs = [add_run(store, "one", asked, [0] * 5), add_run(store, "two", asked, [1] * 5)]
+    asked = questions(10)
+    runs = [add_run(store, "one", asked, [1] * 2 + [0] * 8), add_run(store, "two", asked, [0] * 2 + [1] * 8)]
     (pair,) = compare(store, runs).tables[0].pairs
     assert pair.tests.low > 0
-    assert pair.tests.p_mcnemar == 0.0625
+    assert pair.tests.p_mcnemar == 0.109375
     found = checked(store, runs, "separated(one, two) @ 95%")
     assert (found.decision, found.reason) == (
         "cannot tell",
-        "the interval leaves 0 out, the test does not: McNemar p 0.0625",
+        "the interval leaves 0 out, the test does not: McNemar p 0.1094",
     )
-    assert checked(store, runs, "separated(one, two) @ 90%").decision == "holds"
+    assert checked(store, runs, "separated(one, two) @ 80%").decision == "holds"
+
+
+@pytest.mark.parametrize("claim", ["accuracy(one) > 0.05 @ 95%", "accuracy(one) < 1.01 @ 95%", "score(one) > 2 @ 90%"])
+def test_fewer_than_ten_questions_decide_nothing(store, claim):
+    nine, ten = (add_run(store, name, questions(count), [1] * count) for name, count in (("one", 9), ("two", 10)))
+    found = checked(store, [nine], claim)
+    assert (found.decision, found.reason) == ("cannot tell", "a claim with a level needs 10 questions or more")
+    assert found.low > 0.05  # it is shown all the same
+    assert checked(store, [ten], claim.replace("one", "two")).decision != "cannot tell"
+    assert checked(store, [nine], claim.rpartition(" @")[0]).decision != "cannot tell"
+
+
+def test_ten_questions_of_which_two_are_duplicates_are_nine(store):
+    asked = [replace(one, cluster="x") if place < 2 else one for place, one in enumerate(questions(10))]
+    found = checked(store, [add_run(store, "one", asked, [1] * 10)], "accuracy(one) > 0.05 @ 95%")
+    assert found.decision == "cannot tell"

@@ -9,6 +9,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.analyses.pictures import across_axis, value_axis
 from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.frontier import cost_measure
+from ragrounds.evals.stats import stratified_mean
 from ragrounds.evals.stats.bootstrap import joint_means
 from ragrounds.ui.chart_svg import svg
 from ragrounds.ui.chart_text import draw
@@ -57,6 +58,23 @@ def test_frontier_by_hand(store):
     # 2.40 dollars more for 24 more right answers.
     assert tradeoff.price.value == pytest.approx((60 * 0.055 - 60 * 0.015) / 24)
     assert tradeoff.price.low < tradeoff.price.value < tradeoff.price.high
+
+
+def test_costs_with_a_heavy_tail_have_the_interval_of_claims(store):
+    # A few questions make most of the bill: the upper end is twice as far off as the lower one.
+    generator = np.random.default_rng(3)
+    costs = generator.lognormal(-4, 1.5, 60).tolist()
+    asked = questions(60)
+    runs = [
+        add_run(store, "cheap", asked, [1, 0] * 30, cost_uncached=0.001),
+        add_run(store, "good", asked, [1, 1, 1, 0] * 15, cost_uncached=costs),
+    ]
+    found = compare(store, runs).tables[0].frontier
+    cost, right = found.points[1].cost, found.points[1].per_correct
+    made = stratified_mean(costs, bounded=False)
+    assert (cost.low, cost.high) == (pytest.approx(made.low, rel=0.1), pytest.approx(made.high, rel=0.1))
+    assert cost.high - cost.value > 1.5 * (cost.value - cost.low)
+    assert right.high - right.value > 1.5 * (right.value - right.low)
 
 
 def test_a_price_without_a_gain_has_no_upper_bound(store):

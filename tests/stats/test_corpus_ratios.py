@@ -49,8 +49,9 @@ def test_a_single_interval_agrees_with_scipy():
         n_resamples=9_999, method="percentile", rng=1,
     ).confidence_interval  # fmt: skip
     assert made.method == "bootstrap"
-    # Ours is wider by Student's t with 299 degrees of freedom.
-    assert (made.low, made.high) == pytest.approx((theirs.low, theirs.high), abs=0.004)
+    # Ours is wider by Student's t with 299 degrees of freedom, and where the bootstrap-t's end is further out.
+    assert made.low == pytest.approx(theirs.low, abs=0.004)
+    assert theirs.high < made.high < theirs.high + 0.01
     assert made.value == above.sum() / below.sum()
 
 

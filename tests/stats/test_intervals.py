@@ -162,23 +162,25 @@ def by_hand(rows, level=0.95):
     strata = {}
     for stratum, cluster, value in rows:
         strata.setdefault(stratum, {}).setdefault(cluster, []).append(value)
-    shared = whole = told = freedom = 0.0
+    shared = whole = apart = apart_squared = 0.0
+    told = []
     for clusters in strata.values():
         values = [value for inside in clusters.values() for value in inside]
-        p = sum(values) / len(values)
-        pairs = sum(len(inside) * (len(inside) - 1) for inside in clusters.values())
-        freedom += len(clusters) - 1
-        if pairs and len(clusters) > 1:
-            # Products of what two of one cluster differ from the mean by, each pair both ways round.
-            products = sum((a - p) * (b - p) for inside in clusters.values()
-                           for m, a in enumerate(inside) for n, b in enumerate(inside) if m != n)  # fmt: skip
-            shared += products + p * (1 - p) * pairs / len(values)
-            whole += p * (1 - p) * pairs
-            told += len(clusters)
+        p, sizes = sum(values) / len(values), [len(inside) for inside in clusters.values()]
+        if max(sizes) > 1 and len(clusters) > 1:
+            within = sum((value - sum(inside) / len(inside)) ** 2 for inside in clusters.values() for value in inside)
+            most = (len(values) - len(clusters)) * p * (1 - p)
+            shared += most - within + most / len(values)
+            whole += most
+            told.append(len(clusters))
+            apart += len(values) - len(clusters)
+            apart_squared += sum((size - 1) ** 2 for size in sizes)
+    telling = apart**2 / apart_squared if told else 0.0
     rho = 1.0
     if whole:
-        rho = (shared + 0.5 * whole * 3 / told) / (whole + whole * 3 / told)
+        rho = (shared + 0.5 * whole * 3 / telling) / (whole + whole * 3 / telling)
     rho = min(1.0, max(0.0, rho))
+    freedom = telling * (sum(told) - len(told)) / sum(told) if told else 1.0
     wider = (student.ppf((1 + level) / 2, max(freedom, 1)) / z) ** 2
     centre = variance = value = 0.0
     for clusters in strata.values():
@@ -188,7 +190,7 @@ def by_hand(rows, level=0.95):
         inflation = 1 + rho * pairs / size
         n = max(size / inflation / (1 + (1 - 1 / inflation) * (wider - 1)), size / (1 + pairs / size))
         if pairs and p in (0, 1):
-            n = min(n, len(clusters))
+            n = size / (1 + pairs / size)
         added = z * z / len(strata)
         better = (n * p + added / 2) / (n + added)
         centre += better / len(strata)
@@ -222,6 +224,37 @@ def test_epochs_number_by_number(rows):
     ]  # fmt: skip
     made = stratified_mean([count / 4 for count in right], strata, attempts=4)
     assert ends(made) == pytest.approx(by_hand(single), abs=1e-9)
+
+
+def samples_of(sizes, share, correlation, draws, generator):
+    """Right answers of each cluster, (draws, clusters), beta-binomial."""
+    inside = generator.random((draws, len(sizes))) < share
+    if correlation < 1:
+        inside = generator.beta(share * (1 / correlation - 1), (1 - share) * (1 / correlation - 1), inside.shape)
+    return generator.binomial(sizes, inside.astype(float)).astype(float)
+
+
+@pytest.mark.parametrize(("share", "correlation"), [(0.1, 1.0), (0.95, 1.0), (0.8, 0.5), (0.3, 0.2)])
+@pytest.mark.parametrize("sizes", [[60 // place or 1 for place in range(1, 61)], [60] + [1] * 60, [50] + [5] * 20])
+def test_clusters_of_uneven_sizes_are_held(sizes, share, correlation):
+    # Questions by abstract: a few have many. The worst of 225 cells held .73 by counting clusters.
+    sizes = np.array(sizes, dtype=float)
+    right = samples_of(sizes.astype(int), share, correlation, 1_000, np.random.default_rng(6))
+    n, whole = sizes.sum(), np.ones(1_000)[:, None]
+    total = right.sum(axis=1, keepdims=True)
+    within = (right - right**2 / sizes).sum(axis=1, keepdims=True)
+    tallies = Tallies(n * whole, total, total, within, (sizes**2).sum() * whole - n, len(sizes) * whole)
+    low, high = adjusted_interval(tallies, 0.0, 1.0, np.ones(1), 1.0)
+    assert ((low <= share) & (share <= high)).mean() > 0.88
+
+
+def test_a_large_cluster_among_single_questions_is_one_that_tells_of_clusters():
+    # Nothing says whether its sixty questions are worth sixty or one: they are taken as one.
+    values, names = [1.0, 0.0] * 60, ["x"] * 60 + [""] * 60
+    made = stratified_mean(values, clusters=names)
+    least = 120**2 / (60**2 + 60)
+    z2 = NormalDist().inv_cdf(0.975) ** 2
+    assert made.high - made.low == pytest.approx(math.sqrt(z2 / (least + z2)))
 
 
 def test_a_cluster_is_of_one_dataset():

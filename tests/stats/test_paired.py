@@ -1,9 +1,10 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference
 from statsmodels.stats.multitest import multipletests
 
@@ -43,17 +44,34 @@ def test_holm_of_nothing():
     assert holm([]) == []
 
 
-@given(st.integers(20, 10_000), st.floats(0.05, 1.0))
-def test_the_detectable_difference_solves_its_equation(n, differing):
+def power_of_the_test(n, differing, effect):
+    """Chance that McNemar's p is below 5 %, with the better side ahead: number by number."""
+    found = 0.0
+    for count in range(1, n + 1):
+        better = binom.pmf(np.arange(count + 1), count, (1 + effect / differing) / 2)
+        for wins in range(count // 2 + 1, count + 1):
+            if mcnemar([True] * (count - wins) + [False] * wins, [False] * (count - wins) + [True] * wins).p < 0.05:
+                found += binom.pmf(count, n, differing) * better[wins]
+    return found
+
+
+@pytest.mark.parametrize(("n", "differing"), [(10, 0.9), (20, 0.4), (30, 0.3), (40, 1.0), (60, 0.5)])
+def test_the_printed_test_finds_the_detectable_difference_four_times_in_five(n, differing):
+    # The approximation that was here said 37.3 points for 20 questions: the test found them in 76 of 100 samples.
     found = minimum_detectable_effect(n, differing)
-    if found is None:  # even one-sided differences would not do
-        assert 1.959964 * math.sqrt(differing) + 0.841621 * math.sqrt(differing - differing**2) > (
-            differing * math.sqrt(n) * (1 - 1e-6)
-        )
-    else:
-        assert 0 < found <= differing
-        needed = (1.959964 * math.sqrt(differing) + 0.841621 * math.sqrt(differing - found**2)) ** 2 / found**2
-        assert needed == pytest.approx(n, rel=1e-3)
-        more = minimum_detectable_effect(2 * n, differing)
-        assert more is not None
-        assert more <= found
+    assert power_of_the_test(n, differing, found) == pytest.approx(0.8, abs=1e-3)
+
+
+def test_where_all_that_differ_going_one_way_would_be_missed_there_is_none():
+    assert minimum_detectable_effect(10, 0.5) is None
+    assert power_of_the_test(10, 0.5, 0.5) < 0.8
+
+
+@given(st.integers(100, 10_000), st.floats(0.1, 1.0))
+@settings(deadline=None, max_examples=40)
+def test_the_detectable_difference_of_many_is_near_the_usual_approximation(n, differing):
+    found = minimum_detectable_effect(n, differing)
+    # Connor (1987).
+    needed = (1.959964 * math.sqrt(differing) + 0.841621 * math.sqrt(differing - found**2)) ** 2 / found**2
+    assert 0.88 * n * (1 - 4 / math.sqrt(n * differing)) < needed <= n * 1.001
+    assert minimum_detectable_effect(2 * n, differing) <= found

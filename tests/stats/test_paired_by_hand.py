@@ -61,16 +61,17 @@ def test_holm_by_hand():
 
 
 def test_the_detectable_difference_by_hand():
-    # Where all questions differ, √n δ = z + z' √(1 - δ²). With power a half z' is 0: δ = z / √n.
-    assert minimum_detectable_effect(100, 1.0, power=0.5) == pytest.approx(0.1959964, abs=1e-6)
-    assert minimum_detectable_effect(100, 0.25, power=0.5) == pytest.approx(0.0979982, abs=1e-6)
-    assert minimum_detectable_effect(100, 0.25, alpha=0.01, power=0.5) == pytest.approx(0.1287915, abs=1e-6)
-    # n = 784.5 (two-sided 5 %, power 80 %, small δ): (1.959964 + .841621)² / δ² for δ = .1 of d = 1, nearly.
-    assert minimum_detectable_effect(1_000, 1.0) == pytest.approx((1.959964 + 0.841621) / 1_000**0.5, rel=0.002)
+    # Of six, seven or eight questions that all differ only one outcome has p < .05: all one way, ((1 + δ) / 2)^n = .8.
+    for n in (6, 7, 8):
+        assert minimum_detectable_effect(n, 1.0) == pytest.approx(2 * 0.8 ** (1 / n) - 1, abs=1e-5)
+    assert minimum_detectable_effect(5, 1.0) is None
+    # Of a hundred at most 39 may go the other way (p .035); half of all samples have so few where its share is .3953.
+    assert minimum_detectable_effect(100, 1.0, power=0.5) == pytest.approx(1 - 2 * 0.3953, abs=1e-3)
+    assert minimum_detectable_effect(100, 1.0, alpha=0.01, power=0.5) == pytest.approx(1 - 2 * 0.3654, abs=1e-3)
     assert minimum_detectable_effect(1, 0.3) is None  # one question shows nothing
     assert minimum_detectable_effect(20, 0.05) is None  # one of twenty, p = 1
-    # All of the differing ones one way: sqrt(n) d = z sqrt(d) + z' sqrt(d - d²); at n = 20 that is d = 0.35.
-    assert minimum_detectable_effect(20, 0.3) is None
+    # Six that differ show something if all go one way; of twenty at .35 there are as many in 75 of 100 samples.
+    assert minimum_detectable_effect(20, 0.35) is None
     assert minimum_detectable_effect(20, 0.4) is not None
 
 

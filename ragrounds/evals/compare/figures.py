@@ -84,8 +84,8 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
     p_mcnemar: float | None = None
     """Exact McNemar test, one question of each cluster of duplicates."""
     mde: float | None = None
-    """The smallest true difference that these questions show with 80 % power at 5 %; ``None`` beside a test: too few
-    questions are answered differently for any."""
+    """The smallest true difference that this test shows with 80 % power at 5 %; ``None`` beside it: too few questions
+    are answered differently for any."""
     p_always: float | None = None
     """Of runs that ended by their own results: the p value that is valid at any number of questions, in place of
     `p_mcnemar` and `mde`, which are for a number that was fixed beforehand."""
@@ -221,11 +221,12 @@ def paired(
         ones, others, *strata_and_clusters, attempts=outcomes_in(scorer, epochs), bounded=_bounded(scorer), seed=seed
     )
     binary = {*ones, *others} <= {0.0, 1.0}
-    test = None
+    test = mde = None
     if binary:
         lone = {question.cluster or question.id: (one == 1.0, other == 1.0) for question, one, other in reversed(both)}
         test = mcnemar([one for one, _ in lone.values()], [other for _, other in lone.values()])
-    differing = sum(one != other for one, other in zip(ones, others, strict=True)) / len(both)
+        differing = (test.first_only + test.second_only) / len(lone)
+        mde = minimum_detectable_effect(len(lone), differing) if differing else None
     return PairedFigure(
         difference=estimate.value,
         low=estimate.low,
@@ -234,7 +235,7 @@ def paired(
         first_only=sum(one > other for one, other in zip(ones, others, strict=True)) if binary else None,
         second_only=sum(one < other for one, other in zip(ones, others, strict=True)) if binary else None,
         p_mcnemar=test.p if test else None,
-        mde=minimum_detectable_effect(len(both), differing) if binary and differing > 0 else None,
+        mde=mde,
     )
 
 

@@ -9,6 +9,8 @@ known has no place; it is named, never put at 0.
 from __future__ import annotations
 
 import itertools
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,16 +22,25 @@ from numpy.typing import NDArray
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.compare.comparability import ComparisonBasis
-from ragrounds.evals.compare.figures import Figure
+from ragrounds.evals.compare.figures import Figure, design
 from ragrounds.evals.compare.question_values import QuestionValues, Values
-from ragrounds.evals.stats.bootstrap import enough_clusters, joint_means
+from ragrounds.evals.stats.bootstrap import (
+    effective_clusters,
+    enough_clusters,
+    joint_means,
+    studentised_interval,
+    variance_column,
+)
 from ragrounds.records import Attempt, Question, Run
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 CostMeasure = Literal["cost_uncached", "cost_paid", "tokens", "calls", "seconds"]
+_ENDS = (0.025, 0.975)
 _ALIKE = 1e-9
 """Replicates nearer to each other than this share of the figure are equal but for rounding."""
+_LEAST = 1e-12
+"""Smallest share of a price's variance that a resample's is taken to be."""
 _TRIED: tuple[CostMeasure, ...] = ("cost_uncached", "tokens", "seconds")
 """What `auto` looks for, in this order."""
 
@@ -159,39 +170,55 @@ def frontiers(
     placed = {name: one for name, one in drawn.items() if one is not None}
     if not placed:
         return {}
-    strata, clusters = [question.benchmark for question in questions], [question.cluster for question in questions]
-    widths = [len(one.columns) for one in placed.values()]
+    of = design(questions)
+    names, parts = list(placed), list(placed.values())
+    spreads = [[variance_column(moves, *of).tolist() for moves in one.moves()] for one in parts]
+    widths = [*(len(one.columns) for one in parts), *map(len, spreads)]
     means, draws = joint_means(
-        [column for one in placed.values() for column in one.columns],
-        strata,
-        clusters,
+        [*(column for one in parts for column in one.columns), *itertools.chain(*spreads)],
+        *of,
         seed=seed,
-        sizes=[sizes for one in placed.values() for sizes in one.sizes],
+        sizes=[*(sizes for one in parts for sizes in one.sizes), *(None for one in spreads for _ in one)],
         groups=widths,
     )
-    enough, ends, found = enough_clusters(strata, clusters), np.cumsum(widths)[:-1], dict[str, Frontier]()
-    parts = zip(placed.items(), np.split(means, ends), np.split(draws, ends, axis=1), strict=True)
-    for (name, one), mean, replicates in parts:
-        size, accuracy, figures = len(one.runs), scored[name].accuracy, scored[name].figures
-        right, cost = mean[:size], mean[size:]
-        place = _Place(one.runs, right, cost, replicates[:, :size], replicates[:, size:], enough, accuracy)
-        order = sorted(range(size), key=lambda i: (cost[i], -right[i]))
+    ends, found = np.cumsum(widths)[:-1], dict[str, Frontier]()
+    mean_parts, draw_parts = np.split(means, ends), np.split(draws, ends, axis=1)
+    cluster_sizes = Counter((one.benchmark, one.cluster or one.id) for one in questions)
+    for number, (name, one) in enumerate(zip(names, parts, strict=True)):
+        place = _Place(
+            runs=one.runs,
+            right=one.means[: len(one.runs)],
+            cost=one.means[len(one.runs) :],
+            variances=mean_parts[number + len(parts)],
+            draws=np.hstack([draw_parts[number], draw_parts[number + len(parts)]]),
+            bought=one.bought,
+            clusters=effective_clusters(np.array(list(cluster_sizes.values()), dtype=np.float64)),
+            strata=len(set(of[0])),
+            enough=enough_clusters(*of),
+        )
         found[name] = Frontier(
             measure=one.measure,
-            points=tuple(place.point(i, figures[one.runs[i].id]) for i in order),
-            tradeoffs=place.tradeoffs(order) if accuracy else (),
+            points=tuple(
+                place.point(i, scored[name].figures[one.runs[i].id], scored[name].accuracy) for i in one.order
+            ),
+            tradeoffs=place.tradeoffs(),
             left_out=tuple(run.id for run in runs if run not in one.runs),
         )
     return found
 
 
 class _Drawn(Struct, frozen=True):
-    """What is resampled for one scorer: scores, then costs, a column a run."""
+    """What is resampled for one scorer: scores, then costs, a column a run; with their means."""
 
     measure: CostMeasure
     runs: list[Run]
     columns: list[Sequence[float | None]]
     sizes: list[list[float] | None]
+    means: Floats
+    order: list[int]
+    """The runs' places by cost, the cheapest first."""
+    bought: list[tuple[int, int | None]]
+    """See :func:`_bought`."""
 
     @classmethod
     def of(
@@ -214,7 +241,44 @@ class _Drawn(Struct, frozen=True):
         scores = [_score_column(scored.values[run.id], questions) for run in placed]
         paid = [[costs[run.id].get(question.id, 0.0) for question in questions] for run in placed]
         sizes = [*(sizes for _, sizes in scores), *(None for _ in placed)]
-        return cls(chosen, placed, [*(column for column, _ in scores), *paid], sizes)
+        columns: list[Sequence[float | None]] = [*(column for column, _ in scores), *paid]
+        means, _ = joint_means(columns, *design(questions), resamples=0, sizes=sizes)
+        right, mean = np.split(means, 2)
+        order = sorted(range(len(placed)), key=lambda i: (mean[i], -right[i]))
+        return cls(chosen, placed, columns, sizes, means, order, _bought(right, mean, order) if scored.accuracy else [])
+
+    def moves(self) -> list[Floats]:
+        """How each question moves each price, and each run's cost."""
+        table = np.array([[np.nan if value is None else value for value in column] for column in self.columns])
+        return [*(_residuals(table.T, self.means, one) for one in self.bought), *table[len(self.runs) :]]
+
+
+def _bought(right: Floats, cost: Floats, order: Sequence[int]) -> list[tuple[int, int | None]]:
+    """What has a price: the right answers of a run that has any, and those that a run on the frontier has more than
+    the one before it, by their places."""
+    best = _undominated(right[None, :], cost[None, :])[0]
+    more = [(j, i) for i, j in itertools.pairwise(i for i in order if best[i]) if right[j] > right[i]]
+    return [*((i, None) for i in range(len(right)) if right[i] > 0), *more]
+
+
+def _contrast(columns: Floats, one: tuple[int, int | None]) -> Floats:
+    """A run's column, less that of the run that it is set against."""
+    first, other = one
+    made: Floats = columns[..., first] - (0.0 if other is None else columns[..., other])
+    return made
+
+
+def _residuals(table: Floats, means: Floats, one: tuple[int, int | None]) -> Floats:
+    """Of each question its cost less its right answers at the mean price: how it moves that price.
+
+    Args:
+        table: scores and costs, (questions, 2 R).
+        means: theirs.
+        one: what was bought.
+    """
+    (right, cost), (scores, costs) = np.split(means, 2), np.split(table, 2, axis=1)
+    residuals: Floats = _contrast(costs, one) - _contrast(cost, one) / _contrast(right, one) * _contrast(scores, one)
+    return residuals
 
 
 def _score_column(values: Values, questions: Sequence[Question]) -> tuple[list[float | None], list[float] | None]:
@@ -240,13 +304,16 @@ class _Place:
     right: Floats
     """Mean scores, (R,)."""
     cost: Floats
-    drawn_right: Floats
-    """Their replicates, (B, R)."""
-    drawn_cost: Floats
+    variances: Floats
+    """Of what was bought (its cost less its right answers at the mean price), and of costs, (B + R,)."""
+    draws: Floats
+    """Replicates of all three, one after the other, (resamples, 3 R + B)."""
+    bought: Sequence[tuple[int, int | None]]
+    clusters: float
+    """That were drawn from; of uneven sizes fewer."""
+    strata: int
     enough: bool
     """Whether there are questions enough for intervals from replicates."""
-    accuracy: bool
-    """Whether right answers have a price."""
 
     @cached_property
     def best(self) -> Flags:
@@ -256,39 +323,69 @@ class _Place:
 
     @cached_property
     def often(self) -> Floats:
-        """In which share of the resamples each run is, (R,)."""
-        often: Floats = _undominated(self.drawn_right, self.drawn_cost).mean(axis=0)
+        """In which share of the resamples each is, (R,)."""
+        size = len(self.runs)
+        often: Floats = _undominated(self.draws[:, :size], self.draws[:, size : 2 * size]).mean(axis=0)
         return often
 
-    def point(self, i: int, score: Figure) -> FrontierPoint:
+    def point(self, i: int, score: Figure, accuracy: bool) -> FrontierPoint:
         """Where the run at place `i` stands."""
-        cost, right = self.drawn_cost[:, i], self.drawn_right[:, i]
         return FrontierPoint(
             run=self.runs[i].id,
             agent=self.runs[i].agent,
             score=Range(score.value, score.low, score.high, few=score.low is None),
-            cost=_range(self.cost[i], cost, self.enough),
-            per_correct=_ratio(self.cost[i], self.right[i], cost, right, self.enough) if self.accuracy else None,
+            cost=self.mean_cost(i),
+            per_correct=self.price((i, None)) if accuracy else None,
             on_frontier=bool(self.best[i]),
             share=float(self.often[i]) if self.enough else None,
         )
 
-    def tradeoffs(self, order: Sequence[int]) -> tuple[Tradeoff, ...]:
+    def tradeoffs(self) -> tuple[Tradeoff, ...]:
         """The prices between neighbours on the frontier."""
         return tuple(
-            Tradeoff(
-                cheaper=self.runs[i].id,
-                dearer=self.runs[j].id,
-                price=_ratio(
-                    self.cost[j] - self.cost[i],
-                    self.right[j] - self.right[i],
-                    self.drawn_cost[:, j] - self.drawn_cost[:, i],
-                    self.drawn_right[:, j] - self.drawn_right[:, i],
-                    self.enough,
-                ),
-            )
-            for i, j in itertools.pairwise(i for i in order if self.best[i])
-            if self.right[j] > self.right[i]
+            Tradeoff(cheaper=self.runs[i].id, dearer=self.runs[j].id, price=self.price((j, i)))
+            for j, i in self.bought
+            if i is not None
+        )
+
+    def mean_cost(self, i: int) -> Range:
+        """What a question costs, with the interval that a claim about it has."""
+        value, size, place = float(self.cost[i]), len(self.runs), len(self.bought) + i
+        draws = self.draws[:, size + i]
+        if not self.enough or not np.ptp(draws) > _ALIKE * abs(value):
+            return Range(value, few=True)
+        errors = self.errors(place, draws - value)
+        low, high = studentised_interval(
+            value, math.sqrt(self.variances[place]), draws, errors, 0.95, self.clusters, self.strata
+        )
+        return Range(value, max(low, 0.0), high)
+
+    def errors(self, place: int, moved: Floats) -> Floats:
+        """The standard error in each resample of what has its variance at this place, by how far it moved there."""
+        variances = self.draws[:, 2 * len(self.runs) + place] - moved**2 / self.clusters
+        errors: Floats = np.sqrt(np.maximum(variances, _LEAST * self.variances[place] + _LEAST**2))
+        return errors
+
+    def price(self, one: tuple[int, int | None]) -> Range:
+        """What a right answer costs, each end the further of the percentile's and the bootstrap-t's
+        (:mod:`ragrounds.evals.stats.bootstrap`). A resample in which nothing is won has no finite price."""
+        if one not in self.bought:
+            return Range(None)
+        size, place = len(self.runs), self.bought.index(one)
+        above, below = float(_contrast(self.cost, one)), float(_contrast(self.right, one))
+        if not self.enough:
+            return Range(above / below, few=True)
+        costs, right = _contrast(self.draws[:, size:], one), _contrast(self.draws, one)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            draws = np.where(right > 0, costs / right, np.inf)
+            moved = costs - above / below * right
+            scaled = moved / self.errors(place, moved)
+        low, high = np.quantile(draws, _ENDS, method="inverted_cdf")
+        least, most = above / below - np.quantile(scaled, _ENDS)[::-1] * math.sqrt(self.variances[place]) / below
+        low = max(min(low, least), 0.0 if one[1] is None else -math.inf)
+        high = max(high, most)
+        return Range(
+            above / below, float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None
         )
 
 
@@ -312,24 +409,3 @@ def _undominated(right: Floats, cost: Floats) -> Flags:
         as_good = (its_right >= right) & (its_cost <= cost)
         kept &= ~(as_good & ((its_right > right) | (its_cost < cost)))
     return kept
-
-
-def _range(value: float, draws: Floats, enough: bool) -> Range:
-    if not enough or not np.ptp(draws) > _ALIKE * abs(value):
-        return Range(float(value), few=True)
-    low, high = np.nanquantile(draws, [0.025, 0.975])
-    return Range(float(value), float(low), float(high))
-
-
-def _ratio(above: float, below: float, above_draws: Floats, below_draws: Floats, enough: bool) -> Range:
-    """A price: a resample in which nothing is won has no finite price."""
-    if not below > 0:
-        return Range(None)
-    if not enough:
-        return Range(float(above / below), few=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        draws = np.where(below_draws > 0, above_draws / below_draws, np.inf)
-    low, high = np.quantile(draws, [0.025, 0.975], method="inverted_cdf")
-    return Range(
-        float(above / below), float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None
-    )

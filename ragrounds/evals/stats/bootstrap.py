@@ -1,8 +1,11 @@
 """Bootstrap by clusters and strata, for scores that are not right or wrong, for ratios and for orders of means.
 
 A resample draws, in every dataset (stratum) by itself, as many clusters as it has, with replacement (Efron & Tibshirani
-1993, Chapters 8 and 13). A cluster is a set of questions that are not independent. The ends are percentiles, taken as
-far out as Student's t is beyond the normal distribution and as the draws vary too little (Hesterberg 2015).
+1993, Chapters 8 and 13). A cluster is a set of questions that are not independent. Each end is the further of two: the
+percentile, taken as far out as Student's t is beyond the normal distribution and as the draws vary too little
+(Hesterberg 2015); and the bootstrap-t's, which divides each replicate by its own standard error (Efron and Tibshirani,
+Chapter 12.5). Of costs and seconds, a few of which make most of the mean, percentiles alone hold far too seldom: a
+sample without a dear question has a small mean and a small spread at once, which only the second sees.
 
 Only a cluster's sum and size enter a resample's mean, so clusters with equal sum and size are drawn together, by one
 multinomial count: this is the same distribution, and takes milliseconds.
@@ -15,11 +18,12 @@ A bootstrap knows only what it has seen. Of few clusters, or where nearly all ar
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +39,11 @@ FEWEST = 50
 """Clusters, in all datasets together, from which a bootstrap is shown."""
 FEWEST_OF_A_STRATUM = 10
 """Clusters of each dataset, likewise."""
+FEWEST_EFFECTIVE = 5
+"""Clusters of one size that they are worth, likewise; one more for each further dataset."""
 FEWEST_UNLIKE = 10
 """Clusters whose mean is not the commonest one, likewise."""
+_ROUNDING = 1e-9
 _DRAWN_AT_ONCE = 4_000_000
 """Counts or clusters held in memory at a time."""
 
@@ -48,36 +55,71 @@ def bootstrap_holds(strata: Sequence[Floats], fewest: int = FEWEST) -> bool:
         strata: of each an array of (sum of values, number of values), one row a cluster.
         fewest: clusters in all.
     """
-    sizes = [len(clusters) for clusters in strata]
-    if sum(sizes) < fewest or min(sizes) < FEWEST_OF_A_STRATUM:
+    if not _many([clusters[:, 1] for clusters in strata], fewest):
         return False
     means: Counter[float] = Counter()
     for clusters in strata:
         with np.errstate(invalid="ignore", divide="ignore"):
             ratios = np.where(clusters[:, 1] != 0, clusters[:, 0] / clusters[:, 1], 0.0)
         means.update(np.round(ratios, 9).tolist())
-    return sum(sizes) - means.most_common(1)[0][1] >= FEWEST_UNLIKE
+    return sum(map(len, strata)) - means.most_common(1)[0][1] >= FEWEST_UNLIKE
+
+
+def _many(sizes: Sequence[Floats], fewest: int) -> bool:
+    """Whether clusters of these sizes, by stratum, are enough for a bootstrap."""
+    counts = [len(each) for each in sizes]
+    worth = sum(map(effective_clusters, sizes)) - len(sizes) + 1
+    return sum(counts) >= fewest and min(counts) >= FEWEST_OF_A_STRATUM and worth >= FEWEST_EFFECTIVE
+
+
+def effective_clusters(sizes: Floats) -> float:
+    """How many clusters of one size clusters of these sizes are worth: (Σ size)² / Σ size² (Kish 1965)."""
+    squares = float((sizes**2).sum())
+    return float(sizes.sum()) ** 2 / squares if squares else 0.0
 
 
 def enough_clusters(strata: Sequence[str], clusters: Sequence[str]) -> bool:
-    """Whether questions are enough for a bootstrap: `FEWEST` clusters in all, `FEWEST_OF_A_STRATUM` in each stratum.
+    """Whether questions are enough for a bootstrap: `FEWEST` clusters in all, `FEWEST_OF_A_STRATUM` in each stratum,
+    and not most of them in a few.
 
     Args:
         strata: of each question.
         clusters: questions of one stratum with the same name are one; an empty name stands alone.
     """
-    names = {(stratum, cluster or index) for index, (stratum, cluster) in enumerate(zip(strata, clusters, strict=True))}
-    sizes = Counter(stratum for stratum, _ in names)
-    return len(names) >= FEWEST and min(sizes.values()) >= FEWEST_OF_A_STRATUM
+    names = Counter((one, other or str(place)) for place, (one, other) in enumerate(zip(strata, clusters, strict=True)))
+    sizes: dict[str, list[int]] = {}
+    for (stratum, _), size in names.items():
+        sizes.setdefault(stratum, []).append(size)
+    return _many([np.array(each, dtype=np.float64) for each in sizes.values()], FEWEST)
 
 
-def percentile_interval(draws: Floats, level: float, clusters: int, strata: int) -> tuple[float, float]:
+def studentised_interval(
+    value: float, error: float, draws: Floats, errors: Floats, level: float, clusters: float, strata: int
+) -> tuple[float, float]:
+    """The ends of an interval by its replicates and their standard errors: each the further of the percentile's and the
+    bootstrap-t's.
+
+    Args:
+        value: the figure.
+        error: its standard error.
+        draws: the replicates.
+        errors: their standard errors, made as that of the figure.
+        level, clusters, strata: as of :func:`percentile_interval`.
+    """
+    low, high = percentile_interval(draws, level, clusters, strata)
+    # A replicate of clusters that are all alike has no error: it is as far off as can be.
+    scaled = (draws - value) / np.maximum(errors, _ROUNDING * error)
+    below, above = np.quantile(scaled, [(1 - level) / 2, (1 + level) / 2])
+    return min(low, value - float(above) * error), max(high, value - float(below) * error)
+
+
+def percentile_interval(draws: Floats, level: float, clusters: float, strata: int) -> tuple[float, float]:
     """The ends of an interval by its replicates.
 
     Args:
         draws: the replicates.
         level: coverage.
-        clusters: that were drawn from, in all.
+        clusters: that were drawn from, in all; of uneven sizes by :func:`effective_clusters`.
         strata: that they were drawn in.
     """
     free = clusters - strata
@@ -87,7 +129,17 @@ def percentile_interval(draws: Floats, level: float, clusters: int, strata: int)
     return float(low), float(high)
 
 
-def resampled(strata: Sequence[Floats], weights: Floats, resamples: int, seed: int) -> Floats:
+class Replicates(NamedTuple):
+    """What a figure is in each resample."""
+
+    draws: Floats
+    errors: Floats
+    """Their standard errors, each by its own clusters."""
+    error: float
+    """Of the figure itself, made in the same way."""
+
+
+def resampled(strata: Sequence[Floats], weights: Floats, resamples: int, seed: int) -> Replicates:
     """Replicates of Σ weight × mean over strata.
 
     Args:
@@ -97,11 +149,20 @@ def resampled(strata: Sequence[Floats], weights: Floats, resamples: int, seed: i
         seed: equal seeds give equal replicates.
     """
     generator = np.random.default_rng(seed)
-    total = np.zeros(resamples)
-    for stratum, weight in zip(strata, weights, strict=True):
-        kinds, counts = np.unique(stratum, axis=0, return_counts=True)
-        total += weight * _stratum_means(kinds, counts, resamples, generator)
-    return total
+    total, variance, own = np.zeros(resamples), np.zeros(resamples), 0.0
+    for clusters, weight in zip(strata, weights, strict=True):
+        means, spread = _stratum_means(clusters, resamples, generator)
+        total += weight * means
+        variance += weight**2 * spread
+        own += float(weight**2 * (cluster_moves(clusters) ** 2).sum())
+    return Replicates(total, np.sqrt(variance), math.sqrt(own))
+
+
+def cluster_moves(clusters: Floats) -> Floats:
+    """How far each cluster, of (sum of values, number of values), moves the mean of all, to first order."""
+    sums, sizes = clusters.sum(axis=0)
+    moves: Floats = (clusters[:, 0] - clusters[:, 1] * (sums / sizes)) / sizes
+    return moves
 
 
 def resampled_sums(clusters: Floats, resamples: int, seed: int | np.random.Generator) -> Floats:
@@ -124,26 +185,31 @@ def resampled_sums(clusters: Floats, resamples: int, seed: int | np.random.Gener
     return sums
 
 
-def _stratum_means(kinds: Floats, counts: NDArray[Any], resamples: int, generator: np.random.Generator) -> Floats:
-    """Replicates of one stratum's mean. Both ways of drawing have the same distribution; a multinomial count costs
-    about four times as much as one drawn cluster, so many different clusters are drawn one by one."""
-    drawn = int(counts.sum())
+def _stratum_means(clusters: Floats, resamples: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
+    """Replicates of one stratum's mean, and their variances. Both ways of drawing have the same distribution; a
+    multinomial count costs about four times as much as one drawn cluster, so many different clusters are drawn one by
+    one."""
+    kinds, counts = np.unique(clusters, axis=0, return_counts=True)
+    drawn, (whole, numbers) = len(clusters), clusters.sum(axis=0)
     one_by_one = len(kinds) * 4 > drawn
-    at_once = max(1, _DRAWN_AT_ONCE // (drawn if one_by_one else len(kinds)))
-    chances, clusters = counts / drawn, np.repeat(kinds, counts, axis=0)
-    means = np.empty(resamples)
+    pool = np.repeat(kinds, counts, axis=0) if one_by_one else kinds
+    squares = ((pool[:, 0] - pool[:, 1] * (whole / numbers)) / numbers) ** 2
+    same = bool((kinds[:, 1] == kinds[0, 1]).all())
+    at_once = max(1, _DRAWN_AT_ONCE // len(pool))
+    totals, sizes, spread = np.empty(resamples), np.full(resamples, numbers), np.empty(resamples)
     for start in range(0, resamples, at_once):
         part = slice(start, min(start + at_once, resamples))
-        size = part.stop - part.start
         if one_by_one:
-            places = generator.integers(0, drawn, size=(size, drawn), dtype=np.int32)
-            totals = clusters[:, 0].take(places).sum(axis=1)
-            same = bool((kinds[:, 1] == kinds[0, 1]).all())
-            means[part] = totals / (drawn * kinds[0, 1] if same else clusters[:, 1].take(places).sum(axis=1))
+            places = generator.integers(0, drawn, size=(part.stop - part.start, drawn), dtype=np.int32)
+            totals[part], spread[part] = pool[:, 0].take(places).sum(axis=1), squares.take(places).sum(axis=1)
+            if not same:
+                sizes[part] = pool[:, 1].take(places).sum(axis=1)
         else:
-            often = generator.multinomial(drawn, chances, size=size)
-            means[part] = (often @ kinds[:, 0]) / (often @ kinds[:, 1])
-    return means
+            often = generator.multinomial(drawn, counts / drawn, size=part.stop - part.start)
+            totals[part], sizes[part], spread[part] = often @ pool[:, 0], often @ pool[:, 1], often @ squares
+    moved = (totals - sizes * (whole / numbers)) / numbers
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return totals / sizes, np.maximum(spread - moved**2 / drawn, 0.0)
 
 
 def joint_means(
@@ -191,6 +257,22 @@ def joint_means(
     return _mean_of_known(np.array(values)), _mean_of_known(np.array(draws))
 
 
+def variance_column(values: Floats, strata: Sequence[str], clusters: Sequence[str]) -> Floats:
+    """A column whose mean by :func:`joint_means` is the variance of that mean of `values`, in each resample, too.
+
+    Args:
+        values: one a question; one that is missing (NaN) counts as the mean of its stratum.
+        strata, clusters: as of :func:`joint_means`.
+    """
+    column, names = np.zeros(len(values)), list(dict.fromkeys(strata))
+    for stratum in names:
+        rows = np.array([index for index, name in enumerate(strata) if name == stratum])
+        apart = np.nan_to_num(values[rows] - _mean_of_known(values[rows]))
+        _, place = np.unique(np.array([clusters[index] or f"\0{index}" for index in rows]), return_inverse=True)
+        column[rows] = (np.bincount(place, apart) ** 2 / np.bincount(place))[place] / (len(names) * len(rows))
+    return column
+
+
 def _columns_by_cluster(table: Floats, given: Floats, names: Sequence[str]) -> tuple[Floats, Floats]:
     keys = [name or f"\0{index}" for index, name in enumerate(names)]
     _, place = np.unique(np.array(keys), return_inverse=True)
@@ -207,17 +289,18 @@ def _resampled_columns(
     size, ends = len(sums), np.cumsum(groups)[:-1]
     tables = [np.hstack(both) for both in zip(np.split(sums, ends, 1), np.split(counts, ends, 1), strict=True)]
     # Sums of whole numbers have no last digit that goes by their order: columns that are equal are multiplied once.
-    whole = all(bool((table == np.rint(table)).all()) for table in tables)
-    kinds, places = np.unique(np.hstack(tables), axis=1, return_inverse=True) if whole else (None, None)
-    multiplied = tables if kinds is None else [kinds]
+    whole = [bool((table == np.rint(table)).all()) for table in tables]
+    together = [np.empty((size, 0)), *itertools.compress(tables, whole)]
+    kinds, places = np.unique(np.hstack(together), axis=1, return_inverse=True)
+    multiplied = [kinds, *(table for table, one in zip(tables, whole, strict=True) if not one)]
     drawn = [np.empty((resamples, table.shape[1])) for table in multiplied]
     for number in range(resamples):
         weights = np.bincount(generator.integers(0, size, size), minlength=size).astype(np.float64)
         for table, made in zip(multiplied, drawn, strict=True):
             made[number] = weights @ table
-    if kinds is not None:
-        drawn = np.split(drawn[0][:, places], 2 * ends, axis=1)
-    halves = [np.hsplit(made, 2) for made in drawn]
+    alike = iter(np.split(drawn[0][:, places], np.cumsum([table.shape[1] for table in together])[:-1], axis=1)[1:])
+    others = iter(drawn[1:])
+    halves = [np.hsplit(next(alike if one else others), 2) for one in whole]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.hstack([above / below for above, below in halves])
 

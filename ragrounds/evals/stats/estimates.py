@@ -11,6 +11,7 @@ no mean (a micro-F1) is a ratio of sums in each stratum: :func:`combined_ratio`,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
@@ -20,9 +21,10 @@ from numpy.typing import NDArray
 from ragrounds.evals.stats.bootstrap import (
     RESAMPLES,
     bootstrap_holds,
-    percentile_interval,
+    effective_clusters,
     resampled,
     resampled_sums,
+    studentised_interval,
 )
 from ragrounds.evals.stats.intervals import Estimate, Tallies, adjusted_interval
 
@@ -95,9 +97,11 @@ def combined_mean(
     sums = _by_stratum(numbers, np.ones(len(numbers)), stratum, cluster)
     if not bootstrap_holds(sums):
         return Estimate(value=value, n=len(numbers), low=None, high=None, level=level, method="too few")
-    draws = resampled(sums, share, resamples, seed)
-    low, high = percentile_interval(draws, level, sum(map(len, sums)), count)
-    low, high = min(low + constant, value), max(high + constant, value)
+    made = resampled(sums, share, resamples, seed)
+    worth = sum(effective_clusters(clusters[:, 1]) for clusters in sums)
+    below, above = studentised_interval(value - constant, made.error, made.draws, made.errors, level, worth, count)
+    least, most = _bounds(scaled, float(table.min()), 1.0 if bounded and table.max() <= 1 else math.inf)
+    low, high = min(max(below, least) + constant, value), max(min(above, most) + constant, value)
     return Estimate(value=value, n=len(numbers), low=low, high=high, level=level, method="bootstrap")
 
 
@@ -193,7 +197,7 @@ def combined_ratio(
     stratum, cluster = _places(strata, clusters)
     scale, count = np.asarray(factors, dtype=np.float64), int(stratum.max()) + 1
     share = [1.0] * count if weights is None else list(weights)
-    values, tables, moves, shares = [], [], [], []
+    values, tables, moves, numbers, shares = [], [], [], [], []
     for place in range(count):
         inside = stratum == place
         _, own = np.unique(cluster[inside], return_inverse=True)
@@ -205,22 +209,31 @@ def combined_ratio(
         values.append(float(scale @ (top / bottom)))
         tables.append(sums)
         shares.append(share[place])
+        numbers.append(_added(own, np.ones(len(own)), size))
         # How far each cluster moves the figure of its stratum, to first order.
         moves.append((sums[:, : len(scale)] - sums[:, len(scale) :] * (top / bottom)) / bottom @ scale)
     if not values or not sum(shares):
         return None
     parts = [one / sum(shares) for one in shares]
     value, n = constant + sum(part * one for part, one in zip(parts, values, strict=True)), len(strata)
-    if not resamples or not bootstrap_holds([np.column_stack([one, np.ones(len(one))]) for one in moves]):
+    if not resamples or not bootstrap_holds([np.column_stack(each) for each in zip(moves, numbers, strict=True)]):
         return Estimate(value=value, n=n, low=None, high=None, level=level, method="too few")
     generator = np.random.default_rng(seed)
-    draws = np.full(resamples, constant)
-    for part, sums in zip(parts, tables, strict=True):
-        top, bottom = np.split(resampled_sums(sums, resamples, generator), 2, axis=1)
+    draws, spread, error = np.full(resamples, constant), np.zeros(resamples), 0.0
+    for part, sums, moved in zip(parts, tables, moves, strict=True):
+        found = resampled_sums(np.column_stack([sums, moved, moved**2]), resamples, generator)
+        top, bottom = np.split(found[:, :-2], 2, axis=1)
         with np.errstate(invalid="ignore", divide="ignore"):
             draws += part * ((top / bottom) @ scale)
-    kept = draws[np.isfinite(draws)]
-    low, high = percentile_interval(kept, level, sum(map(len, tables)), len(tables))
+        spread += part**2 * np.maximum(found[:, -1] - found[:, -2] ** 2 / len(sums), 0.0)
+        error += float(part**2 * (moved**2).sum())
+    kept = np.isfinite(draws)
+    worth = sum(map(effective_clusters, numbers))
+    low, high = studentised_interval(
+        value, math.sqrt(error), draws[kept], np.sqrt(spread[kept]), level, worth, len(tables)
+    )
+    least, most = _bounds(scale, float(above.min()), 1.0 if (above <= below).all() else math.inf)
+    low, high = max(low, least + constant), min(high, most + constant)
     return Estimate(value=value, n=n, low=min(low, value), high=max(high, value), level=level, method="bootstrap")
 
 
@@ -269,6 +282,20 @@ def _outcomes(table: Floats, factors: Floats) -> tuple[Floats, float, float, flo
     return table @ factors, float(np.minimum(factors, 0.0).sum()), float(np.maximum(factors, 0.0).sum()), 1.0
 
 
+def _bounds(factors: Floats, least: float, most: float) -> tuple[float, float]:
+    """Between what values Σ factor × mean lies: no cost is below 0, no share above 1.
+
+    Args:
+        factors: one a column.
+        least: of all columns; below 0: they have no bounds that are known.
+        most: that a column can reach.
+    """
+    known = [float(factor) for factor in factors if factor]
+    if least < 0:
+        return -math.inf, math.inf
+    return sum(one * most for one in known if one < 0), sum(one * most for one in known if one > 0)
+
+
 def _squares(outcomes: Floats, least: float, most: float, attempts: int) -> Floats:
     """The sum of an outcome's squares over its attempts: exact for one attempt and for right or wrong, else the least
     that it can be."""
@@ -289,7 +316,7 @@ def _tallies(sums: Floats, sizes: Floats, squares: Floats, stratum: Places, clus
         observations=n,
         total=whole,
         squares=_added(stratum, squares, strata),
-        between=_added(home, (total - size * (whole / n)[home]) ** 2, strata),
+        within=_added(stratum, squares, strata) - _added(home, total**2 / size, strata),
         pairs=_added(home, np.maximum(size * (size - 1), 0.0), strata),
         clusters=_added(home, np.ones(count), strata),
     )

@@ -5,11 +5,16 @@ is Wald's from what is then there (Agresti and Coull 1998 for one stratum, Agres
 two). A difference of two agents on the same questions gets z² / 2 pseudo-pairs, half won by each side (Bonett and
 Price 2012, after Agresti and Min 2005), by strata in the same way.
 
-Clusters (duplicates, epochs of one question) count as an effective number of observations n / (1 + rho (size - 1)). The
-correlation rho within clusters is estimated over all strata, as if three more clusters had shown 0.5. The effective
-number is made smaller again by what Student's t with the clusters' degrees of freedom is wider than the normal
-distribution, in so far as it rests on rho (Korn and Graubard 1998; Dean and Pagano 2015), but never smaller than with
-rho = 1, where a cluster counts as one observation; as it does where all outcomes of a stratum are equal.
+Clusters (duplicates, questions on one abstract, epochs of one question) count as an effective number of observations
+n / (1 + rho (size - 1)), size being that of an observation's own cluster on average. The correlation rho within
+clusters is estimated over all strata from how alike outcomes of a cluster are (Fleiss and Cuzick 1979): an estimate
+that large clusters without a right answer do not pull down. It is as sure as the clusters that tell of it are many,
+each by its size less one: a large cluster among single questions is one that tells (Kish's effective number, here in
+the place of Satterthwaite's degrees of freedom). The estimate is drawn to 0.5 as by three more clusters, and the
+effective number of observations made smaller by what Student's t with so many degrees of freedom is wider than the
+normal distribution, in so far as it rests on rho (Korn and Graubard 1998; Dean and Pagano 2015). It is never smaller
+than with rho = 1: of clusters of one size as many as there are, of others fewer, n² / Σ size²; nor larger than that
+where all outcomes of a stratum are equal.
 
 `perf/coverage.md` shows by simulation how often these intervals hold what they should.
 """
@@ -54,8 +59,8 @@ class Tallies(NamedTuple):
     """Sum of the outcomes."""
     squares: Floats
     """Sum of their squares."""
-    between: Floats
-    """Sum over clusters of (a cluster's sum less its size times the stratum's mean)²."""
+    within: Floats
+    """Sum of (an outcome less the mean of its cluster)²."""
     pairs: Floats
     """Ordered pairs of observations within clusters: the sum of size × (size - 1)."""
     clusters: Floats
@@ -102,18 +107,28 @@ def _effective(tallies: Tallies, spread: Floats, level: float) -> Floats:
     if not pairs.any():
         return n
     told = (pairs > 0) & (clusters > 1)  # one cluster says nothing of how clusters differ
-    shared = np.where(told, tallies.between - n * spread + spread * pairs / n, 0.0).sum(axis=-1, keepdims=True)
-    whole = np.where(told, pairs * spread, 0.0).sum(axis=-1, keepdims=True)
-    prior = whole * _PRIOR_CLUSTERS / np.maximum(np.where(told, clusters, 0.0).sum(axis=-1, keepdims=True), 1.0)
+    whole = _over_strata(told, (n - clusters) * spread)
+    shared = whole - _over_strata(told, tallies.within) + _over_strata(told, (n - clusters) * spread / n)
+    # Σ (size - 1)² = pairs - n + clusters
+    telling = _over_strata(told, n - clusters) ** 2 / np.maximum(_over_strata(told, pairs - n + clusters), 1.0)
+    prior = whole * _PRIOR_CLUSTERS / np.maximum(telling, 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         correlation = np.where(whole > 0, (shared + prior * _PRIOR_CORRELATION) / (whole + prior), 1.0)
+        free = telling * _over_strata(told, clusters - 1) / _over_strata(told, clusters)
     inflation = 1 + np.clip(correlation, 0.0, 1.0) * pairs / n
-    freedom = np.maximum((clusters - 1).sum(axis=-1, keepdims=True), 1.0)
-    wider = (student_quantile(freedom, level) / normal_quantile(level)) ** 2
-    # However few the clusters, each is worth one observation that stands alone.
-    worth = np.maximum(n / inflation / (1 + (1 - 1 / inflation) * (wider - 1)), n / (1 + pairs / n))
-    made: Floats = np.where((spread <= 0) & (pairs > 0), np.minimum(worth, clusters), worth)
+    wider = (student_quantile(np.fmax(free, 1.0), level) / normal_quantile(level)) ** 2
+    # However few the clusters, they are worth what they are if all outcomes of each are equal.
+    least = n / (1 + pairs / n)
+    made: Floats = np.where(
+        spread <= 0, least, np.maximum(n / inflation / (1 + (1 - 1 / inflation) * (wider - 1)), least)
+    )
     return made
+
+
+def _over_strata(told: NDArray[np.bool_], numbers: Floats) -> Floats:
+    """Their sum over the strata that tell of clusters, (..., 1)."""
+    summed: Floats = np.where(told, numbers, 0.0).sum(axis=-1, keepdims=True)
+    return summed
 
 
 def normal_quantile(level: float) -> float:

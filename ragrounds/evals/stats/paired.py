@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
+from functools import lru_cache
 
+import numpy as np
 from msgspec import Struct
+
+_COUNTS = 100
+"""Numbers of differing questions that a power is summed over; of more, evenly many are left out."""
+_HALVINGS = 18
 
 
 class McNemar(Struct, frozen=True, kw_only=True):
@@ -61,8 +66,12 @@ def holm(p_values: Sequence[float], among: int | None = None) -> list[float]:
     return adjusted
 
 
+@lru_cache(maxsize=4096)
 def minimum_detectable_effect(n: int, differing: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
-    """The smallest true difference in accuracy that `n` paired questions show with this power.
+    """The smallest true difference in accuracy that :func:`mcnemar` shows on `n` paired questions with this power.
+
+    It is that of the exact test, over all numbers of questions that may differ: the usual approximation (Connor 1987)
+    is of a test without its caution, and promises differences that it finds in 75 to 79 of 100 samples, not in 80.
 
     Args:
         n: questions.
@@ -71,23 +80,32 @@ def minimum_detectable_effect(n: int, differing: float, *, alpha: float = 0.05, 
         power: chance to see the difference.
 
     Returns:
-        A difference of accuracies, 0 to 1, by Connor's (1987) approximation for McNemar's test; ``None`` where the
-        differing questions are too few: even if all of them went one way, it would be seen less often than that.
+        A difference of accuracies, 0 to 1; ``None`` where the differing questions are too few: even if all of them went
+        one way, it would be seen less often than that.
     """
     if n < 1 or not 0 < differing <= 1:
         raise ValueError(f"expected n ≥ 1 and a share of differing questions above 0 up to 1, got {n} and {differing}")
-    level, chance = NormalDist().inv_cdf(1 - alpha / 2), NormalDist().inv_cdf(power)
+    from scipy.special import bdtr, bdtrik, gammaln, xlog1py
 
-    def _short_by(effect: float) -> float:
-        return (
-            level * math.sqrt(differing) + chance * math.sqrt(max(differing - effect**2, 0.0)) - effect * math.sqrt(n)
-        )
+    reach = 4.5 * math.sqrt(n * differing * (1 - differing)) + 1
+    counts = np.arange(max(1, math.floor(n * differing - reach)), min(n, math.ceil(n * differing + reach)) + 1.0)
+    counts = counts[:: 1 + len(counts) // _COUNTS]
+    ways = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
+    chances = np.exp(ways + counts * math.log(differing) + xlog1py(n - counts, -differing))
+    chances /= chances.sum() + (1 - differing) ** n
+    some = 2 * 0.5**counts <= alpha
+    counts, chances = counts[some].astype(np.int64), chances[some]
+    # The most questions that the losing side may win, where the test still finds a difference.
+    most = np.floor(bdtrik(alpha / 2, counts, 0.5))
+    most -= 2 * bdtr(most, counts, 0.5) > alpha
 
-    if _short_by(differing) > 0:
+    def shown(effect: float) -> float:
+        return float(chances @ bdtr(most, counts, (1 - effect / differing) / 2))
+
+    if shown(differing) < power:
         return None
-    # Bisection on √n δ = z_α √d + z_β √(d − δ²): the left side grows with δ, the right side falls.
     low, high = 0.0, differing
-    for _ in range(200):
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if _short_by(middle) <= 0 else (middle, high)
+        low, high = (low, middle) if shown(middle) >= power else (middle, high)
     return high

@@ -114,8 +114,9 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
         text += "The figure of several datasets is the unweighted mean over them. "
     text += (
         "Intervals are 95 %: adjusted Wald by dataset for right-or-wrong scores (Agresti and Coull; Bonett and Price "
-        "for differences), with duplicated questions and epochs as clusters; otherwise the percentile interval of "
-        "10,000 bootstrap resamples of that design, and none where the questions are too few for it. "
+        "for differences), with duplicated questions and epochs as clusters; otherwise by 10,000 bootstrap resamples "
+        "of that design, each end the further of the percentile's and the bootstrap-t's, and none where the questions "
+        "are too few for it. "
     )
     if any(described(table.scorer).ratio for table in tables):
         text += "A micro-F1 is resampled by texts with all their counts, and by 2,000 resamples of each type. "
