@@ -170,8 +170,7 @@ def frontiers(
     placed = {name: one for name, one in drawn.items() if one is not None}
     if not placed:
         return {}
-    of = design(questions)
-    names, parts = list(placed), list(placed.values())
+    of, parts = design(questions), list(placed.values())
     spreads = [[variance_column(moves, *of).tolist() for moves in one.moves()] for one in parts]
     widths = [*(len(one.columns) for one in parts), *map(len, spreads)]
     means, draws = joint_means(
@@ -182,19 +181,20 @@ def frontiers(
         groups=widths,
     )
     ends, found = np.cumsum(widths)[:-1], dict[str, Frontier]()
-    mean_parts, draw_parts = np.split(means, ends), np.split(draws, ends, axis=1)
-    cluster_sizes = Counter((one.benchmark, one.cluster or one.id) for one in questions)
-    for number, (name, one) in enumerate(zip(names, parts, strict=True)):
+    variances, replicates = np.split(means, ends)[len(parts) :], np.split(draws, ends, axis=1)
+    names = Counter((one.benchmark, one.cluster or one.id) for one in questions)
+    clusters, enough = effective_clusters(np.array(list(names.values()), dtype=np.float64)), enough_clusters(*of)
+    for number, (name, one) in enumerate(placed.items()):
         place = _Place(
             runs=one.runs,
             right=one.means[: len(one.runs)],
             cost=one.means[len(one.runs) :],
-            variances=mean_parts[number + len(parts)],
-            draws=np.hstack([draw_parts[number], draw_parts[number + len(parts)]]),
+            variances=variances[number],
+            draws=np.hstack([replicates[number], replicates[number + len(parts)]]),
             bought=one.bought,
-            clusters=effective_clusters(np.array(list(cluster_sizes.values()), dtype=np.float64)),
+            clusters=clusters,
             strata=len(set(of[0])),
-            enough=enough_clusters(*of),
+            enough=enough,
         )
         found[name] = Frontier(
             measure=one.measure,
