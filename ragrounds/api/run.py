@@ -83,6 +83,8 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
     """Why attempts failed, most frequent first: three reasons, then how many others there are."""
     capped: tuple[tuple[str, int], ...] = ()
     """Which caps attempts have reached, as `failures`."""
+    paused: tuple[tuple[str, int], ...] = ()
+    """What attempts have asked a person, as `failures`."""
     complete: bool = False
     """Whether all attempts were there already: nothing was asked, and nothing was replayed."""
 
@@ -194,7 +196,7 @@ class _Replay:
         # One of these runs may have been judged since: that is no reason to refuse the same command's table.
         comparison = compare(store, runs, scorers=named, common=common, shared_scorers=not named)
         keep_words(store, [table.scorer for table in comparison.tables])
-        failed, capped = (any(row.statuses.get(status) for row in comparison.rows) for status in ("failed", "capped"))
+        seen = {status for row in comparison.rows for status, count in row.statuses.items() if count}
         return RunResult(
             settings=self._settings,
             benchmark=self._loaded,
@@ -204,8 +206,9 @@ class _Replay:
             ended="" if decided else ended,
             made=self._journal.made,
             reused=self._journal.reused,
-            failures=_reasons(store, runs, "failed") if failed else (),
-            capped=_reasons(store, runs, "capped") if capped else (),
+            failures=_reasons(store, runs, "failed") if "failed" in seen else (),
+            capped=_reasons(store, runs, "capped") if "capped" in seen else (),
+            paused=_reasons(store, runs, "paused") if "paused" in seen else (),
             complete=not ended and not self._counts.done and not self._counts.left,
         )
 

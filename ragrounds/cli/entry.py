@@ -49,8 +49,8 @@ def command_line() -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
         epilog="Exit codes: 0 done; 1 a claim (--assert, --until) fails, or the store is damaged; 2 bad input, a wrong "
-        "key, or no answer possible; 3 done, but some attempts failed; 4 a claim cannot be told; 130 interrupted, 143 "
-        "by SIGTERM (the same command resumes).",
+        "key, or no answer possible; 3 done, but some attempts failed or wait for a person; 4 a claim cannot be told; "
+        "130 interrupted, 143 by SIGTERM (the same command resumes).",
     )
     whole.callback()(_options)
     return whole

@@ -55,7 +55,7 @@ def run_command(
     _tell(result, as_json)
     if result.stopping is not None and result.stopping.state.decision == "fails":
         exit_by("fails")
-    if result.failures:
+    if result.failures or result.paused:
         raise typer.Exit(FAILED_ATTEMPTS)
     if result.stopping is not None:
         exit_by(result.stopping.state.decision)
@@ -81,6 +81,10 @@ def _tell(result: RunResult, as_json: bool) -> None:
         say(f"{count:,} failed: {one_line(reason, 200)}")
     for reason, count in result.capped:
         say(f"{count:,} capped: {one_line(reason, 200)}")
+    for reason, count in result.paused:
+        say(f"{count:,} paused: {one_line(reason, 200)}")
+    if result.paused:
+        say("`on_interrupt=yes` in the agent's brackets (or a text, or `person.py:answer`) answers for a person.")
 
 
 class RunDisplay(TerminalListener):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ragrounds.contracts import Request
-from ragrounds.evals.store.hops import FATES, Fate, Hop
-from ragrounds.records import Reply
+from ragrounds.evals.store.hops import FATES, Fate, Hop, searches_unknown
+from ragrounds.evals.store.traces import TracedCall
+from ragrounds.records import Attempt, Reply
+
+
+def search_words(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
+    """What is said of an attempt without hops, in a word or two."""
+    return "not known" if searches_unknown(attempt, calls) else "no search"
 
 
 def terms_of(asked: Request) -> str:

@@ -184,11 +184,11 @@ def verdict(found: ScorerFinding, names: Mapping[str, str], whole: bool = False)
         case "untested":
             why = "no test says which runs differ"
         case "none":
-            why = none_words(found)
+            why = none_words(found) + open_words(found.best, found.unit)
         case "best untold":
             why = "no test tells it from any other"
         case "open":
-            why = "attempts that are still open could turn that round"
+            why = "attempts that are still open could turn that round" + open_words(found.best, found.unit)
     return f"has the best figure, {value}; {why}"
 
 
@@ -196,11 +196,12 @@ def none_words(found: ScorerFinding) -> str:
     """That no two runs differ, and by what."""
     if found.interval:
         return "the interval of the difference, which alone decides, holds 0"
-    said = "no two runs differ by the tests"
     if not found.beside:
-        return said
-    whose = "the difference" if found.tests == 1 else number_of(found.beside, "difference")
-    return f"{said}, which decide; the interval of {whose} leaves 0 out"
+        return "no two runs differ by the tests"
+    return (
+        f"no two runs differ by the tests together; {found.beside:,} of {number_of(found.tests, 'pair')} would by "
+        f"{'its' if found.beside == 1 else 'their'} own"
+    )
 
 
 def equal_words(found: ScorerFinding, names: Mapping[str, str]) -> str:
@@ -228,8 +229,19 @@ def alone_words(line: RunFigures, unit: str) -> str:
     asked = number_of(line.overall.n, "question")
     if line.overall.low is None:
         few = f"{figure_words(line, unit).partition(' (')[0]} of {asked}, {TOO_FEW} for an interval"
-        return few + unscored_words(line, "more ")
-    return f"{figure_words(line, unit)}, {asked}{unscored_words(line, 'more ')}"
+        return few + open_words(line, unit) + unscored_words(line, "more ")
+    return f"{figure_words(line, unit)}, {asked}{open_words(line, unit)}{unscored_words(line, 'more ')}"
+
+
+def open_words(line: RunFigures, unit: str) -> str:
+    """How many attempts failed or wait for a person, and what they could make of the figure; empty: none does."""
+    asked = sum(line.outcomes.values())
+    words = {"failed": "failed", "paused": "wait for a person"}
+    found = [
+        f"{count:,} of {asked:,} attempts {said}" for name, said in words.items() if (count := line.outcomes.get(name))
+    ]
+    best = f", at best {in_scale(line.overall.best, unit)}" if found and line.overall.best is not None else ""
+    return f"; {joined_words(found)}{best}" if found else ""
 
 
 def unscored_words(line: RunFigures, of: str) -> str:

@@ -113,6 +113,7 @@ def test_a_paired_difference_draws_duplicates_together(store):
     # Duplicates that all go one way say as much as four questions.
     alone = paired_difference([0, 0, 0, 1], [1, 1, 1, 0])
     assert (tests.difference, tests.low, tests.high) == pytest.approx((0.5, alone.low, alone.high))
+    assert tests.p_mcnemar == pytest.approx(10 / 16)  # of four
 
 
 def test_holm_corrects_over_all_pairs(store):

@@ -8,9 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ragrounds.evals.compare.comparison import compare
 from ragrounds.evals.compare.grid import AgentGrid
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
+from ragrounds.ui.trace.grid_text import figure_name
 from tests.compare.making import add_run, questions
 
 GROUPS = ("heart", "lung", "brain")
@@ -74,7 +76,24 @@ def test_costs_of_what_was_not_made_are_not_known_to_be_zero(store: Store) -> No
 
 
 def test_agents_have_means_of_what_has_a_score(store: Store) -> None:
-    assert grid_of(store).agent_means() == pytest.approx((5 / 6, 1 / 6, 3 / 5))
+    assert grid_of(store).figures() == pytest.approx((5 / 6, 1 / 6, 3 / 5))
+
+
+def test_the_figure_below_a_name_is_the_table_s(tmp_path: Path) -> None:
+    asked = [*questions(8, "x/large"), *questions(2, "x/small")]
+    with Store(tmp_path) as store:
+        # Two attempts failed, of which nothing is scored; one score is missing.
+        add_run(store, "one", asked, [1, 1, 1, "unscored", 0, 0, 0, 1, 1, 1], status={3: "failed"})
+        add_run(store, "two", asked, [1, 1, 1, 1, 0, 1, None, 1, "unscored", 1], status={8: "failed"})
+        table = compare(store, store.runs()).tables[0]
+        overall = {line.run: line.overall for line in table.lines}
+        assert overall["one-run"].value == pytest.approx((4 / 8 + 1) / 2)
+        assert overall["one-run"].pooled == pytest.approx(6 / 10)
+        grid = grid_of(store)
+        ids = [run.id for run in grid.runs]
+        assert grid.figures() == pytest.approx([overall[id].value for id in ids])
+        assert list(grid.counts) == [overall[id].n for id in ids]
+        assert figure_name(grid) == "average"
 
 
 def test_epochs_are_shares(tmp_path: Path) -> None:
@@ -97,7 +116,7 @@ def test_scores_of_two_scorers_are_in_no_mean_together(tmp_path: Path) -> None:
         add_run(store, "two", asked, [0, 1, 1], scorer="mirage")
         grid = grid_of(store, scorers=("strict", "mirage"))
         assert grid.used_scorers() == {"strict": 3, "mirage": 3}
-        assert grid.agent_means() == (2 / 3, None)
+        assert grid.figures() == (2 / 3, None)
         assert grid.disagreement().tolist() == pytest.approx([float("nan")] * 3, nan_ok=True)
         assert grid.counts == (3, 0)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragrounds.evals.compare.figures import figure
+from ragrounds.evals.compare.figures import figure, figure_so_far
 from ragrounds.evals.compare.question_values import scorer_values
 from ragrounds.evals.engine.live_score import LiveScore
 from ragrounds.evals.scorers.triplets import TRIPLETS
@@ -53,11 +53,36 @@ def test_what_is_not_asked_yet_is_in_no_mean():
     assert (live.average, live.pooled) == (1.0, 1.0)
     live.add(*told(QUESTIONS[1], 0, "wrong"))
     live.add(*told(QUESTIONS[7], 0, "right"))
-    assert (live.average, live.pooled) == (0.75, pytest.approx(2 / 3))
+    assert live.average == live.pooled == pytest.approx(2 / 3)
     live.add(*told(QUESTIONS[7], 1, "missing"))
     assert (live.average, live.pooled) == (0.5, 0.5)
     live.add(*told(Question(id="else", text="?", options={"A": "a"}, benchmark="x/one"), 0, "right"))
     assert live.average == 0.5
+
+
+def test_the_first_answer_of_a_dataset_does_not_halve_the_score_so_far():
+    asked = [
+        Question(id=f"{dataset}/{number}", text="?", options={"A": "a", "B": "b"}, benchmark=f"x/{dataset}")
+        for dataset, count in (("one", 40), ("two", 25), ("three", 3))
+        for number in range(count)
+    ]
+    live = LiveScore(asked)
+    for number, question in enumerate(asked[:40]):
+        live.add(*told(question, 0, "right" if number % 8 < 5 else "wrong"))
+    assert live.average == figure_so_far(live).value == 0.625
+    live.add(*told(asked[40], 0, "wrong"))
+    assert (live.is_pooled, live.average) == (True, 25 / 41)  # the mean over two datasets: .3125
+    found = figure_so_far(live)
+    assert found.value == live.average
+    assert found.low < live.average < found.high
+    for question in asked[41:50]:
+        live.add(*told(question, 0, "wrong"))
+    assert (live.is_pooled, live.average) == (True, 0.5)  # of the third none is made
+    for question in asked[65:]:
+        live.add(*told(question, 0, "right"))
+    assert not live.is_pooled  # ten of each, or all that there are
+    assert live.average == figure_so_far(live).value == pytest.approx((0.625 + 0 + 1) / 3)
+    assert live.pooled == pytest.approx(28 / 53)
 
 
 def test_questions_that_nothing_scores_have_no_score():

@@ -23,6 +23,7 @@ from ragrounds.records import (
     Reply,
     Score,
     Status,
+    ToolCall,
 )
 
 QUESTION = Question(
@@ -96,6 +97,7 @@ CASES = {
     "not passed on": Case([search("wrist drop", GOOD), model(GOOD.text, "reading", "read"), model("kept: nothing")]),
     "ignored": Case([search("wrist drop", BAD, GOOD), model(f"Read: {GOOD.text} Now answer.")]),
     "no search": Case([model("What is it?")]),
+    "not known": Case([TracedCall(call("model"))]),
     "gold unknown": Case([search("x", BAD), model("?")], gold=Gold(question_id="q/1", answer="A")),
     "found in part": Case(
         [search("x", GOOD), model(GOOD.text)], gold=Gold(question_id="q/1", answer="A", documents=("gold", "second"))
@@ -123,6 +125,20 @@ def test_each_cause_from_its_own_calls(word: str) -> None:
     assert cause is not None
     assert cause.word == word
     assert cause.text
+
+
+def test_a_tool_that_may_have_searched_is_no_answer_from_memory() -> None:
+    prompt = Request(messages=(Message("user", "What is it?"), Message("tool", "Found: the radial nerve.")))
+    wanted = Reply(text="", calls=(ToolCall(id="1", name="look_up", arguments="{}"),))
+    for calls in (
+        [TracedCall(call("model"), asked=prompt, reply=Reply(text="B"))],
+        [TracedCall(call("model"), asked=Request(messages=(Message("user", "?"),)), reply=wanted), model("?")],
+        [model("?"), TracedCall(call("tool"))],
+    ):
+        cause = Case(calls).cause()
+        assert cause is not None
+        assert cause.word == "not known"
+    assert cause.said == "not known: it called tools x; whether they searched is not known"
 
 
 def test_every_cause_has_a_case_and_a_meaning() -> None:

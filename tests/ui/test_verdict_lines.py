@@ -10,7 +10,13 @@ from rich.console import Console
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.compare.findings import conclusions
 from ragrounds.evals.store.store import Store
-from ragrounds.ui.comparison_tables import agent_names, comparison_tables, numbered, print_comparison
+from ragrounds.ui.comparison_tables import (
+    agent_names,
+    comparison_tables,
+    difference_interval,
+    numbered,
+    print_comparison,
+)
 from ragrounds.ui.comparison_words import verdict_lines
 from tests.compare.making import add_run, questions
 
@@ -104,10 +110,20 @@ def test_it_stands_above_the_tables(store):
     assert text.index("is ahead") < text.index("outcomes and cost")
 
 
-def test_an_interval_that_leaves_0_out_beside_a_test_that_does_not_is_said(store):
+def test_a_pair_that_would_differ_by_its_own_is_said_where_the_tests_together_find_nothing(store):
+    asked = questions(12)
+    runs = [add_run(store, name, asked, [1] * right + [0] * (12 - right)) for name, right in (("a", 0), ("b", 6))]
+    middle = add_run(store, "c", asked, [1] * 3 + [0] * 9)
+    assert told(compare(store, [*runs, middle])) == [
+        "strict: #2 b has the best figure, 50.00; no two runs differ by the tests together; 1 of 3 pairs would by its "
+        "own."
+    ]
+
+
+def test_where_the_test_finds_no_difference_the_interval_holds_0(store):
     asked = questions(5)
     runs = [add_run(store, name, asked, [value] * 5) for name, value in (("a", 0), ("b", 1))]
-    assert told(compare(store, runs)) == [
-        "strict: #2 b has the best figure, 100.00; no two runs differ by the tests, which decide; the interval of the "
-        "difference leaves 0 out."
-    ]
+    compared = compare(store, runs)
+    assert told(compared) == ["strict: #2 b has the best figure, 100.00; no two runs differ by the tests."]
+    (pair,) = compared.tables[0].pairs
+    assert difference_interval(pair.tests, "percent") == "+0.0 to +100.0"

@@ -36,13 +36,14 @@ from ragrounds.evals.compare.claims import (
     resolved,
 )
 from ragrounds.evals.compare.comparability import ComparisonBasis, comparison_basis
-from ragrounds.evals.compare.figures import design, outcomes_in, paired, ratio_estimate
+from ragrounds.evals.compare.figures import design, outcomes_in, ratio_estimate
 from ragrounds.evals.compare.frontier import CostMeasure, costs_of
 from ragrounds.evals.compare.question_values import Parts, QuestionValues, Values
 from ragrounds.evals.compare.sequential_stop import StoppedRuns, early_stops
 from ragrounds.evals.engine.question_order import QuestionRound
 from ragrounds.evals.scorers import described, scorer_name
 from ragrounds.evals.stats import Estimate, combined_mean
+from ragrounds.evals.stats.sign_flips import difference_and_test
 from ragrounds.evals.store.store import AttemptKey, Store
 from ragrounds.records import Question, Run, outcome
 
@@ -174,23 +175,13 @@ class _Assertions:
     def _judged(
         self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]
     ) -> tuple[Estimate, Decision, list[str]] | None:
-        """A condition's estimate with its decision, and why nothing can be told; ``None``: nothing to count. Of two
-        runs that are to be apart, McNemar's test must say so too, where there is one: as in a summary."""
+        """A condition's estimate with its decision, and why nothing can be told; ``None``: nothing to count."""
         made = self._estimate(condition, kept, columns)
         if made is None:
             return None
         if condition.level is not None and len({one.cluster or one.id for one in kept}) < FEWEST:
             return made, "cannot tell", [f"a claim with a level needs {FEWEST} questions or more"]
-        decision = decide(condition, made.value, made.low, made.high)
-        if not condition.apart or decision != "holds":
-            return made, decision, []
-        tests = paired(kept, columns[0], columns[1], self.seed, described(self.scorer), self.basis.epochs)
-        if tests.p_mcnemar is None or tests.first_only is None or tests.second_only is None:
-            return made, decision, []
-        one_side = (tests.second_only - tests.first_only) * (tests.difference or 0.0) > 0
-        if tests.p_mcnemar < 1 - (condition.level or 0.95) and one_side:
-            return made, decision, []
-        return made, "cannot tell", [f"the interval leaves 0 out, the test does not: McNemar p {tests.p_mcnemar:.4f}"]
+        return made, decide(condition, made.value, made.low, made.high), []
 
     def _turned(
         self,
@@ -239,7 +230,8 @@ class _Assertions:
         return self.basis.questions if condition.of_endings else self.basis.asked(self.scorer)
 
     def _estimate(self, condition: Condition, kept: Sequence[Question], columns: Sequence[Values]) -> Estimate | None:
-        """The mean of a condition's sums over questions, with its interval; with a ratio in it the sum of ratios."""
+        """The mean of a condition's sums over questions, with its interval; with a ratio in it the sum of ratios. The
+        interval of a difference of two runs is the one of the tables, which leaves 0 out where their test does."""
         if any(map(_of_corpus, columns)):
             return ratio_estimate(
                 [[_parts_of(values, one.id) for one in kept] for values in columns],
@@ -252,17 +244,25 @@ class _Assertions:
             )
         known = [[values[question.id] or 0.0 for question in kept] for values in columns]
         strata, clusters = design(kept)
-        return combined_mean(
-            known,
-            [term.factor for term in condition.terms],
-            strata,
-            clusters,
-            constant=condition.constant,
-            attempts=outcomes_in(described(self.scorer), self.basis.epochs),
-            bounded=self._shares(condition),
-            level=condition.level or 0.95,
-            seed=self.seed,
-        )
+        factors = [term.factor for term in condition.terms]
+
+        def mean(level: float) -> Estimate:
+            return combined_mean(
+                known,
+                factors,
+                strata,
+                clusters,
+                constant=condition.constant,
+                attempts=outcomes_in(described(self.scorer), self.basis.epochs),
+                bounded=self._shares(condition),
+                level=level,
+                seed=self.seed,
+            )
+
+        level, measures = condition.level or 0.95, {term.measure for term in condition.terms}
+        if measures <= set(_SCORES) and sorted(factors) == [-1.0, 1.0]:
+            return difference_and_test(known, strata, clusters, mean, level, condition.constant)[0]
+        return mean(level)
 
     def _shares(self, condition: Condition) -> bool:
         """Whether every measure lies between 0 and 1."""

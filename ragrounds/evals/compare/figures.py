@@ -28,12 +28,12 @@ from ragrounds.evals.stats import (
     combined_ratio,
     holm,
     macro_error,
-    mcnemar,
     minimum_detectable_effect,
     paired_difference,
     stratified_mean,
 )
 from ragrounds.evals.stats.bootstrap import RESAMPLES
+from ragrounds.evals.stats.sign_flips import difference_and_test
 from ragrounds.records import Question
 
 _PROPERTIES: dict[str, Callable[[Question], str]] = {
@@ -82,7 +82,8 @@ class PairedFigure(Struct, frozen=True, kw_only=True):
     """Questions that only the first run has right; ``None``: scores are not right-or-wrong."""
     second_only: int | None = None
     p_mcnemar: float | None = None
-    """Exact McNemar test, one question of each cluster of duplicates."""
+    """Exact test of this difference, the mean over datasets, duplicates as one; of one dataset without duplicates it is
+    McNemar's. It is below 5 % where the interval leaves 0 out, and nowhere else."""
     mde: float | None = None
     """The smallest true difference that this test shows with 80 % power at 5 %; ``None`` beside it: too few questions
     are answered differently for any."""
@@ -142,7 +143,8 @@ def figure(
 
 
 def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
-    """The figure with its 95 % interval, as the run's table would have it if these questions were all.
+    """The figure with its 95 % interval, as the run's table would have it if these questions were all; of all questions
+    alike while some dataset has too few.
 
     Where questions have been asked in different numbers of epochs, a mean is known with less precision than its epochs
     would say: its interval is then made from the questions alone.
@@ -168,6 +170,11 @@ def figure_so_far(score: LiveScore, epochs: int = 1, seed: int = 0) -> Figure:
         values[question.id] = sum(above for above, _ in found) / len(found)
         parts[question.id] = tuple(found)
     questions = [question for question, _ in made]
+    if score.is_pooled:
+        questions = [
+            replace(one, benchmark="", cluster=f"{one.benchmark} {one.cluster}" if one.cluster else "")
+            for one in questions
+        ]
     if not score.is_ratio:
         return figure(questions, values, {}, seed, known, epochs if whole else 1)
     if len(counts) > 1:
@@ -216,17 +223,16 @@ def paired(
     if not both:
         return PairedFigure(n=0)
     ones, others = [one for _, one, _ in both], [other for _, _, other in both]
-    strata_and_clusters = design([question for question, _, _ in both])
-    estimate = paired_difference(
-        ones, others, *strata_and_clusters, attempts=outcomes_in(scorer, epochs), bounded=_bounded(scorer), seed=seed
-    )
-    binary = {*ones, *others} <= {0.0, 1.0}
-    test = mde = None
-    if binary:
-        lone = {question.cluster or question.id: (one == 1.0, other == 1.0) for question, one, other in reversed(both)}
-        test = mcnemar([one for one, _ in lone.values()], [other for _, other in lone.values()])
-        differing = (test.first_only + test.second_only) / len(lone)
-        mde = minimum_detectable_effect(len(lone), differing) if differing else None
+    strata, clusters = design([question for question, _, _ in both])
+    attempts, bounded = outcomes_in(scorer, epochs), _bounded(scorer)
+
+    def difference(level: float) -> Estimate:
+        return paired_difference(
+            ones, others, strata, clusters, attempts=attempts, bounded=bounded, level=level, seed=seed
+        )
+
+    estimate, test = difference_and_test((ones, others), strata, clusters, difference)
+    binary = test is not None
     return PairedFigure(
         difference=estimate.value,
         low=estimate.low,
@@ -235,7 +241,7 @@ def paired(
         first_only=sum(one > other for one, other in zip(ones, others, strict=True)) if binary else None,
         second_only=sum(one < other for one, other in zip(ones, others, strict=True)) if binary else None,
         p_mcnemar=test.p if test else None,
-        mde=mde,
+        mde=minimum_detectable_effect(test.worth, test.differing) if test and test.differing else None,
     )
 
 

@@ -41,14 +41,14 @@ class Conclusion(Struct, frozen=True, kw_only=True):
 
 
 def conclusions(table: ScorerTable) -> tuple[Conclusion, ...]:
-    """The pairs of a table that differ: the corrected test says so, and the interval that the table shows leaves 0 out,
-    on the same side. By p, the smallest first."""
+    """The pairs of a table that differ: the corrected test says so, and then the interval does too; without a test, the
+    interval. By p, the smallest first."""
     found = []
     for pair, test, p in _tested(table.pairs):
         tests = pair.tests
         if tests.difference is None or tests.low is None or tests.high is None or (p is not None and p >= LEVEL):
             continue
-        if not (tests.low > 0 or tests.high < 0) or not _same_side(pair):
+        if not (tests.low > 0 or tests.high < 0):
             continue
         up = tests.difference > 0
         second = up == (table.direction == "higher")
@@ -88,15 +88,6 @@ def _tested(pairs: Sequence[RunPair]) -> list[tuple[RunPair, PairTest, float | N
     return made or [(pair, "interval", None) for pair in pairs if len(pairs) == 1]
 
 
-def _same_side(pair: RunPair) -> bool:
-    """Whether what McNemar's test counts, answers that one run alone has right, goes the way of the difference, which
-    is a mean over datasets."""
-    tests = pair.tests
-    if pair.p_holm is None or tests.first_only is None or tests.second_only is None or tests.difference is None:
-        return True
-    return (tests.second_only - tests.first_only) * tests.difference > 0
-
-
 class ScorerFinding(Struct, frozen=True, kw_only=True):
     """What can be concluded under one scorer."""
 
@@ -122,7 +113,7 @@ class ScorerFinding(Struct, frozen=True, kw_only=True):
     interval: bool = False
     """Whether the interval of the one pair decides, as no test fits the scores."""
     beside: int = 0
-    """Where no two runs differ by the tests: pairs whose interval leaves 0 out all the same."""
+    """Pairs that would be told apart if they were the only one: their own interval leaves 0 out."""
     tests: int = 0
     """Pairs of the table: what the correction is over."""
     judges: tuple[tuple[ScoreJudges, tuple[str, ...]], ...] = ()

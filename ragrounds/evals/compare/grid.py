@@ -16,6 +16,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.evals.engine.live_score import pooled_yet
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import StoredQuestion, decompress
 from ragrounds.evals.store.summaries import Pages
@@ -83,6 +84,8 @@ class AgentGrid:
     """Epochs with a score."""
     fractional: Flags
     """(columns,): some score is neither 0 nor 1."""
+    datasets: npt.NDArray[np.str_]
+    """(rows,): of which dataset a question is."""
     firsts: Places
     """(rows,): the place of an attempt at the question among the pages, of the first run that was asked it."""
 
@@ -149,16 +152,36 @@ class AgentGrid:
         self.scorer = next((name for name in (self.scorer, *self.pages.asked, *used) if name in used), "")
         code = self._scorers.index(self.scorer) if used else _NO_SCORER
         self._compared: Numbers = np.where(self._by == code, self.means, np.nan)
+        self._left = np.array([run.count * run.epochs for run in self.runs]) > (statuses > 0).sum(axis=(0, 2))
+        self._counted = self._in_figures(code, np.where(scorers == code, values, np.nan), statuses > 0, completed)
+
+    def _in_figures(self, code: int, values: Numbers, made: Flags, completed: Flags) -> Numbers:
+        """(rows, columns): what counts in a run's figure. An attempt that ended without an answer counts 0 where the
+        scorer is for its question; a question counts when all its attempts are made and none misses a score."""
+        scored = np.unique(self._parts[(self._by == code).any(axis=1)])
+        suited = np.isin(self._parts, scored)[:, None, None]
+        known = np.where(np.isnan(values) & made & ~completed & suited, 0.0, values)
+        epochs = np.array([run.epochs for run in self.runs])
+        whole = (~np.isnan(known)).sum(axis=2) == epochs
+        counted: Numbers = np.where(whole, np.nansum(known, axis=2) / epochs, np.nan)
+        return counted
 
     def _read_questions(self, connection: sa.Connection) -> None:
         decoder = msgspec.msgpack.Decoder(StoredQuestion)
         known: dict[str, int] = {}
+        parts: dict[tuple[str, str], int] = {}
+        datasets: list[str] = []
+        places: list[int] = []
         asked: dict[str, list[int]] = {}
         for name in dict.fromkeys(run.questions for run in self.runs):
             asked[name] = []
             for (body,) in _plain(connection, sa.select(_Q.c.body).where(_Q.c.set == name).order_by(_Q.c.position)):
                 question = decoder.decode(decompress(body)).question
+                if question.id not in known:
+                    datasets.append(question.benchmark)
+                    places.append(parts.setdefault((question.benchmark, question.kind), len(parts)))
                 asked[name].append(known.setdefault(question.id, len(known)))
+        self.datasets, self._parts = np.array(datasets), np.array(places, dtype=np.int64)
         for name, rows in asked.items():
             self._positions[name] = np.full(len(known), -1, dtype=np.int64)
             self._positions[name][rows] = np.arange(len(rows))
@@ -178,12 +201,25 @@ class AgentGrid:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """By column: questions with a score by `scorer`."""
-        return tuple(int(count) for count in (~np.isnan(self._compared)).sum(axis=0))
+        """By column: questions in its figure."""
+        return tuple(int(count) for count in (~np.isnan(self._counted)).sum(axis=0))
 
-    def agent_means(self) -> tuple[float | None, ...]:
-        """By column: the mean score by `scorer` of all questions that have one."""
-        return tuple(map(_known, _mean(self._compared, axis=0)))
+    def figures(self) -> tuple[float | None, ...]:
+        """By column: the figure by `scorer` that the table of the run has, the unweighted mean over datasets; of a run
+        that goes on, as its screen has it, of the questions that all attempts are made at."""
+        by_dataset = [_mean(self._counted[self.datasets == name], axis=0) for name in np.unique(self.datasets)]
+        overall = np.where(self._pooled(), _mean(self._counted, axis=0), _mean(np.array(by_dataset), axis=0))
+        return tuple(map(_known, overall))
+
+    def _pooled(self) -> Flags:
+        """(columns,): whether some dataset has too few answers yet."""
+        scored = np.isin(self._parts, self._parts[~np.isnan(self._counted).all(axis=1)])
+        pooled: Flags = self._left.copy()
+        for column in np.flatnonzero(pooled):
+            asked = scored & (self._positions[self.runs[column].questions] >= 0)
+            made = asked & ~np.isnan(self._counted[:, column])
+            pooled[column] = pooled_yet(self.datasets[made].tolist(), self.datasets[asked].tolist())
+        return pooled
 
     def cell(self, row: int, column: int) -> AgentGridCell:
         """What the agent of a column made of the question of a row."""

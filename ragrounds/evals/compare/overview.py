@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparability import comparison_basis
 from ragrounds.evals.compare.figures import design, figure
 from ragrounds.evals.compare.sequential_stop import early_stops
+from ragrounds.evals.engine.live_score import pooled_yet
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.run_facts import attempt_totals
@@ -116,7 +118,7 @@ class _Reader:
             return "", None
         scorer = described(name)
         if so_far or early or scorer.ratio:
-            return name, self._whole(run, name, early or so_far)
+            return name, self._whole(run, name, early or so_far, so_far)
         if one_dataset and scorer.accuracy and run.epochs == 1:
             total, made, known = self._total(number, name)
             if made == known == run.count:
@@ -155,13 +157,17 @@ class _Reader:
         ).one()
         return total or 0.0, scored, valued
 
-    def _whole(self, run: Run, name: str, answered: bool) -> float | None:
-        """The figure as a comparison makes it; with `answered` of the questions that all attempts were made at."""
+    def _whole(self, run: Run, name: str, answered: bool, so_far: bool = False) -> float | None:
+        """The figure as a comparison makes it; with `answered` of the questions that all attempts were made at, and so
+        far as the screen of the run has it."""
         try:
             basis = comparison_basis(self.store, [run], [], False, answered=answered)
         except UserError:  # no question is done in all its epochs
             return None
         asked = basis.asked(name)
+        of_all = (one.benchmark for one in self._set(run))
+        if so_far and pooled_yet((one.benchmark for one in basis.questions), of_all):
+            asked = [replace(one, benchmark="") for one in asked]
         return figure(asked, basis.values(name, run, asked)[0], {}, 0, described(name), basis.epochs).value
 
     def _sums(self, number: int, name: str) -> tuple[dict[str, tuple[float, bool]], int]:

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from ragrounds.evals.scorers import described, headline_of, scores_by_default
 from ragrounds.records import Attempt, Gold, Question, Score
 
 Parts = tuple[float, float]
 """Numerator and denominator."""
+ENOUGH = 10
+"""Questions of each dataset from which a run that goes on has a mean over datasets."""
+
+
+def pooled_yet(made: Iterable[str], asked: Iterable[str]) -> bool:
+    """Whether the figure so far is of all questions alike, for one dataset or more has too few answers: in a mean over
+    datasets the first answer of one would weigh as much as hundreds of another.
+
+    Args:
+        made: the dataset of each question that was answered.
+        asked: the same of all questions.
+    """
+    counts = Counter(made)
+    return any(counts[name] < min(ENOUGH, number) for name, number in Counter(asked).items())
 
 
 class LiveScore:
     """The score of a run so far by its headline scorer, as its table has it. Of a mean: each question's mean over the
     epochs that ended, their mean in each dataset. Of a ratio over the corpus (a micro-F1): the ratio of the sums of
-    each dataset, the mean over the epochs so far. Then the unweighted mean over datasets. An attempt that ended without
-    an answer counts 0 (it found nothing); a question whose score is missing is left out.
+    each dataset, the mean over the epochs so far. Then the unweighted mean over datasets, once each has enough
+    (:func:`pooled_yet`). An attempt that ended without an answer counts 0 (it found nothing); a question whose score is
+    missing is left out.
 
     Args:
         questions: the run's.
@@ -91,8 +107,16 @@ class LiveScore:
         return self._ratio
 
     @property
+    def is_pooled(self) -> bool:
+        """Whether the figure so far is of all questions alike."""
+        return pooled_yet([self._datasets[id] for id in list(self._made)], self._datasets.values())
+
+    @property
     def average(self) -> float | None:
-        """The unweighted mean over datasets; ``None``: nothing is scored yet, or there is nothing to count."""
+        """The unweighted mean over datasets, or that of all questions alike while these are too few; ``None``: nothing
+        is scored yet, or there is nothing to count."""
+        if self.is_pooled:
+            return self.pooled
         known = [value for value in map(_mean_ratio, self._sums()) if value is not None]
         return sum(known) / len(known) if known else None
 

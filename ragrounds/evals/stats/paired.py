@@ -38,14 +38,19 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
     pairs = [(bool(one), bool(other)) for one, other in zip(first, second, strict=True)]
     kinds = ((True, False), (False, True), (True, True), (False, False))
     first_only, second_only, both, neither = (pairs.count(kind) for kind in kinds)
+    p = binomial_p(first_only, second_only)
+    return McNemar(first_only=first_only, second_only=second_only, both=both, neither=neither, p=p)
+
+
+def binomial_p(first_only: int, second_only: int) -> float:
+    """Exact two-sided p that a question which one side alone has right might as well be the other's."""
     n, least = first_only + second_only, min(first_only, second_only)
     # Whole numbers: the binomial tail is exact however many questions differ.
     tail = term = 1
     for k in range(1, least + 1):
         term = term * (n - k + 1) // k
         tail += term
-    p = min(1.0, 2 * tail / 2**n)
-    return McNemar(first_only=first_only, second_only=second_only, both=both, neither=neither, p=p)
+    return float(min(1.0, 2 * tail / 2**n))
 
 
 def holm(p_values: Sequence[float], among: int | None = None) -> list[float]:

@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragrounds.evals.store.hops import Hop, hops_of
+from ragrounds.evals.store.hops import Hop, hops_of, searches_unknown
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Gold, Noted, Question, Score
 from ragrounds.text import normalized
@@ -29,6 +29,7 @@ CauseWord = Literal[
     "misread",
     "unreadable",
     "no search",
+    "not known",
     "search failed",
     "gold unknown",
     "drifted",
@@ -47,7 +48,8 @@ CAUSES: dict[CauseWord, str] = {
     "misjudged": "the score and the words of the answer do not agree: a judge's error, perhaps",
     "misread": "another scorer reads the right option from the same answer",
     "unreadable": "no answer could be read from the text",
-    "no search": "it answered without a search",
+    "no search": "no search is among its calls",
+    "not known": "whether it searched is not recorded",
     "search failed": "a search failed, and no other found gold",
     "gold unknown": "no gold document is known for the question",
     "drifted": "gold was never found, and the queries share ever less with the question",
@@ -79,7 +81,7 @@ class Cause(Struct, frozen=True, kw_only=True):
         return f"{'' if self.word in _FACTS else 'likely '}{self.word}: {self.text}"
 
 
-_FACTS: frozenset[CauseWord] = frozenset(("not ended", "no score", "gold unknown", "not recorded"))
+_FACTS: frozenset[CauseWord] = frozenset(("not ended", "no score", "gold unknown", "not recorded", "not known"))
 _NOT_FOLLOWED = "the answer does not follow it"
 _DRIFTED = 0.5
 """A query has drifted when it shares at most this part of what the first one shared with the question."""
@@ -171,7 +173,8 @@ def _of_searches(
     attempt: Attempt, calls: Sequence[TracedCall], hops: Sequence[Hop], question: Question, gold: Gold
 ) -> Cause:
     if not hops:
-        return Cause(word="no search", text="it answered without a search, from what the model knows")
+        unknown = searches_unknown(attempt, calls)
+        return Cause(word="not known" if unknown else "no search", text=unknown or "no search is among its calls")
     golden = set(gold.documents)
     failed = _failed_search(hops)
     if not golden:

@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ragrounds.evals.store.traces import TracedCall
-from ragrounds.records import Gold, Passage
+from ragrounds.records import Attempt, Gold, Passage
 
 Fate = Literal["seen", "cut", "not seen", "not known"]
 """What became of a passage: whole in a later prompt, its beginning in one, in none; or that cannot be told."""
@@ -76,6 +76,25 @@ _BEGINNING = 80
 """Characters by which a passage that was cut is known again."""
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 """How JSON writes a letter that it does not write as it is."""
+
+
+def searches_unknown(attempt: Attempt, calls: Sequence[TracedCall]) -> str:
+    """Why it is not known whether an attempt without a recorded search made one; empty: its calls say that it did not.
+
+    Args:
+        attempt: without hops.
+        calls: of it, all that were recorded.
+    """
+    messages = [message for call in calls if call.asked is not None for message in call.asked.messages]
+    asked = [tool.name for call in calls if call.reply for tool in call.reply.calls]
+    asked += [tool.name for message in messages for tool in message.calls]
+    asked += [call.call.actor for call in calls if call.call.kind == "tool"]
+    if asked or any(message.role == "tool" for message in messages):
+        names = f" {', '.join(list(dict.fromkeys(asked))[:3])}" if asked else ""
+        return f"it called tools{names}; whether they searched is not known"
+    if attempt.unrecorded or not messages:
+        return "calls of it are not recorded: whether it searched is not known"
+    return ""
 
 
 def hops_of(calls: Sequence[TracedCall], gold: Gold, only_gold: bool = False) -> tuple[Hop, ...]:

@@ -39,6 +39,8 @@ class AgentProgress(Struct, frozen=True, kw_only=True):
     average: float | None
     """The score so far: what the table calls `average`, or by the name of the one dataset."""
     pooled: float | None
+    pooled_yet: bool
+    """Whether `average` is still that of all questions alike: some dataset has too few."""
     figure: Figure
     """The same with its interval, over the questions scored so far; computed a moment ago where a run is large."""
     dataset: str
@@ -199,6 +201,7 @@ class ProgressGatherer:
             scorer=run.score.scorer,
             average=run.score.average,
             pooled=run.score.pooled,
+            pooled_yet=run.score.is_pooled and len(datasets) > 1,
             figure=self._figures[id][1],
             dataset=datasets[0] if len(datasets) == 1 else "",
             tokens=run.tokens,

@@ -14,7 +14,15 @@ from ragrounds.evals.scorers import described
 from ragrounds.ui.columns import Column, words
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, ProgressFacts
-from ragrounds.ui.progress.lines import budget_words, doing_words, fault_words, journal_words, longest, node_words
+from ragrounds.ui.progress.lines import (
+    budget_words,
+    doing_words,
+    fault_words,
+    journal_words,
+    longest,
+    node_words,
+    pooled_words,
+)
 from ragrounds.ui.progress.screen import foot_words, line, page, rule, server_words, title
 from ragrounds.ui.table_layout import laid_out
 from ragrounds.ui.tables import drawn_band, table_of
@@ -93,7 +101,8 @@ def _agents(facts: ProgressFacts, width: int, most: int) -> Parts:
     if scorer := next((agent.scorer for agent in facts.agents if agent.scorer), ""):
         known = described(scorer)
         unit = f"{known.unit}{', lower is better' if known.direction == 'lower' else ''}"
-        parts.append((line((f"{scorer}, {unit}", "bold"), (f" so far; {known.summary}", "dim")), 1))
+        said = f" so far{pooled_words(facts)}; {known.summary}"
+        parts.append((line((f"{scorer}, {unit}", "bold"), (said, "dim")), 1))
     bands, _ = laid_out(table_of("live", shown, _columns(facts)), width)
     if len(bands) == 1 and bands[0].table.columns[0].name == "agent":
         parts.append((drawn_band(bands[0]), len(shown) + 1))

@@ -6,6 +6,7 @@ import json
 import time
 
 from ragrounds.evals.engine.in_flight import LiveAttempt
+from ragrounds.evals.engine.live_score import ENOUGH
 from ragrounds.evals.scorers import described
 from ragrounds.ui.comparison_tables import interval
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults, facts_json
@@ -119,4 +120,13 @@ def _scores(facts: ProgressFacts) -> str:
     if len(agents) > _FEW or not any(agent.figure.value is not None for agent in agents):
         return ""
     named = ", ".join(f"{one_line(agent.name, _NAME)} {_score(agent)}" for agent in agents)
-    return f"{'score' if all(agent.dataset for agent in agents) else 'average'} so far: {named}"
+    return f"{'score' if all(agent.dataset for agent in agents) else 'average'} so far{pooled_words(facts)}: {named}"
+
+
+def pooled_words(facts: ProgressFacts) -> str:
+    """That an average so far is none over datasets yet; empty: it is."""
+    return (
+        f", of all questions alike until each dataset has {ENOUGH}"
+        if any(one.pooled_yet for one in facts.agents)
+        else ""
+    )

@@ -21,7 +21,7 @@ function hopTable(attempts) {
     for (let n = 0; n < most; n += 1) {
       const cell = row.insertCell();
       if (one.hops[n]) drawHop(cell, one.hops[n], one);
-      else if (!n) cell.append(el("span", "no search", "dim"));
+      else if (!n) cell.append(el("span", one.no_hops, "dim"));
     }
   }
   const scroll = el("div", null, "scroll");

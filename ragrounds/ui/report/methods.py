@@ -127,8 +127,8 @@ def _scores(comparison: Comparison, scorers: Sequence[str]) -> str:
         text += "Systems were compared on the same questions by the interval of their difference. "
     elif pairs:
         text += (
-            "Systems were compared on the same questions by the interval of their difference and by McNemar's exact "
-            "test, one question of each cluster"
+            "Systems were compared on the same questions by McNemar's exact test, over several datasets and with "
+            "duplicates as a permutation test of the same mean, and by an interval that leaves 0 out where it does"
         )
         text += f", with Holm's correction over the {pairs} pairs. " if pairs > 1 else ". "
     found = next((table.frontier for table in tables if table.frontier), None)

@@ -23,7 +23,7 @@ from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
 from ragrounds.records import OUTCOMES, Question, Score, Usage, outcome
 from ragrounds.redaction import Redactor
-from ragrounds.ui.call_words import hop_signs, terms_of
+from ragrounds.ui.call_words import hop_signs, search_words, terms_of
 from ragrounds.ui.report.html_tables import asset
 
 _CHUNK = 400_000
@@ -196,6 +196,7 @@ def _attempt(
         "cost_uncached": attempt.cost_uncached,
         "seconds": attempt.seconds if attempt.seconds or attempt.at else None,
         "cause": texts(cause.said) if cause else "",
+        "no_hops": search_words(attempt, calls),
         "hops": [_hop(hop, texts) for hop in hops],
         "scores": [[s.scorer, s.value, s.answer_status, texts(s.prediction), texts(s.reason)] for s in trace.scores],
         "steps": [_step(step, texts, passages) for step in trace.steps],

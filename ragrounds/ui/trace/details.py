@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ragrounds.contracts import SearchRequest
 from ragrounds.evals.store.causes import Cause, cause_of
 from ragrounds.evals.store.codec import DamagedRecord
-from ragrounds.evals.store.hops import FATES, Hop
+from ragrounds.evals.store.hops import FATES, Hop, searches_unknown
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.models.model_names import other_name
 from ragrounds.records import Call, Score, Step
@@ -123,7 +123,8 @@ def hop_blocks(loaded: LoadedAttempt, number: int) -> list[TextBlock]:
     if (cause := cause_in(loaded)) is not None:
         blocks.append(TextBlock(cause.said, "trouble"))
     if not loaded.hops:
-        return [*blocks, TextBlock("No search was made.", "dim")]
+        unknown = searches_unknown(loaded.attempt, loaded.traced)
+        return [*blocks, TextBlock(f"No search to show: {unknown or 'none was made'}.", "dim")]
     hop = loaded.hops[min(number, len(loaded.hops) - 1)]
     where = f", in {hop.traced.call.node}" if hop.traced.call.node else ""
     blocks.append(TextBlock(f"search {hop.number} of {len(loaded.hops)}{where}", "heading"))
@@ -369,5 +370,7 @@ def _score_line(loaded: LoadedAttempt, score: Score) -> TextBlock:
         word, style = "partly", "dim"
     asked, gold = loaded.summary.question, loaded.summary.gold
     read = f"read as {score.prediction!r}, gold {gold.answer!r}" if asked.options else ""
-    parts = [f"{score.scorer}: {word}", percent(score.value, 1), score.answer_status, read, score.reason]
+    known = loaded.attempt is not None and score.reason == loaded.attempt.reason  # said under the outcome
+    why = "" if known else score.reason
+    parts = [f"{score.scorer}: {word}", percent(score.value, 1), score.answer_status, read, why]
     return TextBlock("  ".join(part for part in parts if part), style)

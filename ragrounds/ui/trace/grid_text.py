@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragrounds.evals.compare.grid import AgentGridCell
+from ragrounds.evals.compare.grid import AgentGrid, AgentGridCell
 from ragrounds.evals.scorers import described
 from ragrounds.records import Run
 from ragrounds.ui.text import UNKNOWN, one_line
@@ -69,6 +69,13 @@ def heat(value: float | None) -> str:
     if value <= 0 or value >= 1:
         return f"heat-{0 if value <= 0 else _HEATS - 1}"
     return f"heat-{1 + min(_HEATS - 3, int(value * (_HEATS - 2)))}"
+
+
+def figure_name(grid: AgentGrid) -> str:
+    """What the figure below an agent's name is called, as in its table; a ratio over the corpus is none of cells."""
+    if grid.scorer and described(grid.scorer).ratio:
+        return "mean of questions"
+    return "average" if len(set(grid.datasets.tolist())) > 1 else "score"
 
 
 def unit_of(scorer: str) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ragrounds.evals.store.causes import CAUSES, Cause
 from ragrounds.evals.store.hop_reading import HopsOfAttempt
 from ragrounds.evals.store.summaries import AttemptSummary
-from ragrounds.ui.call_words import HopSigns, hop_signs
+from ragrounds.ui.call_words import HopSigns, hop_signs, search_words
 from ragrounds.ui.text import one_line, safe
 from ragrounds.ui.trace.attempt_list import agent_cell, mark
 from ragrounds.ui.trace.layout import Cells, fit
@@ -45,8 +45,8 @@ class HopLine(Struct, frozen=True, kw_only=True):
     hops: tuple[HopSigns, ...] = ()
     answer: str = ""
     cause: Cause | None = None
-    made: bool = True
-    """Whether there is an attempt."""
+    nothing: str = ""
+    """What stands in the place of its hops; empty: it has some, or is not made."""
 
 
 def hop_line(read: HopsOfAttempt) -> HopLine:
@@ -59,7 +59,7 @@ def hop_line(read: HopsOfAttempt) -> HopLine:
         hops=tuple(hop_signs(hop) for hop in read.hops),
         answer=answer[:_SHOWN_ANSWER],
         cause=read.cause,
-        made=read.attempt is not None,
+        nothing=search_words(read.attempt, read.calls) if read.attempt and not read.hops else "",
     )
 
 
@@ -140,8 +140,7 @@ def hop_cells(
         if number < len(line.hops):
             cells += one_hop(line.hops[number], columns.hop, line.hops[number].query, number == chosen)
         else:
-            nothing = "no search" if not line.hops and not number and line.made else ""
-            cells.append((fit(nothing, columns.hop), "dim"))
+            cells.append((fit("" if number else line.nothing, columns.hop), "dim"))
     beyond = len(line.hops) - first - columns.shown
     cells.append((fit(f"+{beyond}" if beyond > 0 else "", columns.rest), "dim"))
     style = mark(summary)[1]

@@ -17,7 +17,6 @@ from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.evals.store.traces import steps as steps_of
 from ragrounds.records import TOKENS_APART, Attempt, Call, Called, Entered, Event, Gold, Step
-from ragrounds.ui.text import one_line
 from ragrounds.ui.trace.row_text import RowText, call_row, written_row
 from ragrounds.ui.trace.times import Span, measured, union_seconds
 
@@ -89,8 +88,7 @@ def attempt_tree(attempt: Attempt, told: Told = NOTHING_TOLD) -> Node:
     seconds = measured(attempt.seconds, attempt.at)
     figures = NodeFigures(seconds, used.input + used.output if used else None, attempt.cost_uncached)
     end = None if seconds is None or not attempt.at else attempt.at + attempt.seconds
-    why = ((f": {one_line(attempt.reason[:400], 120)}", "trouble"),) if attempt.reason else ()
-    row = RowText(attempt.question_id, told.outcome or ((attempt.status, "key"),), tail=why)
+    row = RowText(attempt.question_id, told.outcome or ((attempt.status, "key"),))
     return event_tree(attempt.events, figures, end, row, told, attempt.status != "completed")
 
 

@@ -129,7 +129,7 @@ def test_one_question_has_the_answers_of_all_agents_beside_each_other(browser, w
     assert browser.text(".card.chosen h5") == "✓ rag"
     assert "A. yes  ← gold, chosen by direct, rag" in browser.text("#detail")
     cells = browser.run("return [...document.querySelectorAll('.timeline tbody tr')].map(row => row.textContent)")
-    assert cells == ["directno search", "ragscurvy2 found, 2 new"]
+    assert cells == ["directnot known", "ragscurvy2 found, 2 new"]
     browser.find(".card a").click()
     browser.wait(lambda: browser.text(".card.chosen h5") == "✓ direct")
     assert browser.run("return location.hash") == "#a=direct-run/x%2Fone%2F2"

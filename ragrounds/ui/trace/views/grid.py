@@ -22,7 +22,7 @@ from ragrounds.ui.trace.attempt_list import AttemptList, agent_cell, mark, short
 from ragrounds.ui.trace.bars import KeyBar, TopLine
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.grid_pane import GridPane
-from ragrounds.ui.trace.grid_text import cell_style, cell_text, column_names, score_text, unit_of
+from ragrounds.ui.trace.grid_text import cell_style, cell_text, column_names, figure_name, score_text, unit_of
 from ragrounds.ui.trace.layout import Cells, TextBlock, fit, narrow_dollars
 from ragrounds.ui.trace.loaded import LoadedAttempt
 from ragrounds.ui.trace.notes import ReaderNotes
@@ -140,13 +140,13 @@ class GridScreen(ViewScreen):
             narrow_dollars(value) if self.sort == "cost" and value == value else score_text(value)
             for value in figures[self.rows].tolist()
         ]
-        unit, means, counts = unit_of(grid.scorer), grid.agent_means(), grid.counts
+        unit, overall, counts = unit_of(grid.scorer), grid.figures(), grid.counts
         pane.heads = [
             ("question", self._heading, "key"),
-            ("mean score", lambda column, _: in_scale(means[column], unit), "strong"),
+            (figure_name(grid), lambda column, _: in_scale(overall[column], unit), "strong"),
         ]
         if any(count != grid.rows for count in counts):
-            pane.heads.append(("questions with a score", lambda column, _: f"{counts[column]:,}", "dim"))
+            pane.heads.append(("questions counted", lambda column, _: f"{counts[column]:,}", "dim"))
         row = self.rows.index(here) if here in self.rows else 0
         pane.show(len(self.rows), row, keep_scroll=at is None and row == before)
         self.show_here()

@@ -1,0 +1,70 @@
+"""The exact test of a mean over datasets, and an interval that never says another thing."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from scipy.stats import binomtest
+
+from ragrounds.evals.stats import paired_difference
+from ragrounds.evals.stats.sign_flips import difference_and_test, sign_flip_test
+
+
+def all_flips(first, second, strata, clusters):
+    sizes, sums = {name: strata.count(name) for name in strata}, {}
+    for index, (one, other, stratum, cluster) in enumerate(zip(first, second, strata, clusters, strict=True)):
+        key = stratum, cluster or index
+        sums[key] = sums.get(key, 0.0) + (other - one) / sizes[stratum] / len(sizes)
+    moves = [move for move in sums.values() if abs(move) > 1e-12]
+    flips = itertools.product((1, -1), repeat=len(moves))
+    found = [abs(sum(sign * move for sign, move in zip(signs, moves, strict=True))) for signs in flips]
+    return sum(one >= abs(sum(moves)) - 1e-9 for one in found) / len(found)
+
+
+def drawn(seed, most):
+    draw = random.Random(seed)
+    n, count, differ = draw.randint(1, most), draw.randint(1, 4), draw.choice((0.2, 0.5, 1.0))
+    first = [draw.random() < 0.4 for _ in range(n)]
+    second = [not one if draw.random() < differ else one for one in first]
+    strata = [str(draw.randrange(count)) for _ in range(n)]
+    return first, second, strata, [draw.choice(("", "", "twin", "other")) for _ in range(n)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_p_is_the_share_of_all_changes_of_signs(seed):
+    sample = drawn(seed, 14)
+    assert sign_flip_test(*sample).p == pytest.approx(all_flips(*sample), abs=1e-9)
+
+
+def test_of_one_dataset_it_is_mcnemar_s():
+    first, second = [True] * 3 + [False] * 20 + [True] * 700, [False] * 3 + [True] * 20 + [True] * 700
+    found = sign_flip_test(first, second, [""] * 723, [""] * 723)
+    assert found.p == pytest.approx(binomtest(3, 23).pvalue)
+    assert (found.differing, found.worth) == (pytest.approx(23 / 723), 723)
+
+
+def test_uneven_datasets_are_worth_fewer_questions():
+    # Ten and a thousand questions, a half of each answered differently: the ten have half the weight.
+    first, strata = [False] * 1010, ["small"] * 10 + ["large"] * 1000
+    second = [index % 2 == 0 for index in range(1010)]
+    found = sign_flip_test(first, second, strata, [""] * 1010)
+    assert found.differing == pytest.approx(0.5)
+    assert found.worth == round(0.5 / (5 * 0.05**2 + 500 * 0.0005**2)) == 40
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_an_interval_leaves_0_out_where_the_test_finds_a_difference_and_nowhere_else(seed):
+    first, second, strata, clusters = drawn(seed, 60)
+
+    def at(level):
+        return paired_difference([*map(float, first)], [*map(float, second)], strata, clusters, level=level)
+
+    test = sign_flip_test(first, second, strata, clusters)
+    for level in (0.9, 0.95, 0.99):
+        made, agreed = difference_and_test((first, second), strata, clusters, at, level)
+        assert (made.low > 0 or made.high < 0) == (agreed.p < 1 - level)
+        assert made.low <= at(level).low
+        assert made.high >= at(level).high
+        assert agreed.p >= test.p
