@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -37,6 +38,8 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import Trace, trace
 from ragrounds.records import FINAL, Run
 from ragrounds.settings import Settings
+from ragrounds.ui.attempt_tables import print_trace
+from ragrounds.ui.notebook import html_of, text_of
 from ragrounds.ui.run_tables import print_run, runs_table
 from ragrounds.ui.tables import print_table
 
@@ -50,6 +53,19 @@ class RunDetails(Struct, frozen=True, kw_only=True):
     comparison: Comparison | None
     """Its figures; ``None``: it has no attempt yet."""
     ledger: Ledger
+
+
+class AttemptTrace(Trace, frozen=True):
+    """Every step of one answer; ``print`` shows it as tables, and a notebook does."""
+
+    def __str__(self) -> str:
+        return text_of(partial(print_trace, self))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.run.id} at {self.question.id}: {self.attempt.status}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(partial(print_trace, self))
 
 
 class LoadedRun(RunsResult, frozen=True, kw_only=True):
@@ -86,13 +102,14 @@ class LoadedRun(RunsResult, frozen=True, kw_only=True):
                 ledger=ledger(store, [run]),
             )
 
-    def attempt(self, question: str, epoch: int = 0) -> Trace:
+    def attempt(self, question: str, epoch: int = 0) -> AttemptTrace:
         """Every step of one answer: searches, messages, replies, scores.
 
         Raises:
             UserError: no such question or epoch.
         """
-        return show_attempt(self.id, question, epoch, self.settings)
+        found = show_attempt(self.id, question, epoch, self.settings)
+        return AttemptTrace(*(getattr(found, name) for name in found.__struct_fields__))
 
     def draw(self, console: Console) -> None:
         """Print what it is, its figures and its costs."""

@@ -23,9 +23,15 @@ _PAIR = re.compile(r"^###.*?\b([AB])\n<<<\n(.*?)\n>>>", re.DOTALL | re.MULTILINE
 _AXIS = re.compile(r'"([^"\n]+)": ((?:"[^"\n]+" or )+"[^"\n]+")')
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _SENTENCE = re.compile(r"[^.!?。！？\n]{12,}[.!?。！？]")
+_NAMED = re.compile(r"^(\S+):\n<<<\n(.*?)\n>>>", re.DOTALL | re.MULTILINE)
+_LABELS = (("S", 0.4), ("A", 0.25), ("B", 0.15), ("C", 0.08), ("D", 0.0))
+"""A label, and the share of the query's words from which it is given."""
+_ONE_KEY = re.compile(r'\{"(question|reasoning)": "[^"\n]*"\}')
 _COUNT = re.compile(r"(\d+)\s*(?:个|new|further|follow|quer|question)")
 _SHORT = 40
 """Words of a passage or an answer, about."""
+_EVENTS = 40
+"""Of a timeline."""
 _ASK, _ASKED = "<|begin_search_query|>", "<|end_search_query|>"
 
 
@@ -118,7 +124,9 @@ def _said(turns: Turns, model: str) -> str:
     demands = _FENCED.sub("", everything)
     begun = any(role == "assistant" for role, _ in turns)
     if axes := dict(_AXIS.findall(demands)):
-        return _verdicts(everything, axes)
+        return _verdicts(everything, axes, model)
+    if built := _built(_FENCED.findall(everything), model, demands):
+        return json.dumps(built, ensure_ascii=False)
     # A later prompt may show what an earlier step wrote, tags and all: its own demand is asked for first.
     if "answer_choice" in demands:
         return _choice(turns, model, demands)
@@ -281,9 +289,38 @@ def _information(turns: Turns, demands: str) -> str:
     return f"{marker} {max(sentences, key=lambda one: _share(query, one)).strip()}"
 
 
-def _verdicts(everything: str, axes: Mapping[str, str]) -> str:
+def _built(fenced: Sequence[str], model: str, demands: str) -> Mapping[str, object] | None:
+    """What a stage of `ragrounds build` demands, from the words of what it shows; ``None``: no stage asks."""
+    if not fenced:
+        return None
+    asked = {key for key in ("significance", "timeline", "decision", "distractors") if f'"{key}"' in demands}
+    if found := _ONE_KEY.search(demands):
+        asked.add(found[1])
+    sentences = [one.strip() for one in _SENTENCE.findall(fenced[0])] or [fenced[0].strip()]
+    if "significance" in asked:
+        late = sentences[len(sentences) // 2 :]
+        kind = ("treatment", "test", "diagnosis")[_lot(model, fenced[0]) % 3]
+        return {"kind": kind, "significance": late[_lot(model, *late) % len(late)]}
+    if "timeline" in asked:
+        return {"timeline": sentences[:_EVENTS] if len(sentences) > 1 else [*sentences, "It ended there."]}
+    if "decision" in asked:
+        events = [line.partition(". ")[2] for line in fenced[-1].splitlines()]
+        place = max(range(1, len(events)), key=lambda one: _share(fenced[0], events[one]), default=0)
+        case = " ".join(events[:place])
+        return {"decision": place + 1, "case": case, "question": "What comes next?", "answer": events[place]}
+    if "distractors" in asked:
+        added = f"The patient keeps {2 + _lot(model, fenced[0]) % 8} cats."
+        return {"question": f"{added} {fenced[0]}", "distractors": [added]}
+    if "question" in asked:
+        return {"question": fenced[0]}
+    if "reasoning" in asked:
+        return {"reasoning": f"This speaks of {_query(fenced[0])}. From that follows {fenced[-1]}."}
+    return None
+
+
+def _verdicts(everything: str, axes: Mapping[str, str], model: str) -> str:
     """A verdict on each axis, by the texts alone: the order in which they are shown does not count."""
-    pair = dict(_PAIR.findall(everything))
+    pair, named = dict(_PAIR.findall(everything)), dict(_NAMED.findall(everything))
     fenced = _FENCED.findall(everything)
     said: dict[str, str] = {}
     for number, (axis, choices) in enumerate(axes.items()):
@@ -297,6 +334,14 @@ def _verdicts(everything: str, axes: Mapping[str, str]) -> str:
         elif "equivalent" in values:
             reference, answer = (fenced[-2], fenced[-1]) if len(fenced) > 1 else ("", "")
             said[axis] = "equivalent" if _share(reference, answer) >= 0.5 else "mismatch"
+        elif values == [label for label, _ in _LABELS]:
+            held = _share(fenced[0], named.get(axis, "")) - _lot(model, axis, *fenced) % 8 / 100
+            said[axis] = next((label for label, least in _LABELS if held >= least), values[-1])
+        elif all(value.isdecimal() for value in values) and len(fenced) > number + 2:
+            held = _share(fenced[number + 1], fenced[-1])  # of the answer, then of the steps, in the document
+            said[axis] = values[min(len(values) - 1, round(1.5 * held * len(values)))]
+        elif values == ["yes", "no"] and len(fenced) > 1:
+            said[axis] = "yes" if _share(fenced[0], fenced[-1]) >= 0.5 or _share(fenced[-1], fenced[0]) >= 0.5 else "no"
         else:
             said[axis] = values[_lot(axis, *fenced) % len(values)]
     return f"The stand-in compared words.\n{json.dumps(said, ensure_ascii=False)}"

@@ -30,7 +30,7 @@ _STYLE = """<style>
 .ragrounds{color:inherit;font-size:.92em;line-height:1.45}
 .ragrounds table{border-collapse:collapse;margin:.3em 0 1em;background:transparent;color:inherit}
 .ragrounds caption{caption-side:top;text-align:left;font-weight:600;padding:.2em 0;white-space:normal;color:inherit}
-.ragrounds th,.ragrounds td{padding:.2em .8em .2em 0;text-align:left;vertical-align:top;
+.ragrounds th,.ragrounds td{padding:.2em .8em .2em 0;text-align:left;vertical-align:top;white-space:pre-line;
  border:0;border-bottom:1px solid rgba(128,128,128,.35);background:transparent;color:inherit}
 .ragrounds th{font-weight:600;border-bottom:1px solid rgba(128,128,128,.8)}
 .ragrounds td:first-child{white-space:nowrap}
