@@ -40,6 +40,7 @@ from ragrounds.evals.judges.labels import (
     judge_agreements,
     label_sheet,
     people_labels,
+    pooled,
     shown_items,
 )
 from ragrounds.evals.judges.methods import (
@@ -50,12 +51,15 @@ from ragrounds.evals.judges.methods import (
     label_method,
     open_method,
     verdicts,
+    was_judged,
 )
-from ragrounds.evals.judges.recorded import JudgeFinder, recorded_verdicts
+from ragrounds.evals.judges.recorded import JudgeFinder, RecordedVerdicts, ScoreJudges, recorded_verdicts
 from ragrounds.evals.judges.runs import JudgedRuns, judge_runs
 from ragrounds.evals.scorers import find_scorer, score_by, scorers_for
+from ragrounds.evals.scorers.judged import LabelMethod
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import Run, Score
 from ragrounds.tools.cards import named_embedder
@@ -280,7 +284,7 @@ _Epoch = Annotated[int, Arg("Which of the run's epochs, from 0.", 0)]
 class SheetArguments(Struct, frozen=True):
     """What people are asked to label."""
 
-    run: Annotated[str, Arg("A run: an id, the beginning of one, or an agent's text.", option="run")]
+    runs: arguments.Runs
     out: Annotated[Path, Arg("The file to write.", short="-o")] = Path("labels.csv")
     kind: _Kind = "equivalence"
     epoch: _Epoch = 0
@@ -296,7 +300,7 @@ class SheetArguments(Struct, frozen=True):
 class AgreementArguments(Struct, frozen=True):
     """Which labels a run's verdicts are set against."""
 
-    run: Annotated[str, Arg("A run: an id, the beginning of one, or an agent's text.", option="run")]
+    runs: arguments.Runs
     human: Annotated[
         str | Path,
         Arg(
@@ -313,6 +317,18 @@ class AgreementArguments(Struct, frozen=True):
     settings: arguments.OwnSettings = None
 
 
+def _judged(method: LabelMethod, epoch: int) -> Callable[[Store, Run], bool]:
+    """Whether a run was judged in this way: of an agent's runs the newest such is meant."""
+    return lambda store, run: was_judged(store, run, method, epoch)
+
+
+def _by_all(store: Store, runs: Sequence[Run], method: LabelMethod) -> ScoreJudges | None:
+    """Who gave the verdicts of all of these runs; ``None``: it is not kept, or not the same everywhere."""
+    find = JudgeFinder(store)
+    first, *others = (find(run, method.scorers[-1].name) for run in runs)
+    return first if all(one == first for one in others) else None
+
+
 @takes(SheetArguments)
 def write_label_sheet(given: SheetArguments) -> WrittenSheet:
     """Write judged answers to a CSV file for people to label, blind to the verdicts.
@@ -324,7 +340,7 @@ def write_label_sheet(given: SheetArguments) -> WrittenSheet:
         UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
     """
     wanted, raters = label_method(given.kind), given.raters or ("label",)
-    with opened_runs([given.run], given.settings) as (store, [found]):
+    with opened_runs(given.runs, given.settings, suits=_judged(wanted, given.epoch)) as (store, found):
         sheet = label_sheet(store, found, wanted, epoch=given.epoch, limit=given.limit, seed=given.seed, raters=raters)
     with replaced(given.out, given.force) as file:
         file.write(sheet.csv())
@@ -348,11 +364,21 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
             f"{human}: the label {one_line(unknown[0])!r} is none of {', '.join(wanted.labels)}. Which columns hold "
             "labels is said with --rater."
         )
-    with opened_runs([given.run], given.settings) as (store, [found]):
-        said = verdicts(store, found, wanted, given.epoch)
-        labels, changed = labels.of(shown_items(store, found, wanted, given.epoch))
-        judges, panel = recorded_verdicts(store, found, wanted, given.epoch), by_panel(store, found, wanted)
-        by = JudgeFinder(store)(found, wanted.scorers[-1].name)
+    epoch = given.epoch
+    with opened_runs(given.runs, given.settings, suits=_judged(wanted, epoch)) as (store, found):
+        said = pooled({run.id: verdicts(store, run, wanted, epoch) for run in found})
+        labels, changed = labels.of({run.id: shown_items(store, run, wanted, epoch) for run in found})
+        recorded = {run.id: recorded_verdicts(store, run, wanted, epoch) for run in found}
+        panel, by = any(by_panel(store, run, wanted) for run in found), _by_all(store, found, wanted)
+    judges = [
+        RecordedVerdicts(
+            judge=name,
+            verdicts=pooled(
+                {run: next((one.verdicts for one in of if one.judge == name), {}) for run, of in recorded.items()}
+            ),
+        )
+        for name in dict.fromkeys(one.judge for of in recorded.values() for one in of)
+    ]
     try:
         agreed = structs.replace(
             agreement(said, labels),
@@ -365,9 +391,10 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
         return AgreementResult(agreed, len(labels.raters))
     except ValueError:
         if changed:
+            ids = ", ".join(run.id for run in found)
             raise UserError(
                 f"{human}: the answers to {', '.join(map(one_line, changed[:5]))}{' …' if len(changed) > 5 else ''} in "
-                f"{found.id} are others than people labelled ({len(changed):,} of {len(labels.items) + len(changed):,} "
+                f"{ids} are others than people labelled ({len(changed):,} of {len(labels.items) + len(changed):,} "
                 "labelled items), and no other item has both labels."
             ) from None
         first = next(iter(said))

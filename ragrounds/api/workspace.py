@@ -110,10 +110,14 @@ def chosen_settings(settings: Settings | None = None, home: str | Path | None = 
 
 @contextmanager
 def opened_runs(
-    references: RunsGiven, settings: Settings | None = None, *, newest: bool = False
+    references: RunsGiven,
+    settings: Settings | None = None,
+    *,
+    newest: bool = False,
+    suits: Callable[[Store, Run], bool] | None = None,
 ) -> Iterator[tuple[Store, list[Run]]]:
     """The user's store while the block lasts, and the runs that are named, in their order; `newest`: of several that a
-    name fits the newest, complete or not.
+    name fits the newest, complete or not; `suits`: those of these that suit, where any does.
 
     Scores that another version of a scorer made are made again, where that asks no model.
 
@@ -122,7 +126,7 @@ def opened_runs(
     """
     names = run_names(references)
     with open_store(settings or user_settings()) as store:
-        found = store.named(names, newest=newest)
+        found = store.named(names, newest=newest, suits=suits)
         for run in found:
             refresh_scores(store, run)
         yield store, found

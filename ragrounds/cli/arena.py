@@ -57,6 +57,7 @@ def play_command(
     plot: PlotOptions,
     plan: Annotated[bool, typer.Option("--plan", help="Only say how many calls it takes; ask nobody.")] = False,
     names: options.Names = None,
+    yes: options.AskedNothing = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Play stored runs against each other. Answers are never generated again; the same command resumes.

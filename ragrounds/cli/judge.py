@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from shlex import quote
 
 import typer
@@ -49,6 +50,7 @@ app.add_typer(judge)
 def judge_command(
     runs: options.Runs,
     given: JudgeArguments,
+    yes: options.AskedNothing = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Grade stored runs' long answers by a judge or a panel of judges. Answers are never generated again.
@@ -110,8 +112,9 @@ def _say_end(result: JudgeResult) -> None:
 
 @judge.command("sheet")
 @grouped
-def sheet_command(given: SheetArguments, as_json: options.AsJson = False) -> None:
+def sheet_command(runs: options.Runs, given: SheetArguments, as_json: options.AsJson = False) -> None:
     """Write judged answers to a CSV file for people to label, blind to the verdicts; `judge agreement` reads it back.
+    Of an agent's text the newest judged run is meant.
 
     Items are drawn and ordered by the seed, a smaller sample is a part of a larger one. Each row holds a digest of its
     texts, by which its labels are known to be of this answer. No cell is a formula to a spreadsheet.
@@ -121,7 +124,7 @@ def sheet_command(given: SheetArguments, as_json: options.AsJson = False) -> Non
     sheet = write_label_sheet(**asdict(given))
     if as_json:
         print_json({"file": str(given.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
-    again = f"{quote(given.run)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
+    again = f"{shlex.join(runs)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
     say(
         f"{given.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
         f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {again}"
@@ -131,9 +134,9 @@ def sheet_command(given: SheetArguments, as_json: options.AsJson = False) -> Non
 
 @judge.command("agreement")
 @grouped
-def agreement_command(given: AgreementArguments, as_json: options.AsJson = False) -> None:
+def agreement_command(runs: options.Runs, given: AgreementArguments, as_json: options.AsJson = False) -> None:
     """Set the verdicts in the store against people's: Cohen's kappa, accuracy with its interval, confusion. No model is
-    asked.
+    asked. Of several runs all judged items are taken together; intervals go by question.
 
     Of a panel it is the majority's verdicts, and each judge's own follow, by its replies in the journal.
 

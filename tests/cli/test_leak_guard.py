@@ -69,6 +69,8 @@ def test_what_holds_the_questions_own_wording_is_withheld_where_that_is_asked_fo
 ) -> None:
     near, _ = found(command, server, folder, "vanilla_rag[guard_near=0.8,top_k=4]")
     assert near["q1"] == {"d1", "d3"}
+    alone, _ = found(command, server, folder, "vanilla_rag[guard=false,guard_near=0.8,top_k=4]")
+    assert alone["q1"] == {"d1", "d2", "d3"}, "without the documents that guard.jsonl names"
     wrong = command("run", "--benchmark", f"beir:{folder}", "--agent", "vanilla_rag[guard_near=2]")
     assert wrong.returncode == 2
     assert "guard_near is a share" in wrong.stderr

@@ -19,20 +19,20 @@ ANSWERS = ["methylene blue, of course", "give methylene blue", "exchange transfu
 STATEMENTS = (("fever is common",), ("rest helps",), ("aspirin is harmful", "nice to have"))
 
 
-def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, model="openai:writer", asked=""):
+def stage(home, name, answers, *, facts=(), gold="methylene blue", epochs=1, model="openai:writer", asked="", number=1):
     meta = {"facts": "statements"} if facts else {}
     questions = [Question(id=f"og/{n}", benchmark="og", text=f"{n}?", kind="long", metadata=meta) for n in range(6)]
     golds = {question.id: Gold(question_id=question.id, answer=gold, facts=facts) for question in questions}
     run = Run(
-        id=f"{name}-1",
+        id=f"{name}-{number}",
         agent=name,
         benchmark="og",
         questions=f"set {asked or name}",
         count=6,
         epochs=epochs,
-        fingerprint=name,
+        fingerprint=f"{name} {number}",
         identity={"models": {"model": model}},
-        created=1.0,
+        created=float(number),
     )
     attempts = [
         Attempt(

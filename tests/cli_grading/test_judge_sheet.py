@@ -113,6 +113,47 @@ def test_a_label_is_of_the_answer_and_not_of_the_id(command, home, tmp_path):
     assert "left out, the answer is another than people labelled: 1 (og/1)" in told
 
 
+def test_several_runs_are_one_sheet_and_one_agreement(command, home, tmp_path):
+    """Both say the same of og/0; elsewhere the second run's answers are others."""
+    for name, answers in (("direct", ANSWERS), ("other", [ANSWERS[0], *(f"{text} or so" for text in ANSWERS[1:])])):
+        stage(home, name, answers, asked="same")
+        with Store(home) as store:
+            given = {"scorer": "equivalent", "value": 1.0, "prediction": "equivalent", "answer_status": "answered"}
+            store.add_scores(store.run(name), [Score(question_id=f"og/{n}", epoch=0, **given) for n in range(6)])
+    done = command("judge", "sheet", "direct", "other")
+    assert "12 of 12 judged items" in done.stderr
+    assert "ragrounds judge agreement direct other --kind equivalence --human labels.csv" in done.stderr
+    assert {(row["run"], row["item"]) for row in rows(tmp_path / "labels.csv")} == {
+        (run, f"og/{n}") for run in ("direct-1", "other-1") for n in range(6)
+    }
+    filled(tmp_path / "labels.csv", lambda row: "equivalent" if row["run"] == "direct-1" else "mismatch")
+
+    def agreed(*runs):
+        return json.loads(command("judge", "agreement", *runs, "--human", "labels.csv", "--json").stdout)
+
+    both = agreed("direct", "other")
+    assert (both["judge"]["n"], both["judge"]["accuracy"]["value"], both["unmatched"]) == (12, 0.5, 0)
+    # Of one run alone its own labels count, also where the other gave the same text.
+    for name, right in (("direct", 1.0), ("other", 0.0)):
+        alone = agreed(name)
+        assert (alone["judge"]["n"], alone["judge"]["accuracy"]["value"], alone["changed"]) == (6, right, [])
+    # A sheet of one run counts for every run that gave the same text.
+    assert command("judge", "sheet", "direct", "--force").returncode == 0
+    filled(tmp_path / "labels.csv", lambda row: "equivalent")
+    assert agreed("direct", "other")["judge"]["n"] == 7
+
+
+def test_of_an_agents_text_the_newest_judged_run_is_meant(command, home, tmp_path):
+    stage(home, "direct", ANSWERS)
+    graded(home, [1.0] * 6)
+    stage(home, "direct", ANSWERS, number=2)
+    done = command("judge", "sheet", "direct")
+    assert done.returncode == 0, done.stderr
+    assert {row["run"] for row in rows(tmp_path / "labels.csv")} == {"direct-1"}
+    refused = command("judge", "sheet", "direct-2", "--out", "none.csv")
+    assert "judge it first" in refused.stderr
+
+
 def test_an_older_sheet_goes_by_its_texts_and_one_without_is_refused(command, home, tmp_path):
     stage(home, "direct", ANSWERS)
     graded(home, [1.0] * 6)

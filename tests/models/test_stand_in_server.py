@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import ragrounds as rr
+from ragrounds.api.build import BuildExecution, build
+from ragrounds.api.pipelines import CaseQuestions
 from ragrounds.api.stand_in import serve_stand_in
 from ragrounds.evals.judges.pairs import LABELS, show_pair
 from ragrounds.evals.judges.verdict import read_verdict
@@ -129,6 +131,49 @@ def test_one_answer_against_a_reference(url: str, answer: str, grade: str) -> No
     texts = {"question": QUESTION, "reference": "calcium gluconate first", "answer": answer, "form": form}
     reply = said(url, PromptFolder().render("judge/equivalent", "en", **texts))
     assert json.loads(reply.splitlines()[-1]) == {"grade": grade}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_prompts_that_build_benchmarks(url: str, language: str) -> None:
+    """By the form that each demands, in both languages; what comes of it follows from the texts that are shown."""
+
+    def built(name: str, **values: str) -> dict[str, Any]:
+        shown = PromptFolder().render(f"build/{name}", language, **values)
+        answer: dict[str, Any] = json.loads(said(url, shown).splitlines()[-1])
+        return answer
+
+    report = "A man fell from his horse. His leg was cold and pale. A clot was drawn out of the artery. He walked again."
+    found = built("case_significance", report=report)
+    assert found["kind"] in ("treatment", "test", "diagnosis")
+    assert found["significance"] in report
+    events = built("case_timeline", report=report)["timeline"]
+    assert " ".join(events) == report
+    numbered = "\n".join(f"{place}. {event}" for place, event in enumerate(events, 1))
+    draft = built("case_question", significance=events[2], timeline=numbered)
+    assert (draft["decision"], draft["answer"], draft["case"]) == (3, events[2], " ".join(events[:2]))
+    rewritten = built("case_rewrite", question=QUESTION, answer=RIGHT)
+    assert QUESTION in rewritten["question"]
+    assert rewritten["distractors"][0] in rewritten["question"]
+    form = '{"follows": "yes" or "no"}'
+    for answer, verdict in ((events[2], "yes"), ("Nobody knows", "no")):
+        given = {"significance": events[2], "question": QUESTION, "answer": answer, "form": form}
+        assert built("case_follows", **given) == {"follows": verdict}
+    assert built("open_question", question=QUESTION, choices="A. this", answer="this") == {"question": QUESTION}
+    assert RIGHT in built("reasoning_path", question=QUESTION, answer=RIGHT)["reasoning"]
+    grades = " or ".join(f'"{grade}"' for grade in range(11))
+    form = f'{{"relevance": {grades}, "support": {grades}}}'
+    given = {"question": QUESTION, "answer": RIGHT, "reasoning": RIGHT, "form": form}
+    assert built("two_axes", document=RIGHT, **given) == {"relevance": "10", "support": "10"}
+    assert built("two_axes", document="Rain falls on the roof.", **given) == {"relevance": "0", "support": "0"}
+    labels = " or ".join(f'"{grade}"' for grade in "SABCD")
+    form, passages = f'{{"p1": {labels}, "p2": {labels}}}', "p1:\n<<<\nRain falls.\n>>>\n\np2:\n<<<\n" + QUESTION + "\n>>>"
+    assert built("relevance_labels", query=QUESTION, passages=passages, form=form) == {"p1": "D", "p2": "S"}
+
+
+def test_a_benchmark_is_built_of_what_it_says(url: str, tmp_path: Path) -> None:
+    execution = BuildExecution(out=tmp_path / "made", limit=3, model="openai:any", base_url=url, alias=ALIAS)
+    made = build(CaseQuestions(reports="sample"), execution, settings=rr.Settings(home=tmp_path))
+    assert made.card.benchmark.size == 3
 
 
 def test_stop_strings_lengths_and_usage(url: str) -> None:

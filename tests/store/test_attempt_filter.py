@@ -131,6 +131,8 @@ def chosen(pages: Pages, where: str, sort: str = "asked", descending: bool = Tru
         ("gold all found", "s0 s1"),
         ("gold rank<=1", "s0"),
         ("gold rank > 1", "s1"),
+        ("gold not rank<=1", "s1"),  # of the others no rank is known
+        ("gold not all found", "s4"),
         ("gold hop=2", "s0 s1"),
         ("gold known", "s0 s1 s4"),
         ("gold not known made", "p0 p1 p2 p3 p4"),

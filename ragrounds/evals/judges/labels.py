@@ -13,6 +13,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -36,7 +37,10 @@ from ragrounds.files import as_csv, broken, read_sheet, shown
 from ragrounds.records import Run
 from ragrounds.text import safe
 
+T = TypeVar("T")
 ITEM = "item"
+_OF_RUN = " » "
+"""Between a run and an item of it."""
 TEXTS = ("question", "beside", "answer", "allowed")
 """Columns of a sheet for labelling that are there to be read: the answer, and the text it is to be set against."""
 MARKS = ("run", "epoch", "digest")
@@ -61,6 +65,9 @@ class ShownItem(Struct, frozen=True):
 class LabelledItem(Struct, frozen=True, kw_only=True):
     """What the sheet says of an item that people labelled."""
 
+    item: str
+    run: str = ""
+    """Whose answer was labelled; empty: the sheet does not say."""
     digest: str = ""
     answer: str | None = None
     """Its text, where the sheet has no digest; ``None``: it does not say."""
@@ -71,7 +78,7 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
 
     raters: tuple[str, ...]
     items: dict[str, tuple[str | None, ...]]
-    """Item → label of each rater; ``None``: no label."""
+    """Item → label of each rater; ``None``: no label. In a sheet of several runs items are named as :func:`pooled`."""
     marks: dict[str, LabelledItem] = {}
 
     @property
@@ -79,11 +86,27 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
         """Items of which the sheet does not say what answer was labelled."""
         return [item for item in self.items if not (mark := self.marks[item]).digest and mark.answer is None]
 
-    def of(self, shown: Mapping[str, ShownItem]) -> tuple[HumanLabels, tuple[str, ...]]:
-        """The labels of these items as they are now, and the items that were labelled with another text."""
-        changed = tuple(item for item in self.items if item in shown and not _same(self.marks[item], shown[item]))
-        left = {item: labels for item, labels in self.items.items() if item not in changed}
-        return replace(self, items=left), changed
+    def of(self, shown: Mapping[str, Mapping[str, ShownItem]]) -> tuple[HumanLabels, tuple[str, ...]]:
+        """The labels of runs' items as they are now, named as :func:`pooled` does it, and the items that were labelled
+        with another text.
+
+        Args:
+            shown: run → item → its texts. A label counts for every run that gave these.
+        """
+        one_run = len({mark.run for mark in self.marks.values()}) == 1
+        left, changed = dict[str, tuple[str | None, ...]](), list[str]()
+        for name, labels in self.items.items():
+            mark = self.marks[name]
+            there = {run: items[mark.item] for run, items in shown.items() if mark.item in items}
+            same = {run: {mark.item: labels} for run, texts in there.items() if _same(mark, texts)}
+            found = pooled({run: same.get(run, {}) for run in shown})
+            own = pooled({run: same.get(run, {}) if run == mark.run else {} for run in shown})
+            left |= {item: one for item, one in found.items() if item not in left} | own
+            if there and not same and (one_run or mark.run in shown):
+                changed.append(name)
+            elif not there:
+                left[name] = labels
+        return replace(self, items=left), tuple(changed)
 
     @property
     def gold(self) -> dict[str, str]:
@@ -133,6 +156,14 @@ class LabelAgreement(Struct, frozen=True, kw_only=True):
     human_alpha: float | None
 
 
+def pooled(runs: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
+    """What is known of the items of runs (run → item → it), item by item: of several runs as ``RUN » ITEM``."""
+    alone = len(runs) == 1
+    return {
+        item if alone else f"{run}{_OF_RUN}{item}": one for run, items in runs.items() for item, one in items.items()
+    }
+
+
 def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
     """Read labels; by default every column is a rater's, but `item` and the texts of a sheet for labelling. Labels are
     taken without case and outer spaces; rows without any are left out.
@@ -148,12 +179,15 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
         raise broken(path, "there is no column with labels beside the items", "line 1")
     items: dict[str, tuple[str | None, ...]] = {}
     marks: dict[str, LabelledItem] = {}
+    several = len({row.get("run", "") for _, row in rows}) > 1
     for place, row in rows:
-        name = row[item]
+        run = row.get("run", "").strip()
+        name = f"{run}{_OF_RUN}{row[item]}" if several else row[item]
         if name in items:
             raise broken(path, f"the item {shown(name)} stands twice", place)
         items[name] = tuple(row[rater].strip().casefold() or None for rater in chosen)
-        marks[name] = LabelledItem(digest=row.get("digest", "").strip(), answer=row.get("answer"))
+        digest = row.get("digest", "").strip()
+        marks[name] = LabelledItem(item=row[item], run=run, digest=digest, answer=row.get("answer"))
     items = {name: labels for name, labels in items.items() if any(labels)}
     if not items:
         raise broken(path, "it holds no labels")
@@ -214,7 +248,7 @@ def physician_labels(folder: str, raters: Sequence[str] = ()) -> HumanLabels:
     for _, row in read_sheet(path, ("Question", "answer", "claim", *chosen)):
         name = places.get((_words(row["Question"]), _words(row["claim"])))
         if name is not None and any(labels := tuple(row[rater].strip().casefold() or None for rater in chosen)):
-            items[name], marks[name] = labels, LabelledItem(answer=row["answer"])
+            items[name], marks[name] = labels, LabelledItem(item=name, answer=row["answer"])
     if not items:
         raise broken(path, f"it labels no statement of the questions in {family.file} beside it")
     return HumanLabels(raters=chosen, items=items, marks=marks)
@@ -236,9 +270,9 @@ def _plain(text: str) -> str:
 
 
 def answer_of(item: str) -> str:
-    """The question whose answer an item is of: statements of one answer are not independent."""
+    """The question that an item is of: statements of one answer are not independent, nor are answers to it."""
     question, mark, number = item.rpartition("#")
-    return question if mark and number.isdigit() else item
+    return (question if mark and number.isdigit() else item).rpartition(_OF_RUN)[2]
 
 
 def agreement(verdicts: Mapping[str, str | None], labels: HumanLabels) -> LabelAgreement:
@@ -311,7 +345,7 @@ def shown_items(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> 
 
 def label_sheet(
     store: Store,
-    run: Run,
+    runs: Sequence[Run],
     method: LabelMethod,
     *,
     epoch: int = 0,
@@ -323,18 +357,23 @@ def label_sheet(
     an empty column for each rater.
 
     Raises:
-        UserError: the run was not judged in this way, or a rater's name is a column's already.
+        UserError: a run was not judged in this way, or a rater's name is a column's already.
     """
     heading = (ITEM, *TEXTS, *MARKS, *raters)
     double = [name for name in raters if heading.count(name) > 1 or not name.strip()]
     if double:
         raise UserError(f"The rater {double[0]!r} cannot have a column: it is empty, there twice, or a text's column.")
-    said, panel = verdicts(store, run, method, epoch), by_panel(store, run, method)
-    judged = {item for item, verdict in said.items() if panel or verdict is not None}
-    asked = {item: one for item, one in shown_items(store, run, method, epoch).items() if item in judged}
+    items = {run.id: _judged_items(store, run, method, epoch) for run in runs}
+    asked = pooled({run: {item: (run, item, one) for item, one in of.items()} for run, of in items.items()})
     rows = tuple(
-        (item, one.question, one.beside, one.answer, ALLOWED.join(method.labels), run.id, str(epoch), one.digest)
+        (item, one.question, one.beside, one.answer, ALLOWED.join(method.labels), run, str(epoch), one.digest)
         + ("",) * len(raters)
-        for item, one in sorted(asked.items(), key=lambda entry: lot(seed, entry[0]))[:limit]
+        for _, (run, item, one) in sorted(asked.items(), key=lambda entry: lot(seed, entry[0]))[:limit]
     )
     return LabelSheet(heading=heading, rows=rows, of=len(asked))
+
+
+def _judged_items(store: Store, run: Run, method: LabelMethod, epoch: int) -> dict[str, ShownItem]:
+    said, panel = verdicts(store, run, method, epoch), by_panel(store, run, method)
+    judged = {item for item, verdict in said.items() if panel or verdict is not None}
+    return {item: one for item, one in shown_items(store, run, method, epoch).items() if item in judged}

@@ -105,6 +105,11 @@ def by_panel(store: Store, run: Run, method: LabelMethod) -> bool:
     return any(score.code == voted for score in store.scores(run, method.scorers[-1].name))
 
 
+def was_judged(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> bool:
+    """Whether an epoch of a run has scores of this way of judging."""
+    return any(score.epoch == epoch for score in store.scores(run, method.scorers[-1].name))
+
+
 def verdicts(store: Store, run: Run, method: LabelMethod, epoch: int = 0) -> dict[str, str | None]:
     """What the judge said, by item (:meth:`LabelMethod.items`); ``None``: it gave no verdict.
 

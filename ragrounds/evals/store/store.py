@@ -190,9 +190,11 @@ class Store:
         """
         return self.named([reference], newest=newest)[0]
 
-    def named(self, references: Iterable[str], *, newest: bool = False) -> list[Run]:
+    def named(
+        self, references: Iterable[str], *, newest: bool = False, suits: Callable[[Store, Run], bool] | None = None
+    ) -> list[Run]:
         """Runs as :meth:`run` finds each, those of names that are given together on the same questions where there are
-        such; all are read once.
+        such; all are read once. Where a name has several runs, those that suit are meant, if any does.
 
         Raises:
             UserError: a reference to none, or to runs of several agents whose ids begin like this.
@@ -201,6 +203,8 @@ class Store:
         fitting = find_runs(names, self.runs(), self.place, kept_names(self.engine))
         if all(len(found) == 1 for found in fitting):
             return [found[0] for found in fitting]
+        if suits is not None:
+            fitting = [[run for run in found if suits(self, run)] or found for found in fitting]
         with self.engine.connect() as connection:
             made = made_attempts(connection, [run for found in fitting for run in found])
         meant = [found[-1] for found in fitting] if newest else best_fitting(fitting, made)
