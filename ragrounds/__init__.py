@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ragrounds.api.compare import ledger as ledger
     from ragrounds.api.compare import report as report
     from ragrounds.api.doctor import doctor as doctor
+    from ragrounds.api.exchange import export as export
+    from ragrounds.api.exchange import import_mirage_predictions as import_mirage_predictions
+    from ragrounds.api.exchange import import_store as import_store
     from ragrounds.api.progress import NotebookListener as NotebookListener
     from ragrounds.api.progress import RunListener as RunListener
     from ragrounds.api.progress import TerminalListener as TerminalListener
@@ -51,6 +54,7 @@ _PLACES = {
     "publish": "api.publish",
     "score": "api.score", "judge": "api.score",
     "doctor": "api.doctor",
+    "export": "api.exchange", "import_store": "api.exchange", "import_mirage_predictions": "api.exchange",
     "retrieve": "api.retrieve",
     "arena": "api.arena", "benchmark": "api.benchmarks",
     "load": "api.runs", "runs": "api.runs", "LoadedRun": "api.runs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,18 @@ from msgspec import Struct
 
 from ragrounds.api.workspace import (
     Progress,
+    RunsGiven,
+    chosen_settings,
     made_beside,
     make_folder,
     open_store,
     opened_runs,
+    run_names,
+    texts,
     unheard,
     user_settings,
 )
+from ragrounds.errors import UserError
 from ragrounds.evals.benchmarks import load
 from ragrounds.evals.compare.comparison import Comparison, compare
 from ragrounds.evals.exchange.formats import EXPORTS, Export, ExportFormat, export_formats, find_export
@@ -28,6 +33,7 @@ from ragrounds.evals.store.transfer import TransferResult, choose_runs, copy_run
 from ragrounds.plugins import is_import_path
 from ragrounds.records import FINAL, Run
 from ragrounds.settings import Settings
+from ragrounds.ui.run_tables import transfer_lines
 
 
 def list_formats() -> Mapping[str, ExportFormat[Any]]:
@@ -68,38 +74,56 @@ def export_runs(
     return moved
 
 
-def import_runs(
-    place: str, references: Sequence[str], settings: Settings | None = None, progress: Progress = unheard
+def import_store(
+    place: str | Path,
+    runs: str | Iterable[str] = (),
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    progress: Progress = unheard,
 ) -> TransferResult:
     """Copy runs of a portable file or another store into this one. A file is checked whole before anything is written.
+
+        rr.load(rr.import_store("runs.ragrounds").runs[0])
+
+    Args:
+        place: a file of `ragrounds export store`, a ``store.sqlite``, or a URL.
+        runs: only these: ids, beginnings of ids, or agents' texts.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        progress: is told what is copied, and how many are.
 
     Raises:
         UserError: an unknown run, no run at all, or a damaged file.
     """
-    with open_store(settings or user_settings()) as store, open_source(place) as engine:
-        moved = copy_runs(engine, store.engine, choose_runs(engine, references), FINAL, progress)
+    with open_store(chosen_settings(settings, home)) as store, open_source(str(place)) as engine:
+        moved = copy_runs(engine, store.engine, choose_runs(engine, texts(runs)), FINAL, progress)
         copy_words(engine, store.engine)
         copy_names(engine, store.engine, moved.runs)
     return moved
 
 
 def import_mirage_predictions(
-    paths: Sequence[Path], benchmark: str = "mirage", settings: Settings | None = None
+    paths: str | Path | Iterable[str | Path],
+    benchmark: str = "mirage",
+    *,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
 ) -> ImportedRuns:
     """Make runs of the MIRAGE authors' prediction files, score and compare them.
 
     Args:
         paths: the authors' folders of per-question files, or JSON lines.
         benchmark: which they answer.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
 
     Raises:
         UserError: a file that cannot be read, or questions that the benchmark does not have.
     """
-
-    chosen = settings or user_settings()
+    chosen = chosen_settings(settings, home)
+    given = [paths] if isinstance(paths, str | Path) else paths
     loaded = load(benchmark, chosen.home)
     with open_store(chosen) as store:
-        predictions = (prediction for path in paths for prediction in read_predictions(path))
+        predictions = (prediction for path in given for prediction in read_predictions(Path(path)))
         counted = []
         for one in as_runs(predictions, loaded, [run.id for run in store.runs()]):
             counted.append((store_run(store, one, loaded), len(one.attempts) - one.missing, one.missing))
@@ -108,6 +132,48 @@ def import_mirage_predictions(
 
 
 def export(
+    format: str,
+    runs: RunsGiven,
+    out: str | Path | None = None,
+    *,
+    force: bool = False,
+    home: str | Path | None = None,
+    settings: Settings | None = None,
+    **options: object,
+) -> tuple[str, ...]:
+    """Export runs: as files of a format, into a store, or sent where a format's options say so.
+
+        rr.export("jsonl", "direct", "direct.jsonl")
+        rr.export("store", rr.runs(), "runs.ragrounds")
+
+    Args:
+        format: of `ragrounds export --help`, or an import path of one's own (``package.module:NAME``).
+        runs: ids, beginnings of ids, agents' texts, results or loaded runs.
+        out: the file or folder, or a store's URL; ``None``: it is sent.
+        force: write over what is there.
+        home, settings: the folder of the store, and all settings; ``None``: the user's.
+        options: of the format.
+
+    Returns:
+        What was written where, a line for each file.
+
+    Raises:
+        UserError: an unknown format, run or option; what is there already; an extra that is not installed.
+    """
+    chosen, names = chosen_settings(settings, home), run_names(runs)
+    if format != STORE:
+        place = None if out is None else Path(out)
+        return tuple(export_lines(format, names, options, place, force=force, settings=chosen))
+    if out is None or options:
+        raise UserError("A store takes a place and no options: rr.export('store', runs, 'runs.ragrounds').")
+    return tuple(transfer_lines(export_runs(names, str(out), chosen)))
+
+
+STORE = "store"
+"""What is no format: runs with all they rest on."""
+
+
+def export_lines(
     name: str,
     references: Sequence[str],
     options: Mapping[str, object],

@@ -13,10 +13,10 @@ import msgspec
 import typer
 
 from ragrounds.api.exchange import (
-    export,
+    export_lines,
     export_runs,
     import_mirage_predictions,
-    import_runs,
+    import_store,
     list_formats,
     typed_format,
 )
@@ -79,7 +79,7 @@ def _export_command(name: str, export_format: Any) -> Any:
     def _command(**given: Any) -> None:
         references, out, force = given.pop("runs"), given.pop("out", None), given.pop("force", False)
         with counting() as progress:
-            for line in export(name, references, given, out, force=force, progress=progress):
+            for line in export_lines(name, references, given, out, force=force, progress=progress):
                 say(line)
 
     parameter = inspect.Parameter
@@ -120,7 +120,7 @@ def export_store(
 
 
 @imports.command("store")
-def import_store(
+def import_command(
     place: Annotated[
         str, typer.Argument(metavar="FILE_OR_URL", help="A file of `export store`, a store.sqlite, or a URL.")
     ],
@@ -132,7 +132,7 @@ def import_store(
     Example: ragrounds import store runs.ragrounds
     """
     with counting() as progress:
-        moved = import_runs(place, runs or (), progress=progress)
+        moved = import_store(place, runs or (), progress=progress)
     for line in transfer_lines(moved):
         say(line)
     if as_json:

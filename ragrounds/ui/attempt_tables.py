@@ -67,7 +67,7 @@ def _came(made: TracedCall) -> Iterator[str]:
     if made.call.error:
         yield made.call.error
     if made.reply is not None:
-        yield made.reply.text or ", ".join(f"{call.name}({call.arguments})" for call in made.reply.tool_calls)
+        yield made.reply.text or ", ".join(f"{call.name}({call.arguments})" for call in made.reply.calls)
     for passage in made.passages:
         yield f"{passage.rank}. {passage.title or passage.document}: {passage.text}"
     if made.searched and not made.passages:

@@ -9,8 +9,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import ragrounds as rr
 from ragrounds.evals.store.store import Store
@@ -18,6 +20,7 @@ from ragrounds.records import Attempt, Gold, Question, Run, Score
 from tests.arena.staging import stage
 from tests.arena.test_cli import judges as judges
 from tests.conftest import ROOT, Cli
+from tests.ui.trace.making import Journal, attempt, make_run, model_call, passages, score, search_call, step
 
 HOSTILE = '</td><script>alert(1)</script>[bold]x[/bold]\x1b[31m\u202e"onclick="x'
 PUBLIC = [
@@ -47,7 +50,7 @@ class Elements(html.parser.HTMLParser):
         self.text += "" if self.open and self.open[-1] == "style" else data
 
 
-def page(result: rr.Result) -> Elements:
+def page(result: Any) -> Elements:
     elements = Elements(result._repr_html_())
     assert elements.open == []
     assert set(elements.names) <= set(
@@ -185,3 +188,34 @@ def test_importing_the_package_loads_nothing_else() -> None:
     assert "has no attribute 'rnu'" in wrong
     assert later == "['ragrounds.errors', 'ragrounds.version']"
     assert everything == "True"
+
+
+def test_an_attempt_is_tables_in_a_notebook(tmp_path: Path) -> None:
+    """Question, passages, replies and errors are somebody else's words."""
+    with Store(tmp_path) as store:
+        run, journal = make_run(store, "seeker", 1), Journal(store)
+        asked = search_call(journal, "search", f"query {HOSTILE}", passages(0, HOSTILE))
+        said = model_call(journal, "answer", f"prompt {HOSTILE}", f"reply {HOSTILE}")
+        events = [*step(0, "search", asked), *step(1, "answer", said)]
+        store.add_attempts(run, [replace(attempt(run, 0, events, "completed"), text=f"B {HOSTILE}")])
+        store.add_scores(run, [score(0, right=False)])
+        journal.close()
+    found = rr.load("seeker", home=tmp_path).attempt("quiz/000")
+    shown = page(found)
+    for text in (
+        "query <",
+        "prompt <",
+        "reply <",
+        "B <",
+        "Chapter 1",
+        "case 0",
+        "search",
+        "answer",
+        "strict",
+        "completed",
+    ):
+        assert text.replace("<", "</td>") in shown.text, text
+    assert len(repr(found)) < 100
+    assert "Chapter 1" in str(found)
+    assert "\x1b" not in str(found)
+    assert found.attempt.text.startswith("B"), "the record itself is as it was"

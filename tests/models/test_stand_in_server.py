@@ -142,7 +142,9 @@ def test_prompts_that_build_benchmarks(url: str, language: str) -> None:
         answer: dict[str, Any] = json.loads(said(url, shown).splitlines()[-1])
         return answer
 
-    report = "A man fell from his horse. His leg was cold and pale. A clot was drawn out of the artery. He walked again."
+    report = (
+        "A man fell from his horse. His leg was cold and pale. A clot was drawn out of the artery. He walked again."
+    )
     found = built("case_significance", report=report)
     assert found["kind"] in ("treatment", "test", "diagnosis")
     assert found["significance"] in report
@@ -166,7 +168,10 @@ def test_prompts_that_build_benchmarks(url: str, language: str) -> None:
     assert built("two_axes", document=RIGHT, **given) == {"relevance": "10", "support": "10"}
     assert built("two_axes", document="Rain falls on the roof.", **given) == {"relevance": "0", "support": "0"}
     labels = " or ".join(f'"{grade}"' for grade in "SABCD")
-    form, passages = f'{{"p1": {labels}, "p2": {labels}}}', "p1:\n<<<\nRain falls.\n>>>\n\np2:\n<<<\n" + QUESTION + "\n>>>"
+    form, passages = (
+        f'{{"p1": {labels}, "p2": {labels}}}',
+        "p1:\n<<<\nRain falls.\n>>>\n\np2:\n<<<\n" + QUESTION + "\n>>>",
+    )
     assert built("relevance_labels", query=QUESTION, passages=passages, form=form) == {"p1": "D", "p2": "S"}
 
 

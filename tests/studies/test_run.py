@@ -77,6 +77,21 @@ def cell(made: rr.StudyResult, row: str, column: str):
     return next(one for one in made.table.cells if (one.row, one.column) == (row, column))
 
 
+def test_each_cell_shows_the_run_of_its_own_row(tmp_path: Path) -> None:
+    """One call makes the runs of both rows; each figure is looked up by itself."""
+    path, agents = tmp_path / "two.toml", {"none": "direct", "two": "vanilla_rag[top_k=2]"}
+    rows = "".join(f'[[rows]]\nname = "{name}"\nagent = "{agent}"\n' for name, agent in agents.items())
+    settings = '[settings]\ncorpus = "sample"\nmodel = "baseline:extractive"\nseed = 1\nlimit = 24\n'
+    path.write_text(f'title = "Two"\n{settings}{rows}[[columns]]\nname = "all"\nbenchmark = "sample"\n')
+    made = rr.study(path, home=tmp_path, confirmed=True, progress=False)
+    shown = {name: cell(made, name, "all") for name in agents}
+    assert shown["none"].value != shown["two"].value
+    for name, agent in agents.items():
+        alone = rr.compare(rr.runs(agent, home=tmp_path)[0], home=tmp_path)
+        assert rr.load(shown[name].runs[0], home=tmp_path).agent == agent
+        assert shown[name].value == 100 * alone.comparison.shown()[0][0].lines[0].overall.value, f"row {name!r}"
+
+
 @pytest.mark.slow
 def test_one_table_that_is_resumed_as_one(file: Path, server: Scripted, tmp_path: Path) -> None:
     made = carried_out(file, server, tmp_path)
