@@ -20,6 +20,7 @@ CALLS = {
     "arena play": "arena", "arena ls": "arena.list_arenas", "arena show": "arena.show_arena",
     "arena rm": "arena.remove_arena", "arena vote": "arena.voting",
     "study run": "study", "study show": "study.show_study", "study ls": "study.list_studies",
+    "study copy": "study.copy_study",
     "trace": "trace.list_attempts", "show": "runs.show_attempt",
     "runs ls": "runs", "runs show": "load", "runs rm": "runs.remove_run", "runs resume": "resume.kept_options",
     "runs gc": "runs.collect_garbage",
