@@ -332,11 +332,14 @@ class Attempt(Struct, frozen=True, kw_only=True):
     cost_uncached: float | None = None
     seconds: float = 0.0
     at: float = 0.0
-    calls: int = 0
     events: tuple[Event, ...] = ()
     choice: str = ""
     """The letter of an option, where the system gives it apart from its text (structured output, a key of its state);
     empty: it is to be read from the text."""
+    model_calls: Annotated[int, _counted("Calls of models, those that failed among them")] = 0
+    searches: Annotated[int, _counted("Searches, those that failed among them")] = 0
+    tool_calls: Annotated[int, _counted("Uses of tools that do not search")] = 0
+    """What is called is of three kinds, each with its own price: they are never summed."""
     unrecorded: Annotated[int, _counted("Calls of a foreign system that were seen and are in no journal")] = 0
     """A replay cannot answer them."""
     unanswered: Annotated[int, _counted("Requests to models that got no answer that could be read")] = 0

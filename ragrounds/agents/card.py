@@ -19,8 +19,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     seconds: float | None = None
 
     def words(self) -> str:
-        """The caps in words: ``300 calls, 2,000,000 tokens and 2 h``."""
-        said = [] if self.calls is None else [f"{self.calls:,} calls"]
+        """The caps in words: ``300 calls (of models, searches and tools), 2,000,000 tokens and 2 h``."""
+        said = [] if self.calls is None else [f"{self.calls:,} calls (of models, searches and tools)"]
         said += [] if self.tokens is None else [f"{self.tokens:,} tokens"]
         said += [] if self.cost is None else [f"${self.cost:g}"]
         if self.seconds is not None:

@@ -145,9 +145,9 @@ class PlayedArena(ArenaStand, frozen=True, kw_only=True):
     ended: str
     """Why it played no further."""
     made: int
-    """Calls that were made."""
+    """Model calls that were made."""
     reused: int
-    """Calls that were answered from the journal."""
+    """Model calls that were answered from the journal."""
 
 
 def _rating_rows(report: ArenaReport, axis: AxisReport) -> Iterator[Row]:

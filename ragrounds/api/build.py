@@ -120,9 +120,9 @@ class BuildResult(Struct, frozen=True, kw_only=True):
     failed: bool
     """Whether an item failed; the same call tries it again."""
     made: int
-    """Calls that were made."""
+    """Model calls that were made."""
     reused: int
-    """Calls that were answered from the journal."""
+    """Model calls that were answered from the journal."""
 
 
 def build(
@@ -194,7 +194,7 @@ def build(
                     )
 
         ended = finish(carry_out())
-        heard.message(f"{number_of(recorded.made, 'call')} made, {recorded.reused:,} answered from the journal.")
+        heard.message(f"{number_of(recorded.made, 'model call')} made, {recorded.reused:,} answered from the journal.")
         if ended:
             heard.message(f"Ended early: {ended}. The same command resumes.")
         found = results(store, planned.run, items, ended)

@@ -92,7 +92,7 @@ class LedgerView(Result, frozen=True, kw_only=True):
 
     def draw(self, console: Console) -> None:
         """Print a line for each part, and their sum."""
-        if not self.ledger.total.calls:
+        if not self.ledger.lines:
             console.print(f"No calls yet in {self.place}.", markup=False)
             return
         print_table(ledger_table(self.ledger), console)
@@ -180,7 +180,9 @@ class _Compared(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     baseline: Annotated[str | None, Arg("Set each other run against this one, in place of all pairs.")] = None
-    cost: Annotated[str, Arg("What the frontier counts: uncached, paid, tokens, calls, seconds or auto.")] = "auto"
+    cost: Annotated[str, Arg("What the frontier counts: uncached, paid, tokens, model_calls, seconds or auto.")] = (
+        "auto"
+    )
     names: arguments.Names = MappingProxyType({})
     seed: arguments.Seed = 0
     home: arguments.Home = None

@@ -99,7 +99,6 @@ def _attempt_row(run: Run, one: QuestionAttempt, notes: Sequence[AttemptNote]) -
         reason = attempt.reason or None if attempt else None
         return frames.ATTEMPTS.cells(question, **own, status="not_run", reason=reason, text=None)
     own["seconds"] = attempt.seconds if run.origin == "replayed" else None
-    own["searches"] = sum(call.kind == "search" for call in calls(attempt.events))
     return frames.ATTEMPTS.cells(attempt, question, **own)
 
 

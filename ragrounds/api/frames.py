@@ -75,7 +75,6 @@ _QUESTION = _text("question_id", "The question's id.")
 _EPOCH = _whole("epoch", "Which time the question was asked, from 0.")
 _TOKENS = (_TOTALS["input_tokens"], _TOTALS["output_tokens"])
 _COSTS = (_TOTALS["cost_paid"], _TOTALS["cost_uncached"])
-_CALLS = _TOTALS["calls"]
 _METADATA = _text(
     "metadata",
     "What else its benchmark says of it, such as `significance_type`, as a JSON object; null: nothing.",
@@ -100,7 +99,6 @@ RUNS = Frame(
         *_TOKENS,
         *_COSTS,
         _real("seconds", "Mean time of an attempt; null for imported runs.", "seconds"),
-        _CALLS,
         _time("created", "When it was begun."),
         _text("origin", "`replayed` or `imported`."),
         _text("fingerprint", "Hash of all that determines its results."),
@@ -128,8 +126,6 @@ ATTEMPTS = Frame(
         _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens", "usage.reasoning"),
         *_COSTS,
         _real("seconds", "Of the clock, from its first step to its last; null for imported runs.", "seconds"),
-        _CALLS,
-        _whole("searches", "Of these, searches."),
         _time("at", "When it began."),
         _METADATA,
         _maybe("choice", "The letter of an option that the system gave apart from its text; null: it gave none."),
@@ -215,7 +211,7 @@ JUDGEMENTS = Frame(
         _text("verdict", "The label; null: it was asked and gave none."),
     ),
 )
-_FIRST = ("calls", "input_tokens", "output_tokens", "cost_paid", "cost_uncached", "seconds")
+_FIRST = ("model_calls", "input_tokens", "output_tokens", "cost_paid", "cost_uncached", "seconds")
 """Totals that stand before the others."""
 FIGURES = Frame(
     "figures",
@@ -351,9 +347,10 @@ LEDGER = Frame(
         _text("role", "`answering`, `reading`, `querying`, `searching`, `judging` …"),
         _text("node", "The graph's node."),
         _text("model", "The model's or the searcher's canonical text."),
-        _whole("calls", "Calls."),
+        _whole("model_calls", "Calls of models."),
         _whole("reused", "Of these, answered from the journal."),
         _whole("failed", "Of these, without a reply."),
+        _whole("searches", "Searches, and uses of other tools."),
         *_TOKENS,
         *_COSTS,
     ),

@@ -559,8 +559,9 @@ class _SetSearch:
 
             made = finish(carry_out())
         self._request.message(
-            f"{way}: {number_of(journal.made, 'call')} made, {journal.reused:,} from the journal, {len(made.failed):,} "
-            f"queries failed; {dollars(made.cost_paid)} paid, {dollars(made.cost_uncached)} uncached."
+            f"{way}: {number_of(journal.made, 'model call')} made, {journal.reused:,} from the journal, "
+            f"{len(made.failed):,} queries failed; "
+            f"{dollars(made.cost_paid)} paid, {dollars(made.cost_uncached)} uncached."
         )
         return made
 

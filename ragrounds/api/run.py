@@ -76,9 +76,11 @@ class RunResult(ComparisonResult, frozen=True, kw_only=True):
     ended: str
     """Why no further question was begun; empty: all were asked, or the claim was decided."""
     made: int
-    """Calls that were made."""
+    """Model calls that were made."""
     reused: int
-    """Calls that were answered from the journal."""
+    """Model calls that were answered from the journal."""
+    searches: int
+    """Searches, and uses of other tools, that were made."""
     failures: tuple[tuple[str, int], ...]
     """Why attempts failed, most frequent first: three reasons, then how many others there are."""
     capped: tuple[tuple[str, int], ...] = ()
@@ -206,6 +208,7 @@ class _Replay:
             ended="" if decided else ended,
             made=self._journal.made,
             reused=self._journal.reused,
+            searches=self._journal.searches,
             failures=_reasons(store, runs, "failed") if "failed" in seen else (),
             capped=_reasons(store, runs, "capped") if "capped" in seen else (),
             paused=_reasons(store, runs, "paused") if "paused" in seen else (),

@@ -52,9 +52,9 @@ class StudyResult(Result, frozen=True, kw_only=True):
     done: int = 0
     """Of these, those that are done."""
     made: int = 0
-    """Calls that were made."""
+    """Model calls that were made."""
     reused: int = 0
-    """Calls that were answered from the journal."""
+    """Model calls that were answered from the journal."""
     paid: float | None = 0.0
     """Dollars that this call paid; ``None``: some price is not known."""
     ended: str = ""

@@ -75,7 +75,10 @@ def play_command(
         _print_estimate(given, as_json)
         return
     played = play(**asdict(replace(given, names=parse_names(names or ()), progress=True)))
-    say(f"Ended: {played.ended}. {number_of(played.made, 'call')} made, {played.reused:,} answered from the journal.")
+    say(
+        f"Ended: {played.ended}. {number_of(played.made, 'model call')} made, "
+        f"{played.reused:,} answered from the journal."
+    )
     _print_stand(played, as_json)
     if any((axis.missing and not axis.matches) or axis.uninformed for axis in played.report.axes):
         raise typer.Exit(3)

@@ -124,7 +124,7 @@ def ledger_command(
         say(f"{priced:,} stored calls have a price now; of {unknown:,} it is still not known.")
     if as_json:
         print_json({**asdict(found.ledger), **({"repriced": found.repriced} if found.repriced else {})})
-    elif not found.ledger.total.calls:
+    elif not found.ledger.lines:
         say("These runs have made no calls." if runs else f"No calls yet in {found.place}.")
     else:
         found.draw(results_console())

@@ -216,11 +216,10 @@ def _summary_lines(reported: Mapping[str, Mapping[str, object]]) -> Iterator[str
     from ragrounds.ui.text import number_of
 
     for nodeid, told in list(reported.items())[:_MOST]:
-        calls = f"{told['reused']:,} calls from {told['journal']}"
+        calls = f"{told['reused']:,} model calls from {told['journal']}"
         if "recorded" in told:
-            calls = (
-                f"{told['made']:,} calls made, {told['reused']:,} from before; {told['journal']} has {told['recorded']}"
-            )
+            calls = f"{told['made']:,} model calls made, {told['reused']:,} from before"
+            calls += f"; {told['journal']} has {told['recorded']}"
         yield f"{nodeid}: {told['claims'] or 'no claim'}; {calls}"
     if len(reported) > _MOST:
         yield f"… and {number_of(len(reported) - _MOST, 'test')} more"

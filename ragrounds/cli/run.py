@@ -66,11 +66,12 @@ def _tell(result: RunResult, as_json: bool) -> None:
     if result.ended:
         say(f"Ended early: {result.ended}. All agents have answered the same questions; the same command resumes.")
     _say_claim(result)
-    rest = "; calls without a reply are not counted" if result.failures else ""
+    rest = "; model calls without a reply are not counted" if result.failures else ""
     if result.complete:
         there = number_of(sum(one.count * one.epochs for one in result.runs), "attempt")
         rest = f": {there} complete already, so nothing was asked or replayed; --new makes them again"
-    say(f"{number_of(result.made, 'call')} made, {result.reused:,} answered from the journal{rest}.")
+    searched = f"; {number_of(result.searches, 'search')} made" if result.searches else ""
+    say(f"{number_of(result.made, 'model call')} made, {result.reused:,} answered from the journal{searched}{rest}.")
     if as_json:
         stopping = {"until": result.stopping} if result.stopping else {}
         print_json({**asdict(result.comparison), **stopping})

@@ -90,7 +90,7 @@ def list_command(as_json: options.AsJson = False) -> None:
 def _counts(made: StudyResult) -> str:
     done = f"{made.done:,} of {number_of(made.asked, 'cell')} {'is' if made.asked == 1 else 'are'} done"
     ended = f"; ended early: {made.ended}, the same command resumes" if made.ended else ""
-    return f"{done}{ended}. {made.made:,} calls made, {made.reused:,} answered from the journal."
+    return f"{done}{ended}. {made.made:,} model calls made, {made.reused:,} answered from the journal."
 
 
 def _print(made: StudyResult, form: str) -> None:

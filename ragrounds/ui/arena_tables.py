@@ -38,7 +38,7 @@ def arena_parts(report: ArenaReport) -> Iterator[TextTable | str]:
         report.costs,
         (
             words("judge", text=lambda name: one_line(name, 60)),
-            Column("calls"),
+            Column("model calls", "calls"),
             Column("input", text=tokens, heading="in"),
             Column("output", text=tokens, heading="out"),
             Column("cost_paid", text=dollars, heading="paid"),

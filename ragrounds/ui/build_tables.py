@@ -26,7 +26,9 @@ def print_built(card: BuiltCard, out: Path) -> None:
     for model, bill in made.by_model.items():
         name = one_line(model, 120)
         used = f"{tokens(bill.usage.input)} tokens in, {tokens(bill.usage.output)} out" if bill.usage else "tokens -"
-        console.print(Text(f"{name}: {number_of(bill.calls, 'call')}, {used}, {dollars(bill.cost_uncached)} uncached"))
+        console.print(
+            Text(f"{name}: {number_of(bill.calls, 'model call')}, {used}, {dollars(bill.cost_uncached)} uncached")
+        )
     for note in made.notes:
         console.print(Text(f"Note: {one_line(note, 400)}"), soft_wrap=True)
     console.print(Text(f"{card.benchmark.size:,} kept: {out}"), soft_wrap=True)

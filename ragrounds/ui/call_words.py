@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -10,6 +11,29 @@ from ragrounds.contracts import Request
 from ragrounds.evals.store.hops import FATES, Fate, Hop, searches_unknown
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.records import Attempt, Reply
+from ragrounds.ui.text import number_of
+
+
+class Called(Protocol):
+    """What was called, each kind of it counted by itself: an attempt, or the totals of a run."""
+
+    @property
+    def model_calls(self) -> int:
+        """Calls of models."""
+
+    @property
+    def searches(self) -> int:
+        """Searches."""
+
+    @property
+    def tool_calls(self) -> int:
+        """Uses of tools that do not search."""
+
+
+def made_words(called: Called) -> str:
+    """What was called, each kind by itself: ``2 model calls, 3 searches``."""
+    others = ((called.searches, "search"), (called.tool_calls, "tool use"))
+    return ", ".join([number_of(called.model_calls, "model call"), *(number_of(*one) for one in others if one[0])])
 
 
 def search_words(attempt: Attempt, calls: Sequence[TracedCall]) -> str:

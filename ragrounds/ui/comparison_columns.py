@@ -9,7 +9,12 @@ from ragrounds.ui.columns import Column
 from ragrounds.ui.text import dollars, duration, tokens
 
 TOTALS = (
-    Column("calls", csv="calls", type="whole", words="Calls of models, searches and tools."),
+    Column("model_calls", heading="model calls", csv="model calls", type="whole", words="Calls of models."),
+    Column("searches", where="searches", csv="searches", type="whole", words="Searches."),
+    Column(
+        "tool_calls", where="tool_calls", heading="tools", csv="tool calls", type="whole",
+        words="Uses of tools that do not search.",
+    ),
     Column("unrecorded", where="unrecorded", heading="not recorded"),
     Column(
         "unanswered", where="unanswered", heading="no answer", csv="requests without an answer", type="whole",

@@ -20,7 +20,7 @@ UNITS: dict[CostMeasure, str] = {
     "cost_uncached": "dollars uncached",
     "cost_paid": "dollars paid",
     "tokens": "tokens",
-    "calls": "calls",
+    "model_calls": "model calls",
     "seconds": "seconds",
 }
 """What a measure counts, in words."""
@@ -28,7 +28,7 @@ _PICTURE_UNITS: dict[CostMeasure, Literal["number", "dollars", "seconds", "token
     "cost_uncached": "dollars",
     "cost_paid": "dollars",
     "tokens": "tokens",
-    "calls": "number",
+    "model_calls": "number",
     "seconds": "seconds",
 }
 

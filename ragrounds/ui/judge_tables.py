@@ -55,7 +55,7 @@ def bill_lines(graded: JudgedRun, *, written: bool) -> Iterator[str]:
         before = f", {graded.earlier:,} of these paid for by an earlier judging that was broken off"
         broken = f" ({dollars(graded.cost_paid_earlier)} of it by the earlier judging)"
     yield (
-        f"{number_of(graded.calls, 'call')}: {graded.calls - graded.reused:,} made now, "
+        f"{number_of(graded.calls, 'model call')}: {graded.calls - graded.reused:,} made now, "
         f"{graded.reused:,} from the journal{before}; {tokened}; paid {dollars(graded.cost_paid)}{broken}, "
         f"{dollars(graded.cost_uncached)} uncached."
     )

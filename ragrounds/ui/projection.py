@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ragrounds.evals.engine.progress import ProjectedSum, Projection
+from ragrounds.evals.engine.progress import AgentProjection, ProjectedSum, Projection
 from ragrounds.ui.text import dollars, duration, one_line, tokens
 
 
@@ -13,10 +13,10 @@ def projection_text(found: Projection) -> str:
     seen = min(agent.seen for agent in found.agents)
     lines = [f"Projected from {seen:,} attempts an agent, for those that are left (95 % intervals):"]
     for agent in found.agents:
-        took = _took(agent.calls, agent.tokens, agent.cost)
+        took = _took(agent)
         lines.append(f"  {one_line(agent.agent)}: {agent.attempts:,} attempts, {took}")
     if len(found.agents) > 1:
-        lines.append(f"  together, if they share no call: {_took(found.calls, found.tokens, found.cost)}")
+        lines.append(f"  together, if they share no call: {_took(found)}")
     lines.append(f"  time: {_span(found.seconds, duration)} with {found.in_flight:,} attempts in flight")
     if found.processor_bound:
         lines.append("  This machine sets the pace, not the servers: more in flight changes nothing, more workers do.")
@@ -35,10 +35,11 @@ def duration_span(seconds: ProjectedSum) -> str:
     return _span(seconds, duration)
 
 
-def _took(calls: ProjectedSum, used: ProjectedSum | None, cost: ProjectedSum | None) -> str:
-    said = [f"{calls.value:,.0f} calls"]
-    said.append("tokens not known" if used is None else f"{_span(used, tokens)} tokens")
-    said.append("cost not known" if cost is None else _span(cost, dollars))
+def _took(found: AgentProjection | Projection) -> str:
+    said = [f"{found.model_calls.value:,.0f} model calls"]
+    said += [f"{found.searches.value:,.0f} searches"] if found.searches.value else []
+    said.append("tokens not known" if found.tokens is None else f"{_span(found.tokens, tokens)} tokens")
+    said.append("cost not known" if found.cost is None else _span(found.cost, dollars))
     return ", ".join(said)
 
 

@@ -16,6 +16,7 @@ from ragrounds.evals.store.garbage import Garbage, RowVolume
 from ragrounds.evals.store.ledger import Ledger, LedgerLine
 from ragrounds.evals.store.transfer import TransferResult
 from ragrounds.records import OUTCOMES, Run
+from ragrounds.ui.call_words import made_words
 from ragrounds.ui.columns import Column, TextTable, table_of, words
 from ragrounds.ui.comparison_words import alone_words
 from ragrounds.ui.corpus_versions import corpora_apart
@@ -113,7 +114,7 @@ def print_run(
     for name, value in rows:
         table.add_row(Text(safe(name)), Text(safe(value, 2000)))
     console.print(table)
-    if costs.total.calls:
+    if costs.lines:
         print_table(ledger_table(costs), console)
 
 
@@ -143,7 +144,7 @@ def _figures(row: RunTotals) -> list[tuple[str, str]]:
         ("attempts", ", ".join(f"{count:,} {status}" for status, count in row.statuses.items() if count)),
         (
             "calls",
-            f"{row.calls:,}" + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
+            made_words(row) + (f", {row.unrecorded:,} of what was asked not recorded" if row.unrecorded else ""),
         ),
         ("tokens", used),
         ("paid", least + dollars(row.cost_paid)),
@@ -203,10 +204,11 @@ def _uncached(line: LedgerLine) -> str:
 
 
 _LEDGER = (
-    Column("calls"),
+    Column("model calls", "model_calls"),
     Column("reused"),
     Column("failed"),
     Column("no answer", "unanswered", where="unanswered"),
+    Column("searches", where="searches"),
     Column("in", "usage.input", tokens),
     Column("cached", "usage.cached", tokens),
     Column("out", "usage.output", tokens),

@@ -39,7 +39,7 @@ def booked(*runs: str) -> tuple[float, float, int]:
     total = rr.ledger(runs).ledger.total
     assert total.cost_paid is not None
     assert total.cost_uncached is not None
-    return total.cost_paid, total.cost_uncached, total.calls - total.reused - total.failed
+    return total.cost_paid, total.cost_uncached, total.model_calls - total.reused - total.failed
 
 
 def same(found: tuple[float, float, int], paid: Account, uncached: float) -> None:

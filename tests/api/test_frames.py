@@ -45,7 +45,7 @@ def test_every_frame_of_runs_has_its_columns() -> None:
     assert attempts["question_id"].tolist() == [id for _ in range(2) for id in order for _ in range(2)]
     assert attempts["epoch"].tolist() == [0, 1] * 12
     assert len(attempts) == len(attempts[["run", "question_id", "epoch"]].drop_duplicates()) == 24
-    assert attempts["calls"].sum() == len(calls)
+    assert attempts["model_calls"].sum() == (calls["kind"] == "model").sum() == 24
     assert attempts["searches"].sum() == (calls["kind"] == "search").sum() == 12
     assert passages["rank"].tolist() == [1, 2] * 12
     assert passages["gold"].any()
@@ -55,7 +55,8 @@ def test_every_frame_of_runs_has_its_columns() -> None:
     assert dict(zip(figures["run"][:2], figures["value"][:2], strict=True)) == shown
     runs = made["runs"]
     assert runs["completed"].tolist() == [12, 12]
-    assert runs["calls"].tolist() == [12, 24]
+    assert runs["model_calls"].tolist() == [12, 12]
+    assert runs["searches"].tolist() == [0, 12]
     loaded = rr.load(result.ids[0])
     assert loaded.frames[0] == "attempts"
     pd.testing.assert_frame_equal(loaded.to_pandas(), attempts[:12])
@@ -86,7 +87,8 @@ def test_what_is_not_known_is_null_and_what_is_not_made_is_not_run(home: Path) -
     call = Call(key="", kind="model", role="answering", node="n", actor="m", at=0.0, seconds=0.5, error="gone")
     free = Call(key="ab", kind="search", role="searching", node="n", actor="s", at=2.0, seconds=0.5, cached=True)
     unknown = Attempt(
-        run="r", question_id="q1", epoch=0, status="failed", text="", reason="no reply", seconds=1.0, at=3.25, calls=2,
+        run="r", question_id="q1", epoch=0, status="failed", text="", reason="no reply", seconds=1.0, at=3.25,
+        model_calls=2,
         events=(Called(step=0, call=call), Called(step=0, call=free)),
     )  # fmt: skip
     stored(home, [unknown], 3)
@@ -95,7 +97,7 @@ def test_what_is_not_known_is_null_and_what_is_not_made_is_not_run(home: Path) -
     assert attempts["status"].tolist() == ["not_run", "failed", "not_run"]
     assert attempts["input_tokens"].isna().all()
     assert attempts["cost_paid"].isna().all()
-    assert attempts["calls"].tolist() == [pd.NA, 2, pd.NA]
+    assert attempts["model_calls"].tolist() == [pd.NA, 2, pd.NA]
     assert attempts["at"][1] == pd.Timestamp(3.25, unit="s", tz="UTC")
     calls = checked(run, "calls")
     assert calls["cost_paid"].isna().tolist() == [True, False]  # nothing is known of a call without a reply

@@ -61,7 +61,7 @@ def test_stored_runs_are_listed_compared_scored_and_removed(capfd: pytest.Captur
     assert {one.id: one.statuses for one in rr.runs()} == {first: {"completed": 4}, second: {"completed": 4}}
     assert rr.compare(result, scorers="strict").comparison.rows == result.comparison.rows
     assert rr.score(first, scorers=["strict"]).counts[0][0].id == first
-    assert rr.ledger(rr.load(first)).ledger.total.calls > 0
+    assert rr.ledger(rr.load(first)).ledger.total.model_calls > 0
     question = result.benchmark.questions[0].id
     assert show_attempt(first, question).question.id == question
     assert rr.load("direct").attempt(question).run.id == first

@@ -70,12 +70,12 @@ def test_the_same_command_goes_on_and_another_setting_is_another_arena(run, judg
     asked = len(judges["openai:j"].requests)
     again = run(*PLAY)
     assert len(judges["openai:j"].requests) == asked
-    assert "0 calls made" in again.stderr
+    assert "0 model calls made" in again.stderr
     run(*PLAY, "--seed", "1")
     first, second = json.loads(run("ls", "--json").stdout)["arenas"]
     assert f"Removed {second['id']}" in run("rm", second["id"], "--yes").stderr
     assert [one["id"] for one in json.loads(run("ls", "--json").stdout)["arenas"]] == [first["id"]]
-    assert "0 calls made" in run(*PLAY, "--seed", "1").stderr  # recorded calls stay
+    assert "0 model calls made" in run(*PLAY, "--seed", "1").stderr  # recorded calls stay
 
 
 def test_plan_asks_nobody(run, judges):
@@ -168,7 +168,7 @@ def test_systems_play_under_names_of_their_own(run, judges, home):
     assert [system["name"] for system in played["arena"]["systems"]] == ["strong", "middle", "weak"]
     plain = run(*PLAY, "--json")
     assert json.loads(plain.stdout)["id"] == played["id"]  # a name is no part of the arena
-    assert "0 calls made" in plain.stderr
+    assert "0 model calls made" in plain.stderr
     shown = run("show", "--resamples", "100", *names).stdout
     assert "GPT-4 <b>+</b> RAG never lost a point" in shown
     assert "strong" not in shown.replace("--", "")

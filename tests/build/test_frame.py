@@ -176,7 +176,7 @@ def test_fresh_asks_everything_anew_and_what_is_broken_off_only_once(command: Cl
         assert again["bill"]["calls"] == whole["bill"]["calls"]
         assert again["stages"] == whole["stages"]
         third = command(*ordered)
-        assert "0 calls made" in third.stderr
+        assert "0 model calls made" in third.stderr
         assert server.stats()["asked"] == asked + again["bill"]["calls"], "the newest run is the one that is resumed"
 
 

@@ -30,7 +30,7 @@ def test_run_without_arguments_compares_three_agents_on_the_sample(cli: Cli, com
     assert all(row["cost_paid"] == 0 for row in found["rows"])
     assert "Next:" not in done.stderr  # talk about tables is for those who see tables
     again = command("run")
-    assert "0 calls made" in again.stderr
+    assert "0 model calls made" in again.stderr
     assert "extractive baseline, not from a language model" in " ".join(again.stderr.split())
     assert "strict" in again.stdout
     assert "calls made" not in again.stdout

@@ -69,7 +69,7 @@ def test_an_arena_ends_after_so_many_failures_keeps_what_was_paid_and_goes_on(co
     assert grader.stats()["asked"] == before + 4
     down.unlink()
     half = command(*play, "--max-total-tokens", "3000")
-    paid = int(re.search(r"(\d+) calls made", half.stderr)[1])
+    paid = int(re.search(r"(\d+) model calls made", half.stderr)[1])
     assert 0 < paid < 120
     down.touch()
     broken = command(*play, "--fail-after", "50%")
@@ -77,7 +77,7 @@ def test_an_arena_ends_after_so_many_failures_keeps_what_was_paid_and_goes_on(co
     down.unlink()
     whole = command(*play, "--json")
     assert whole.returncode == 0, whole.stderr
-    assert f"{120 - paid} calls made" in whole.stderr
+    assert f"{120 - paid} model calls made" in whole.stderr
     assert json.loads(whole.stdout)["axes"][0]["matches"] == 60
 
 
@@ -92,4 +92,4 @@ def test_building_ends_after_so_many_failures_and_goes_on(command, grader, home,
     down.unlink()
     whole = command(*build, "--out", str(tmp_path / "made"))
     assert "Ended early" not in whole.stderr
-    assert int(re.search(r"(\d+) calls made", whole.stderr)[1]) >= 30
+    assert int(re.search(r"(\d+) model calls made", whole.stderr)[1]) >= 30

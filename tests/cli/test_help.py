@@ -113,10 +113,10 @@ def test_questions_are_named_by_their_ids_or_ends() -> None:
 def test_a_run_of_named_questions_is_made_shown_and_resumed(command: Cli) -> None:
     made = command("run", "-a", "direct", "-b", "sample", "--question", "c01", "--question", "c02", "--display", "none")
     assert made.returncode == 0, made.stderr
-    assert "2 calls made" in made.stderr
+    assert "2 model calls made" in made.stderr
     again = command("runs", "resume", "direct")
     assert "--question c01 --question c02" in again.stderr
-    assert "0 calls made" in again.stderr
+    assert "0 model calls made" in again.stderr
     assert command("show", "direct", "--question", "c01").stdout == command("show", "direct", "c01").stdout
     refused = command("show", "direct")
     assert (refused.returncode, "Name one question of direct" in refused.stderr) == (2, True)

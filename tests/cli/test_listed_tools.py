@@ -69,7 +69,7 @@ def test_tools_of_a_real_mcp_server_run_and_replay(cli, tmp_path) -> None:
         again = cli(*options, "--new", *where, "--journal", "replay", RAGROUNDS_CONFIG=str(settings))
         assert again.returncode == 0, again.stderr
         assert server.calls == asked
-        assert "0 calls made" in again.stderr
+        assert "0 model calls made" in again.stderr
     run = json.loads(made.stdout)["rows"][0]["run"]
     question = json.loads(cli("trace", run, "--format", "json").stdout)["attempts"][0]["question_id"]
     shown = cli("show", run, question, COLUMNS="120").stdout

@@ -52,7 +52,7 @@ def test_a_replay_needs_neither_key_nor_provider(command: Cli, home: Path) -> No
     os.environ.pop("TAVILY_API_KEY", None)
     again = command(*asked, "--new", "--journal", "replay")
     assert again.returncode == 0, again.stderr
-    assert "0 calls made, 8 answered from the journal" in again.stderr
+    assert "0 model calls made, 8 answered from the journal" in again.stderr
 
 
 def test_refusals_cost_a_search_and_requests_are_paid(command: Cli, tmp_path: Path, providers: Running) -> None:
@@ -70,7 +70,7 @@ def test_refusals_cost_a_search_and_requests_are_paid(command: Cli, tmp_path: Pa
     assert "Of its 6 attempts, 2 had a query that was refused." in done.stdout
     told = json.loads(command("ledger", "--by", "role", "--json").stdout)
     [searching] = [line for line in told["lines"] if line["role"] == "searching"]
-    assert (searching["calls"], searching["cost_paid"]) == (6, pytest.approx(4 * 0.008))
+    assert (searching["searches"], searching["cost_paid"]) == (6, pytest.approx(4 * 0.008))
     cut = command(*asked, "--retriever", tavily(providers), "--display", "none", TAVILY_API_KEY=KEY)
     assert "Of its 6 attempts, 2 had a query cut to the provider's length." in cut.stdout
     assert KEY not in done.stdout + done.stderr + cut.stdout + cut.stderr

@@ -73,7 +73,7 @@ def test_an_unknown_price_is_unknown_and_nothing_waits(command: Cli, server: Run
     done = command(*RUN, "--base-url", server.url, **SETTINGS)
     assert done.returncode == 0, done.stderr
     assert "cost not known" in done.stderr
-    assert "$0.00" not in done.stderr.split("calls made")[0]
+    assert "$0.00" not in done.stderr.split("model calls made")[0]
 
 
 @pytest.mark.usefixtures("prices")

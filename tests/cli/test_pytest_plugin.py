@@ -92,7 +92,7 @@ def test_a_server_is_asked_once_and_then_never(pytester: pytest.Pytester, monkey
     replayed = run(pytester)  # no server, no key
     replayed.assert_outcomes(passed=1)
     replayed.stdout.fnmatch_lines(
-        ["*test_no_attempt_fails: 3 claims hold; 15 calls from *test_model/test_no_attempt_fails.jsonl"]
+        ["*test_no_attempt_fails: 3 claims hold; 15 model calls from *test_model/test_no_attempt_fails.jsonl"]
     )
     assert journals(pytester) == written
 
@@ -275,9 +275,9 @@ def test_several_tests_share_a_journal_file_in_the_folder_of_the_project(pyteste
     done.assert_outcomes(passed=4)
     assert list(journals(pytester)) == ["recorded/calls/all_of_them.jsonl", "recorded/calls/test_own/test_own.jsonl"]
     done.stdout.fnmatch_lines(
-        ["*test_share*0.1*: 2 claims hold; 6 calls made, 2 from before; *all_of_them.jsonl has 8 calls"]
+        ["*test_share*0.1*: 2 claims hold; 6 model calls made, 2 from before; *all_of_them.jsonl has 8 calls"]
     )
-    done.stdout.fnmatch_lines(["*test_share*0.3*: 2 claims hold; 0 calls made, *"])
+    done.stdout.fnmatch_lines(["*test_share*0.3*: 2 claims hold; 0 model calls made, *"])
     run(pytester).assert_outcomes(passed=4)
 
 

@@ -37,7 +37,7 @@ def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     assert tests["p_always"] is not None
     again = command(*RUN, "--until", CLAIM, "--json")
     assert json.loads(again.stdout) == found
-    assert "0 calls made" in again.stderr
+    assert "0 model calls made" in again.stderr
     runs = [row["run"] for row in found["rows"]]
     shown = command("compare", *runs)
     assert "always-valid p" in shown.stdout

@@ -82,7 +82,7 @@ def test_a_run_is_judged_billed_and_goes_on(judge, command, grader, home):
     assert "equivalent:" in done.stdout
     assert "50.00" in done.stdout
     assert "6 answers judged by openai:grader" in done.stderr
-    assert "5 calls: 5 made now, 0 from the journal;" in done.stderr
+    assert "5 model calls: 5 made now, 0 from the journal;" in done.stderr
     assert "paid $" in done.stderr
     assert "paid $0.00" not in done.stderr
     again = judge("direct", "--kind", "equivalence", "--judge", "openai:grader", "--json")
@@ -484,7 +484,7 @@ def test_what_judging_cost_stands_beside_what_the_answers_cost(judge, command, h
     assert "judging" not in before.stdout
     done = judge("direct", "--kind", "equivalence", "--judge", "openai:grader")
     paid = re.search(r"paid \$([\d.]+)", done.stderr)[1]
-    assert "5 calls: 5 made now" in done.stderr
+    assert "5 model calls: 5 made now" in done.stderr
     told = command("runs", "show", "direct").stdout
     assert f"${paid}" in told
     rows = json.loads(command("compare", "direct", "--json").stdout)["rows"]

@@ -74,7 +74,7 @@ def add_run(
                     cost_paid=cost_uncached,
                     cost_uncached=cost_uncached if not isinstance(cost_uncached, list) else cost_uncached[place],
                     seconds=0.5,
-                    calls=1,
+                    model_calls=1,
                     events=tuple((events or {}).get(place, ())),
                 )
             )

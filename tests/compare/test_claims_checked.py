@@ -101,7 +101,7 @@ def test_what_an_attempt_used_is_a_mean_over_questions(store):
     run = add_run(store, "one", asked, [[1, 0], [1, 1]], epochs=2, cost_uncached=0.02)
     for claim, value in (
         ("tokens(one) > 0", 160.0),
-        ("calls(one) > 0", 1.0),
+        ("model_calls(one) > 0", 1.0),
         ("seconds(one) > 0", 0.5),
         ("cost(one) > 0", 0.02),
         ("cost_paid(one) > 0", 0.02),
@@ -123,7 +123,11 @@ def test_costs_have_the_bootstrap_of_their_mean(store):
     assert (other.low, other.high) != (found.low, found.high)
     assert checked(store, [run], "cost(one) > 40 @ 90%") == checked(store, [run], "cost(one) > 40 @ 90%", seed=0)
     # Equal costs say nothing of how costs vary, and have no bound that could stand in for it; nor have few costs.
-    for one, claim in ((run, "calls(one) > 0.5 @ 95%"), (few, "cost(few) > 0.5 @ 95%"), (few, "calls(few) > 0 @ 90%")):
+    for one, claim in (
+        (run, "model_calls(one) > 0.5 @ 95%"),
+        (few, "cost(few) > 0.5 @ 95%"),
+        (few, "model_calls(few) > 0 @ 90%"),
+    ):
         even = checked(store, [one], claim)
         assert (even.low, even.high, even.decision) == (None, None, "cannot tell")
         assert even.reason == "the questions are too few, or their values too much alike, for an interval"

@@ -65,7 +65,7 @@ def test_decisions_joined():
         ("-accuracy(a) > 0", [(-1.0, "accuracy", "a")], 0.0),
         ("+ accuracy(a) > 0", [(1.0, "accuracy", "a")], 0.0),
         ("- 2 * cost(a) - 3 + 0.5*tokens(b) > 1", [(-2.0, "cost", "a"), (0.5, "tokens", "b")], -4.0),
-        ("50% * failed(a) + 1 > -1 - calls(b)", [(0.5, "failed", "a"), (1.0, "calls", "b")], 2.0),
+        ("50% * failed(a) + 1 > -1 - model_calls(b)", [(0.5, "failed", "a"), (1.0, "model_calls", "b")], 2.0),
         ("1 - 2 - 3 < seconds(a) + 4", [(-1.0, "seconds", "a")], -8.0),
     ],
 )

@@ -185,7 +185,7 @@ class TestRefusals:
         found = compare(store, [first, second], common=True)
         assert found.epochs == 1
         assert [line.overall.value for line in found.tables[0].lines] == [0.5, 1.0]
-        assert found.rows[0].calls == 2
+        assert found.rows[0].model_calls == 2
 
     def test_scores_that_are_missing_are_made_by_the_command_that_is_named(self, store):
         def refused(scorer, *wanted):

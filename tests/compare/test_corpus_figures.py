@@ -52,7 +52,7 @@ def add(store, name, made, status=lambda id, epoch: "completed"):
     attempts = [
         Attempt(
             run=run.id, question_id=id, epoch=epoch, status=status(id, epoch), text=json.dumps(found),
-            usage=Usage(100 + len(id), 10), seconds=0.1, calls=1,
+            usage=Usage(100 + len(id), 10), seconds=0.1, model_calls=1,
         )
         for id, answers in made.items()
         for epoch, found in enumerate(answers)

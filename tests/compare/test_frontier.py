@@ -149,7 +149,7 @@ def test_attempts_not_made_cost_nothing_and_nothing_right_has_no_price(store):
 
 def test_measures_are_named():
     assert cost_measure("auto") is None
-    assert cost_measure("calls") == "calls"
+    assert cost_measure("model_calls") == "model_calls"
     with pytest.raises(UserError, match=r"'token' is unknown\. Did you mean 'tokens'"):
         cost_measure("token")
 

@@ -128,7 +128,7 @@ def test_a_name_given_at_the_run_stays_and_asks_nobody_again(command, home, tmp_
     for name in ("Ours ", "Ours [top_k=1] ", "No search "):
         assert re.search(rf"^\d  {re.escape(name)}", first.stdout, re.MULTILINE), name
     again = command(*options, *agents, "--agent", "direct as Closed book")
-    assert "0 calls made, 0 answered from the journal" in again.stderr
+    assert "0 model calls made, 0 answered from the journal" in again.stderr
     assert "Closed book" in again.stdout
     listed = json.loads(command("runs", "ls", "--json").stdout)["runs"]
     assert [run["name"] for run in listed] == ["Closed book", "Ours [top_k=1]", "Ours"]  # the latest first

@@ -90,7 +90,7 @@ def test_what_an_agent_says_counts_before_the_defaults() -> None:
     assert open_agent("direct").card.limits == Limits()
     own = open_agent("direct[limits.calls=9000,limits.cost=0.5]")
     assert own.caps == replace(DEFAULT_CAPS, calls=9000, cost=0.5)
-    assert own.caps.words() == "9,000 calls, 2,000,000 tokens, $0.5 and 2 h"
+    assert own.caps.words() == "9,000 calls (of models, searches and tools), 2,000,000 tokens, $0.5 and 2 h"
     assert Limits(seconds=90).words() == "90 s"
 
 
@@ -100,9 +100,13 @@ async def test_a_loop_ends_at_the_default_cap_of_calls(store: Store, looping: st
     one = planned(store, looping, asked, golds, ScriptedModel(say=lambda request: Reply(text="on", usage=Usage(1, 1))))
     await replayed(store, [one], asked, golds)
     [attempt] = attempts(store, one.run).values()
-    assert (attempt.status, attempt.reason) == ("capped", "the attempt's cap of 300 calls is reached")
+    assert (attempt.status, attempt.reason) == (
+        "capped",
+        "the attempt's cap of 300 calls (of models, searches and tools) is reached",
+    )
     assert attempt.text == "on"
-    assert attempt.calls == sum(isinstance(event, Called) for event in attempt.events) == DEFAULT_CAPS.calls == 300
+    made = attempt.model_calls + attempt.searches + attempt.tool_calls
+    assert made == sum(isinstance(event, Called) for event in attempt.events) == DEFAULT_CAPS.calls == 300
 
 
 async def test_a_loop_of_long_texts_ends_at_the_default_cap_of_tokens(store: Store, looping: str) -> None:
@@ -114,7 +118,7 @@ async def test_a_loop_of_long_texts_ends_at_the_default_cap_of_tokens(store: Sto
     one = planned(store, looping, asked, golds, ScriptedModel(say=say))
     await replayed(store, [one], asked, golds)
     [attempt] = attempts(store, one.run).values()
-    assert (attempt.status, attempt.calls) == ("capped", 10)
+    assert (attempt.status, attempt.model_calls) == ("capped", 10)
     assert attempt.reason == "the attempt's cap of 2,000,000 tokens is reached"
 
 
@@ -171,6 +175,6 @@ def test_a_run_says_its_caps_and_which_were_reached(command: Cli, looping: str, 
     agent = f"{looping}[limits.calls=3]"
     words = ["run", "--agent", agent, "--limit", "2", "--model", "openai:plain", "--base-url", server.url]
     done = command(*words, "--display", "none")
-    assert "ends as capped at 3 calls, 2,000,000 tokens and 2 h; AGENT[limits.calls=…] sets another cap" in done.stderr
-    assert "2 capped: the attempt's cap of 3 calls is reached" in done.stderr
+    assert "ends as capped at 3 calls (of models, searches and tools), 2,000,000 tokens and 2 h; AG" in done.stderr
+    assert "2 capped: the attempt's cap of 3 calls (of models, searches and tools) is reached" in done.stderr
     assert done.returncode == 0, done.stderr

@@ -115,4 +115,4 @@ def test_the_command_says_what_failed_and_how_to_go_on(command: Cli, tmp_path: P
     assert (refused.returncode, "--fail-after 'half': expected a share such as 20%" in refused.stderr) == (2, True)
     up = command(*words, "--model", model, "--base-url", server.url)
     assert up.returncode == 0, up.stderr
-    assert "60 calls made" in up.stderr
+    assert "60 model calls made" in up.stderr

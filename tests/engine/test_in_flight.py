@@ -27,7 +27,14 @@ async def test_what_is_in_flight_is_seen_with_its_steps_and_its_call(store: Stor
     told = IN_FLIGHT.attempts()
     assert {live.question_id for live in told} == set(golds)
     live = told[0]
-    assert (live.run, live.agent, live.node, live.steps, live.calls) == (one.run.id, one.run.agent, "answer", 2, 1)
+    assert (live.run, live.agent, live.node, live.steps, live.searches, live.model_calls) == (
+        one.run.id,
+        one.run.agent,
+        "answer",
+        2,
+        1,
+        0,
+    )
     assert [(call.kind, call.actor, call.what, call.node) for call in live.doing] == [
         ("model", "test:scripted", "answering", "answer")
     ]

@@ -51,12 +51,12 @@ async def test_sums_are_those_of_the_attempts_and_every_split_has_the_same_total
         assert found.total.cost_paid == pytest.approx(sum(attempt.cost_paid or 0 for attempt in attempts))
         assert found.total.cost_uncached == pytest.approx(sum(attempt.cost_uncached or 0 for attempt in attempts))
         assert found.total.usage == sum((attempt.usage or Usage() for attempt in attempts), start=Usage())
-        assert found.total.calls == sum(attempt.calls for attempt in attempts)
-        assert sum(line.calls for line in found.lines) == found.total.calls
+        assert found.total.model_calls == sum(attempt.model_calls for attempt in attempts)
+        assert sum(line.model_calls for line in found.lines) == found.total.model_calls
         assert sum(line.known for line in found.lines) == pytest.approx(found.total.known)
     assert (found.total.cost_paid, found.total.cost_uncached) == pytest.approx((0.010, 0.015))
     roles = {line.role: line for line in ledger(store, runs, ["role"]).lines}
-    assert roles["searching"].calls == 5
+    assert (roles["searching"].model_calls, roles["searching"].searches) == (0, 5)
     assert roles["answering"].reused == 5
     named = ledger(store, runs, ["node", "model"]).lines
     assert {(line.node, line.model) for line in named} >= {("answer", "test:scripted"), ("retrieve", "scripted")}
@@ -84,7 +84,7 @@ async def test_calls_without_a_reply_are_counted_and_cost_nothing_known(store: S
 
     runs = await filled(store, ScriptedModel(say=say), count=3)
     found = ledger(store, runs[:1], ["role"])
-    assert (found.total.calls, found.total.failed) == (3, 1)
+    assert (found.total.model_calls, found.total.failed) == (3, 1)
     assert found.total.cost_uncached == pytest.approx(0.002)
 
 
@@ -102,7 +102,7 @@ async def test_judging_is_in_it_and_grading_again_does_not_make_it_free(store: S
     after = ledger(store, [run], ["role", "model"])
     (judging,) = (line for line in after.lines if line.role == "judging")
     assert judging.model == "openai:judge"
-    assert judging.calls == 5
+    assert judging.model_calls == 5
     assert judging.cost_paid == judging.cost_uncached == pytest.approx(graded.cost_paid)
     assert judging.usage == graded.usage
     assert after.total.cost_uncached == pytest.approx((before.cost_uncached or 0) + (graded.cost_uncached or 0))
@@ -132,7 +132,7 @@ async def test_arenas_stand_beside_runs(store: Store) -> None:
     assert line == LedgerLine(
         run=arena.id,
         role="judging",
-        calls=3,
+        model_calls=3,
         reused=1,
         usage=Usage(150, 15),
         cost_paid=0.01,

@@ -61,7 +61,7 @@ async def test_what_is_left_of_two_agents(store: Store) -> None:
     assert found.cost is not None
     assert found.cost.value == pytest.approx(32 * 0.01 + 64 * 0.03)
     assert found.cost.high == pytest.approx(found.cost.value)
-    assert found.calls.value == 96
+    assert (found.model_calls.value, found.searches.value) == (96, 0)
     assert found.tokens is not None
     assert found.tokens.value == 96 * 15
     assert found.seconds.value == pytest.approx(sum(one.seconds.value for one in found.agents) / 4)

@@ -44,7 +44,7 @@ def test_a_vector_is_paid_for_at_the_users_price(command: Cli, home: Path, embed
     priced(home, 2.0)
     run(command, embedding, "letters")
     first = searching(command)
-    assert first["calls"] == 8
+    assert first["searches"] == 8
     assert first["cost_paid"] == first["cost_uncached"] == first["whole"] == pytest.approx(8 * TOKENS * 2 / 1e6)
     run(command, embedding, "letters", "--new")
     both = searching(command)
@@ -60,7 +60,7 @@ def test_what_a_server_of_ones_own_charges_is_unknown_until_it_is_said(command: 
 def test_a_budget_counts_it(command: Cli, home: Path, embedding: Running) -> None:
     priced(home, 1000.0)
     run(command, embedding, "letters", "--max-cost", "0.035", "--concurrency", "1", "--yes")
-    assert searching(command)["calls"] == 4
+    assert searching(command)["searches"] == 4
 
 
 def test_a_retriever_in_this_process_costs_nothing(command: Cli) -> None:

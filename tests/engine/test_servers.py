@@ -43,9 +43,9 @@ def test_two_other_addresses_are_not_answered_from_the_journal_of_the_first(comm
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"ragrounds: 2 servers share the calls ({a.url}, {b.url}), and nothing names")
         assert "--alias NAME, or alias=NAME inside the model" in refused.stderr
-        assert "4 calls made" in command(*RUN, *first, "--alias", "lab").stderr
+        assert "4 model calls made" in command(*RUN, *first, "--alias", "lab").stderr
         assert command(*RUN, *second).returncode == 2
-        assert "4 calls made, 0 answered" in command(*RUN, *second, "--alias", "other").stderr
+        assert "4 model calls made, 0 answered" in command(*RUN, *second, "--alias", "other").stderr
         assert (asked(a, b), asked(c, d)) == (4, 4)
     assert identities(home) == ["openai:m[server=lab]", "openai:m[server=other]"]
 
@@ -83,13 +83,13 @@ def test_a_group_is_named_wherever_its_addresses_stand(command: Cli, where: str,
 def test_servers_that_say_nothing_are_known_by_one_of_their_addresses(command: Cli) -> None:
     nothing = ("--listed", json.dumps([{"id": "another"}, {"id": "third"}]))
     with openai_server(*nothing) as a, openai_server(*nothing) as b, openai_server(*nothing) as c:
-        assert "4 calls made" in command(*at(f"{a.url},{b.url}", "--alias", "lab", "--new")).stderr
+        assert "4 model calls made" in command(*at(f"{a.url},{b.url}", "--alias", "lab", "--new")).stderr
         moved = command(*at(c.url, "--alias", "lab", "--new"))
         assert moved.returncode == 2
         assert f"on {time.strftime('%Y')}" in moved.stderr
         assert f"now it tells addresses {c.url}" in moved.stderr
-        assert "0 calls made, 4 answered" in command(*at(f"{b.url},{c.url}", "--alias", "lab", "--new")).stderr
-        assert "0 calls made, 4 answered" in command(*at(c.url, "--alias", "lab", "--new")).stderr
+        assert "0 model calls made, 4 answered" in command(*at(f"{b.url},{c.url}", "--alias", "lab", "--new")).stderr
+        assert "0 model calls made, 4 answered" in command(*at(c.url, "--alias", "lab", "--new")).stderr
         assert asked(a, b, c) == 4
 
 
@@ -115,9 +115,9 @@ def at(url: str, *more: str) -> tuple[str, ...]:
 def began(command: Cli, port: str) -> None:
     """A run by the first server, which is started again and is known."""
     with serving("--port", port) as server:
-        assert "4 calls made" in command(*at(server.url)).stderr
+        assert "4 model calls made" in command(*at(server.url)).stderr
     with serving("--port", port) as server:
-        assert "0 calls made, 4 answered" in command(*at(server.url, "--new")).stderr
+        assert "0 model calls made, 4 answered" in command(*at(server.url, "--new")).stderr
 
 
 def test_another_server_at_an_address_stops_the_command(command: Cli, home: Path) -> None:
@@ -144,9 +144,9 @@ def test_another_server_at_an_address_is_kept_apart(command: Cli, home: Path) ->
     with serving("--port", port, root="/weights/b") as server:
         new = command(*at(server.url, "--server-changed", "new"))
         assert (new.returncode, asked(server)) == (0, 4)
-        assert "4 calls made, 0 answered" in new.stderr
+        assert "4 model calls made, 0 answered" in new.stderr
         # From now on it is known: nothing has to be said again, and its run resumes.
-        assert "0 calls made, 4 answered" in command(*at(server.url, "--new")).stderr
+        assert "0 model calls made, 4 answered" in command(*at(server.url, "--new")).stderr
         other = run_ids(home)[2]
         assert command("runs", "resume", other).returncode == 0
         assert asked(server) == 4
@@ -162,12 +162,12 @@ def test_each_server_is_recognised_when_it_is_back(command: Cli, home: Path) -> 
         assert command(*at(server.url, "--server-changed", "new")).returncode == 0
     first, _, other = run_ids(home)
     with serving("--port", port) as server:
-        assert "0 calls made, 4 answered" in command(*at(server.url, "--new")).stderr
+        assert "0 model calls made, 4 answered" in command(*at(server.url, "--new")).stderr
         assert command("runs", "resume", first).returncode == 0
         assert f"to resume {other}" in command("runs", "resume", other).stderr
         assert asked(server) == 0
     # A replay asks nobody: the server of the last time is meant, or the resumed run's own.
-    assert "0 calls made, 4 answered" in command(*at(server.url, "--new", "--journal", "replay")).stderr
+    assert "0 model calls made, 4 answered" in command(*at(server.url, "--new", "--journal", "replay")).stderr
     assert identities(home)[-1] == identities(home)[0]
 
 
@@ -183,20 +183,20 @@ def test_what_is_not_told_is_no_change(command: Cli, home: Path) -> None:
     told = json.dumps([entry])
     with openai_server("--port", str(port), "--listed", told) as server:
         here = ("--base-url", server.url)
-        assert "4 calls made" in command(*RUN, *here).stderr
+        assert "4 model calls made" in command(*RUN, *here).stderr
     with openai_server("--port", str(port), "--listed", told, "--version", "0.9.1") as server:
-        assert "0 calls made, 4 answered" in command(*RUN, *here, "--new").stderr
+        assert "0 model calls made, 4 answered" in command(*RUN, *here, "--new").stderr
     with openai_server("--port", str(port), "--listed", told, "--version", "0.9.2") as server:
         assert "it told version 0.9.1; now it tells version 0.9.2" in command(*RUN, *here).stderr
     with openai_server("--port", str(port), "--listed", json.dumps([{"id": "x"}, {"id": "y"}])) as server:
-        assert "0 calls made" in command(*RUN, *here).stderr  # a router that does not list it
+        assert "0 model calls made" in command(*RUN, *here).stderr  # a router that does not list it
     assert identities(home) == [f"openai:m[server={here[1]}]"] * 2 or identities(home)[0] == identities(home)[1]
 
 
 def test_a_look_is_no_call_and_a_replay_looks_at_nothing(command: Cli) -> None:
     with serving(owner="vllm") as server:
         here = ("--base-url", server.url)
-        assert "4 calls made" in command(*RUN, *here).stderr
+        assert "4 model calls made" in command(*RUN, *here).stderr
         assert (asked(server), server.stats()["looked"]) == (4, 2)
         command(*RUN, *here, "--new", "--journal", "replay")
         assert server.stats()["looked"] == 2
@@ -210,7 +210,7 @@ def test_workers_go_by_what_their_leader_was_told(command: Cli, home: Path) -> N
         command(*RUN, *here)
     with serving("--port", str(port), root="/weights/b") as server:
         done = command(*RUN, *here, "--server-changed", "new", "--workers", "2")
-        assert "4 calls made, 0 answered" in done.stderr
+        assert "4 model calls made, 0 answered" in done.stderr
         assert server.stats()["looked"] == 2  # /models and /version, once
     assert "fingerprint=" in identities(home)[1]
 

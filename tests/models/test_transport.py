@@ -163,8 +163,8 @@ def test_a_run_over_two_servers_goes_on_over_three(command: Cli) -> None:
         assert "openai:m[server=lab]" in said
         assert one.stats()["asked"] + two.stats()["asked"] == 20
         assert min(one.stats()["asked"], two.stats()["asked"]) > 0
-        assert "0 calls made" in run("--base-url", f"{one.url},{two.url},{three.url}")
-        assert "0 calls made, 20 answered" in run("--base-url", three.url, "--base-url", one.url, "--new")
+        assert "0 model calls made" in run("--base-url", f"{one.url},{two.url},{three.url}")
+        assert "0 model calls made, 20 answered" in run("--base-url", three.url, "--base-url", one.url, "--new")
         assert three.stats()["asked"] == 0
 
 

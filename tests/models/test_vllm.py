@@ -266,7 +266,7 @@ def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Pa
     done = cli("run", "--agent", "direct", "--limit", "12", "--model", NAME, "--display", "none", "--json")
     assert done.returncode == 0, done.stderr
     assert vllm.all()[1]["port"] != seen["port"]
-    assert f"{12 - before} calls made, " in done.stderr
+    assert f"{12 - before} model calls made, " in done.stderr
     with Store(home) as store:
         assert len(store.runs()) == 1
     assert gone(vllm.all()[1]["pid"], vllm.all()[1]["engine"])
@@ -274,7 +274,7 @@ def test_a_run_killed_outright_leaves_no_server_and_goes_on(vllm: Seen, home: Pa
     again = cli("run", "--agent", "direct", "--limit", "12", "--model", NAME, "--new", "--display", "none", "--json")
     assert again.returncode == 0, again.stderr
     assert len(vllm.all()) == 2
-    assert "0 calls made, 12 answered from the journal" in again.stderr
+    assert "0 model calls made, 12 answered from the journal" in again.stderr
 
 
 def calls(home: Path) -> int:
@@ -313,7 +313,7 @@ def test_workers_join_the_one_server_that_the_first_process_starts(vllm: Seen, c
     assert done.returncode == 0, done.stderr
     (seen,) = vllm.all()
     assert gone(seen["pid"], seen["engine"])
-    assert "12 calls made, 0 answered from the journal" in done.stderr
+    assert "12 model calls made, 0 answered from the journal" in done.stderr
     # Nothing is left to do: nothing is started.
     assert cli(*line).returncode == 0
     assert len(vllm.all()) == 1

@@ -51,7 +51,7 @@ COMPILED = (
     "score<50%",
     "cost>0.02",
     "cost=unknown",
-    "time>=8s tokens>100 calls>1",
+    "time>=8s tokens>100 model_calls>1",
     "marked",
     "mark:star",
     "noted",
@@ -82,9 +82,9 @@ def fill_facts(store: Store) -> None:
     plain, seeker = store.runs()
     for number in range(4):
         write_facts(store, plain, number, steps=1, notes=" traceback " if number == 3 else "", faults=number == 3)
-    write_facts(store, seeker, 0, searches=3, gold=1, gold_found=1, gold_seen=1, gold_rank=1, gold_hop=2, faults=1)
-    write_facts(store, seeker, 1, searches=2, gold=1, gold_found=1, gold_seen=0, gold_rank=4, gold_hop=2)
-    write_facts(store, seeker, 4, searches=3, gold=1, gold_found=0, gold_seen=0)
+    write_facts(store, seeker, 0, hops=3, gold=1, gold_found=1, gold_seen=1, gold_rank=1, gold_hop=2, faults=1)
+    write_facts(store, seeker, 1, hops=2, gold=1, gold_found=1, gold_seen=0, gold_rank=4, gold_hop=2)
+    write_facts(store, seeker, 4, hops=3, gold=1, gold_found=0, gold_seen=0)
     write_note(store, seeker, "quiz/004", 0, author="ada", mark="star", text="Look again at the 2nd query.")
     write_note(store, plain, "quiz/001", 0, author="bob", text="fine")
 
@@ -150,8 +150,8 @@ def chosen(pages: Pages, where: str, sort: str = "asked", descending: bool = Tru
         ("cost>$0.03", "s0 s1 s4"),
         ("cost=unknown", "p5 s2 s3 s5"),
         ("cost!=unknown agent:plain", "p0 p1 p2 p3 p4"),
-        ("time>6 s calls=1", "p4"),
-        ("time>6000ms calls=1", "p4"),
+        ("time>6 s model_calls=1", "p4"),
+        ("time>6000ms model_calls=1", "p4"),
         ("marked", "s4"),
         ("mark:STAR", "s4"),
         ("mark!=star wrong", "p1 p2 p3"),

@@ -165,4 +165,4 @@ def test_the_command_writes_and_reads(command, tmp_path: Path) -> None:  # type:
     assert json.loads(read.stdout)["files"][0]["calls"] == 3
     again = command(*run, **other)
     assert again.returncode == 0
-    assert "0 calls made, 3 answered from the journal" in again.stderr
+    assert "0 model calls made, 3 answered from the journal" in again.stderr

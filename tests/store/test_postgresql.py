@@ -35,7 +35,9 @@ async def test_runs_attempts_scores_and_traces_are_the_same(store: Store, tmp_pa
             await replayed(place, [one], asked, golds)
             found = attempts(place, one.run)
             scores = sorted((s.question_id, s.scorer, s.value, s.answer_status) for s in place.scores(one.run))
-            kept.append(({id: (a.status, a.text, a.usage, a.calls) for id, a in found.items()}, scores))
+            kept.append(
+                ({id: (a.status, a.text, a.usage, a.model_calls, a.searches) for id, a in found.items()}, scores)
+            )
     assert kept[0] == kept[1]
     assert len(kept[0][0]) == 12
 
@@ -95,7 +97,8 @@ async def test_the_ledger_reads_it(store: Store) -> None:
     asked, golds = questions(5)
     one = planned(store, "vanilla_rag[top_k=2]", asked, golds, ScriptedModel())
     await replayed(store, [one], asked, golds)
-    assert ledger(store, [one.run]).total.calls == 10
+    total = ledger(store, [one.run]).total
+    assert (total.model_calls, total.searches) == (5, 5)
     assert unfinished(store, [one.run]).calls == 0
     with store.engine.begin() as connection:  # as if the process had been killed before these were written
         connection.execute(sa.delete(schema.attempts).where(schema.attempts.c.question_id.in_(["t/0", "t/3"])))

@@ -64,7 +64,13 @@ def attempt(run: Run, question: int, *models: str) -> Attempt:
     ]
     events = tuple(Called(step=0, call=call) for call in calls)
     return Attempt(
-        run=run.id, question_id=f"q{question}", epoch=0, status="completed", text="", calls=len(calls), events=events
+        run=run.id,
+        question_id=f"q{question}",
+        epoch=0,
+        status="completed",
+        text="",
+        model_calls=len(calls),
+        events=events,
     )
 
 

@@ -16,7 +16,7 @@ from tests.compare.making import add_run, questions
 
 def named(*wanted, longest=None):
     """What runs of these agents, models by role, and where they are given corpora and retrievers, are called."""
-    more = {"origin": "replayed", "questions": 1, "epochs": 1, "statuses": {}, "usage": None, "calls": 0}
+    more = {"origin": "replayed", "questions": 1, "epochs": 1, "statuses": {}, "usage": None, "model_calls": 0}
     rows = tuple(
         RunTotals(
             run=f"run-{number}",

@@ -20,7 +20,7 @@ LINE = LedgerLine(
     role="answering",
     node="vanilla_rag",
     model=MODEL,
-    calls=12_345,
+    model_calls=12_345,
     reused=1_234,
     failed=12,
     usage=Usage(input=12_345_678, output=1_234_567, cached=123_456, reasoning=98_765),
@@ -153,7 +153,7 @@ def test_latex_has_a_dash_in_ranges_a_minus_before_numbers_and_a_hyphen_in_names
 
 def agents(count: int) -> TextTable:
     """A table as comparisons have it: a number, an agent, and figures."""
-    names = ["sample", "95 %", "n", "answered", "abstained", "calls", "in", "out", "paid", "uncached", "time"]
+    names = ["sample", "95 %", "n", "answered", "abstained", "model calls", "in", "out", "paid", "uncached", "time"]
     cells = (
         "64.04 ±5.09",
         "53.7-73.3",

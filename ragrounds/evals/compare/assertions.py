@@ -51,7 +51,7 @@ _COSTS: Mapping[str, CostMeasure] = {
     "cost": "cost_uncached",
     "cost_paid": "cost_paid",
     "tokens": "tokens",
-    "calls": "calls",
+    "model_calls": "model_calls",
     "seconds": "seconds",
 }
 _SCORES = ("accuracy", "score")

@@ -41,7 +41,7 @@ MEASURES = (
     "cost",
     "cost_paid",
     "tokens",
-    "calls",
+    "model_calls",
     "seconds",
     "failed",
     "blocked",

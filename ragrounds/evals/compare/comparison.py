@@ -39,7 +39,7 @@ from ragrounds.evals.store.ledger import LedgerLine, judging_of
 from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorded_words, reply_models, said_of_models
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
-from ragrounds.records import OPEN, OUTCOMES, Question, Run, Usage, outcome
+from ragrounds.records import COUNTED, OPEN, OUTCOMES, Question, Run, Usage, outcome
 
 NoModel = Literal["", "extractive", "stand-in"]
 """What answered in place of a language model; empty: none of these is known to have."""
@@ -71,7 +71,7 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     """Dollars uncached: as if nothing had been in the journal."""
     seconds: float | None
     """Mean wall-clock seconds of an attempt."""
-    calls: int
+    model_calls: int
     answered_by: dict[str, dict[str, int]] = {}
     """The model asked → the name that replies give → in how many calls."""
     name: str = ""
@@ -82,6 +82,10 @@ class RunTotals(Struct, frozen=True, kw_only=True):
     """Calls of the judges of its answers: in no other figure here."""
     cost_judging: float | None = 0.0
     """Dollars really paid for them; ``None``: not known of all."""
+    searches: int = 0
+    """Searches: in no other figure here."""
+    tool_calls: int = 0
+    """Uses of tools that do not search: in no other figure here."""
     unrecorded: int = 0
     """Calls of a foreign system that were seen and are in no journal: a replay cannot answer them."""
     unanswered: int = 0
@@ -267,13 +271,11 @@ def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, name: str, 
         cost_paid=_sum([attempt.cost_paid for attempt in made]),
         cost_uncached=_sum([attempt.cost_uncached for attempt in made]),
         seconds=sum(attempt.seconds for attempt in made) / len(made) if made and run.origin == "replayed" else None,
-        calls=sum(attempt.calls for attempt in made),
         answered_by={asked: dict(names) for asked, names in answered.items()},
-        unrecorded=sum(attempt.unrecorded for attempt in made),
-        unanswered=sum(attempt.unanswered for attempt in made),
+        **{name: sum(getattr(attempt, name) for attempt in made) for name in COUNTED},
         name=name,
         no_model=no_model(run),
-        judging_calls=judging.calls,
+        judging_calls=judging.model_calls,
         cost_judging=judging.cost_paid,
     )
 

@@ -35,7 +35,7 @@ from ragrounds.records import Attempt, Question, Run
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-CostMeasure = Literal["cost_uncached", "cost_paid", "tokens", "calls", "seconds"]
+CostMeasure = Literal["cost_uncached", "cost_paid", "tokens", "model_calls", "seconds"]
 _ENDS = (0.025, 0.975)
 _ALIKE = 1e-9
 """Replicates nearer to each other than this share of the figure are equal but for rounding."""
@@ -110,7 +110,7 @@ def cost_measure(name: str) -> CostMeasure | None:
 
 def costs_of(run: Run, attempts: Sequence[Attempt], measure: CostMeasure, epochs: int) -> dict[str, float] | None:
     """Question id → mean cost over epochs; an attempt that was not made cost nothing. ``None``: a cost is unknown."""
-    if run.origin == "imported" and measure in ("calls", "seconds"):
+    if run.origin == "imported" and measure in ("model_calls", "seconds"):
         return None
     costs: dict[str, float] = {}
     for attempt in attempts:

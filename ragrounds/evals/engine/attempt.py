@@ -267,6 +267,9 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
         status=status,
         text=text,
         choice=choice,
+        model_calls=context.calls["model"],
+        searches=context.calls["search"],
+        tool_calls=context.calls["tool"],
         unrecorded=context.missed,
         unanswered=context.unanswered,
         reason=reason[:LONGEST_REASON],
@@ -275,6 +278,5 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
         cost_uncached=context.cost_uncached,
         seconds=round(time.perf_counter() - start, 4),
         at=at,
-        calls=context.calls,
         events=tuple(context.events),
     )

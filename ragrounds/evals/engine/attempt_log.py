@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -71,7 +72,8 @@ class AttemptLog:
     usage: Usage | None = field(default_factory=Usage)
     cost_paid: float | None = 0.0
     cost_uncached: float | None = 0.0
-    calls: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+    """Calls that ended, by their kind. The cap of calls alone is of all kinds, so that no loop of any runs away."""
     in_flight: int = 0
     """Calls that have begun and not ended: they count against the cap of calls, which holds side by side as well."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -134,9 +136,9 @@ class AttemptLog:
     async def under_cap(self) -> None:
         """Wait where the cap of calls holds only if calls in flight fail: the attempt's end would lose what is being
         paid for."""
-        most = self.limits.calls
+        most, ended = self.limits.calls, self.calls.total
         # No event: calls end on other loops and in other threads as well.
-        while most is not None and self.in_flight and self.calls < most <= self.calls + self.in_flight:  # noqa: ASYNC110
+        while most is not None and self.in_flight and ended() < most <= ended() + self.in_flight:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK)
 
     def check_caps(self) -> None:
@@ -148,8 +150,8 @@ class AttemptLog:
         caps, seconds = self.limits, time.perf_counter() - self._started
         tokens = 0 if self.usage is None else self.usage.input + self.usage.output
         reached = ""
-        if caps.calls is not None and self.calls + self.in_flight >= caps.calls:
-            reached = f"{caps.calls:,} calls"
+        if caps.calls is not None and self.calls.total() + self.in_flight >= caps.calls:
+            reached = f"{caps.calls:,} calls (of models, searches and tools)"
         elif caps.seconds is not None and seconds >= caps.seconds:
             reached = f"{caps.seconds:g} seconds"
         elif caps.tokens is not None and self.usage is not None and tokens >= caps.tokens:
@@ -213,7 +215,7 @@ class AttemptLog:
         )
         with self.lock:
             self.doing.pop(begun.number, None)
-            self.calls += 1
+            self.calls[kind] += 1
             self.events.append(Called(step=begun.step, call=call))
             unread = sum(fault.unanswered for fault in faults) if kind == "model" else 0
             asked = request_price() if unread or (price is None and not cached) else 0.0

@@ -46,8 +46,10 @@ class LiveAttempt(Struct, frozen=True, kw_only=True):
     """The node that is running, the one entered last; empty: none."""
     steps: int
     """Nodes that were entered."""
-    calls: int
-    """Calls that ended."""
+    model_calls: int
+    """Calls of models that ended."""
+    searches: int
+    """Searches that ended."""
     tokens: int | None
     cost_uncached: float | None
     doing: tuple[LiveCall, ...]
@@ -93,7 +95,8 @@ def _live(run: Run, question_id: str, epoch: int, at: float, log: AttemptLog) ->
         at=at,
         node=next((event.node for event in reversed(entered) if event.step not in left), ""),
         steps=len(entered),
-        calls=log.calls,
+        model_calls=log.calls["model"],
+        searches=log.calls["search"],
         tokens=usage.input + usage.output if usage else None,
         cost_uncached=log.cost_uncached,
         doing=tuple(

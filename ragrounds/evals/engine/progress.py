@@ -107,7 +107,7 @@ class ReplayProgress:
         self.in_flight: Callable[[], Sequence[LiveAttempt]] = IN_FLIGHT.attempts
         """Gives the attempts in flight in this process, of these runs and of others."""
         self.journal: Callable[[], tuple[int, int]] | None = None
-        """Gives the calls that were made and those that were answered from the journal; ``None``: not known here."""
+        """Gives the model calls that were made, and those answered from the journal; ``None``: not known here."""
         self.budget: BudgetStop | None = None
         """What this command may use, with what it has used."""
         self.failed = FaultCounts()
@@ -204,7 +204,8 @@ class AgentProjection(Struct, frozen=True, kw_only=True):
     """Still to be made."""
     seen: int
     """Attempts that this is from."""
-    calls: ProjectedSum
+    model_calls: ProjectedSum
+    searches: ProjectedSum
     tokens: ProjectedSum | None
     """In and out; ``None``: not known."""
     cost: ProjectedSum | None
@@ -218,7 +219,8 @@ class Projection(Struct, frozen=True, kw_only=True):
 
     agents: tuple[AgentProjection, ...]
     in_flight: int
-    calls: ProjectedSum
+    model_calls: ProjectedSum
+    searches: ProjectedSum
     tokens: ProjectedSum | None
     cost: ProjectedSum | None
     seconds: ProjectedSum
@@ -268,7 +270,8 @@ def projection(
     return Projection(
         agents=tuple(agents),
         in_flight=at_once,
-        calls=_total([agent.calls for agent in agents]),
+        model_calls=_total([agent.model_calls for agent in agents]),
+        searches=_total([agent.searches for agent in agents]),
         tokens=_known_total([agent.tokens for agent in agents]),
         cost=_known_total([agent.cost for agent in agents]),
         seconds=ProjectedSum(
@@ -327,7 +330,8 @@ def _agent(run: Run, seen: Sequence[Attempt], steady: Sequence[Attempt], more: i
         agent=run.agent,
         attempts=more,
         seen=len(seen),
-        calls=project([one.calls for one in seen], more),
+        model_calls=project([one.model_calls for one in seen], more),
+        searches=project([one.searches for one in seen], more),
         tokens=summed(lambda one: one.usage.input + one.usage.output if one.usage else None),
         cost=summed(lambda one: one.cost_uncached),
         seconds=project([one.seconds for one in steady], more),

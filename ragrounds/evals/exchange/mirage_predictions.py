@@ -145,7 +145,7 @@ def _attempt(run: Run, question: Question, prediction: Prediction | None) -> Att
         usage=None,
         cost_paid=None,
         cost_uncached=None,
-        calls=1,
+        model_calls=1,
         events=(
             Entered(step=0, node="imported", at=0.0),
             Called(step=0, call=call),

@@ -256,7 +256,6 @@ def attempt_facts(trace: Trace) -> dict[str, object]:
         "status": attempt.status,
         "reason": attempt.reason,
         "choice": attempt.choice,
-        "calls": attempt.calls,
         **{name: getattr(attempt, name) for name in COUNTED},
         "tokens": None if attempt.usage is None else msgspec.to_builtins(attempt.usage),
         "cost_paid": attempt.cost_paid,

@@ -80,11 +80,8 @@ FIELDS: tuple[FilterField, ...] = (
     _number("tokens", "in and out", "tokens>4k", "tokens"),
     _number("input", "tokens in", "input>4000", "tokens"),
     _number("output", "tokens out", "output<50", "tokens"),
-    _number("calls", "calls to models and tools", "calls>=20"),
-    _number("model_calls", "calls to models", "model_calls=1"),
     _number("steps", "nodes that were entered", "steps>8"),
-    _number("searches", "searches that gave a result", "searches>=2", counts=True),
-    _number("hops", "the same as searches", "hops>3", counts=True),
+    _number("hops", "searches that gave a result", "hops>3", counts=True),
     _number("repeated", "searches for what was searched before", "repeated>0", counts=True),
     _number("failed_calls", "calls that gave no reply", "failed_calls>0", counts=True),
     _number("failed_searches", "searches that failed", "failed_searches>0", counts=True),
@@ -116,7 +113,7 @@ ALIASES = {"outcome": "status", "errors": "troubled", "correct": "right", "incor
 
 GOLD = frozenset(one.name for one in FIELDS if one.name.startswith("gold_"))
 """Fields that say nothing of a question whose gold documents are not known."""
-FACTS = GOLD | frozenset("steps searches hops repeated model_calls failed_calls failed_searches faults note".split())
+FACTS = GOLD | frozenset("steps hops repeated failed_calls failed_searches faults note".split())
 """Fields that are answered from an attempt's facts."""
 
 GOLD_PHRASES: tuple[tuple[str, str, str], ...] = (

@@ -106,25 +106,24 @@ def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
             dict, connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).mappings()
         )
     return {
-        (row["question_id"], row["epoch"]): GoldHop(row["searches"] + row["failed_searches"], row["gold_hop"])
+        (row["question_id"], row["epoch"]): GoldHop(row["hops"] + row["failed_searches"], row["gold_hop"])
         for row in rows
     }
 
 
 def may_have_searched(pages: Pages, run: Run) -> bool:
-    """Whether any attempt of a run made calls enough for a search; of answers that others recorded, each was one."""
-    attempts, least = schema.attempts, 2 if run.origin == "imported" else 1
+    """Whether any attempt of a run searched, or used a tool by which it may have."""
+    attempts = schema.attempts
     with pages.connect() as connection:
-        wanted = (
-            sa.select(attempts.c.calls).where(attempts.c.run == pages.number(run), attempts.c.calls >= least).limit(1)
-        )
+        searched = sa.or_(attempts.c.searches > 0, attempts.c.tool_calls > 0)
+        wanted = sa.select(attempts.c.epoch).where(attempts.c.run == pages.number(run), searched).limit(1)
         return connection.execute(wanted).first() is not None
 
 
 def usual_searches(pages: Pages, share: float = 0.95) -> int:
     """How many searches this share of the attempts needs no more than, by the facts that are kept; 0: none are."""
     table = schema.facts
-    made = table.c.searches + table.c.failed_searches
+    made = table.c.hops + table.c.failed_searches
     with pages.connect() as connection:
         numbers = [pages.number(run) for run in pages.runs]
         wanted = sa.select(made, sa.func.count()).where(table.c.run.in_(numbers)).group_by(made)

@@ -228,12 +228,22 @@ class StoreJournal:
         self._broken_off = self._recalled_payers()
         """Whose work may have been broken off under `fresh`."""
         self.made = 0
+        """Calls of models that were made."""
         self.reused = 0
+        """Calls of models that were answered from what is recorded."""
+        self.searches = 0
+        """Searches and uses of other tools that were made."""
         self._closing: list[Callable[[], None]] = []
 
     def another(self) -> StoreJournal:
         """A journal of the same store and mode, for another thread."""
         return StoreJournal(self._store, self.mode)
+
+    def count(self, other: StoreJournal) -> None:
+        """Count what another has counted until now as this one's."""
+        for name in ("made", "reused", "searches"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(other, name, 0)
 
     def on_close(self, close: Callable[[], None]) -> None:
         """Have something closed together with this journal."""
@@ -260,7 +270,7 @@ class StoreJournal:
                     if not in_flight.cancelled():
                         raise
                     continue  # the one who made the call was cancelled: somebody else makes it
-                self.reused += 1
+                self.reused += entry.kind == "model"
                 return response, True
             if (committing := self._committing.get(entry.key)) is not None:
                 await asyncio.shield(committing)  # who made the call was cancelled when its response was there
@@ -268,7 +278,7 @@ class StoreJournal:
             # First what the same payer was answered before its work was broken off: under `fresh` the journal's own
             # response is of another time, and must not be taken for it.
             if entry.payer in self._broken_off and (recalled := self._recall(entry, kind)) is not None:
-                self.reused += 1
+                self.reused += entry.kind == "model"
                 return recalled, False
             if self.mode != "fresh":
                 try:
@@ -277,10 +287,10 @@ class StoreJournal:
                     await self._reconnect()
                     continue  # and somebody else may have asked meanwhile
                 if found is not None:
-                    self.reused += 1
+                    self.reused += entry.kind == "model"
                     return found[0], not found[1] or found[1] != entry.payer
                 if (arrived := self._arrivals.take(entry.key)) is not None:
-                    self.reused += 1
+                    self.reused += entry.kind == "model"
                     left = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
                     return left, not arrived.payer or arrived.payer != entry.payer
                 if self.mode == "replay":
@@ -317,7 +327,8 @@ class StoreJournal:
         at, start = now(), time.perf_counter()
         response = storable(await make())
         seconds = round(time.perf_counter() - start, 4)
-        self.made += 1  # also where nobody waits for its commit any more
+        self.made += entry.kind == "model"  # also where nobody waits for its commit any more
+        self.searches += entry.kind != "model"
 
         def _prepare() -> list[Row]:
             rows = _rows(entry, response, at, seconds, entry.payer)

@@ -41,11 +41,13 @@ class LedgerLine(Struct, frozen=True, kw_only=True):
     node: str = ""
     model: str = ""
     """Canonical text of the model, or of the searcher."""
-    calls: int = 0
+    model_calls: int = 0
     reused: int = 0
-    """Of these, answered from the journal."""
+    """Of the model calls, answered from the journal."""
     failed: int = 0
-    """Of these, without a reply: nothing is known of what they cost, and nothing is counted."""
+    """Of the model calls, without a reply: nothing is known of what they cost, and nothing is counted."""
+    searches: int = 0
+    """Searches, and uses of other tools."""
     unanswered: int = 0
     """Requests of these that got no answer that could be read: a provider may bill them, so costs are at least."""
     usage: Usage | None = Usage()
@@ -86,7 +88,9 @@ def ledger(
         for one in (sums[tuple(named[key] for key in by)], total):
             one.update(figures)
     lines = [_line(figures, **dict(zip(by, names, strict=True))) for names, figures in sums.items()]
-    lines.sort(key=lambda line: (-line.known, -line.calls, line.run, line.role, line.node, line.model))
+    lines.sort(
+        key=lambda line: (-line.known, -line.model_calls, -line.searches, line.run, line.role, line.node, line.model)
+    )
     return Ledger(by=tuple(by), lines=tuple(lines), total=_line(total))
 
 
@@ -223,11 +227,12 @@ def _figures(call: _Call) -> dict[str, float]:
     """What a call adds to the sums; `unpaid` and `uncounted` say of how many calls cost and tokens are not known. One
     without a reply is only counted."""
     unanswered = sum(fault.kind in UNANSWERED for fault in call.faults) if call.kind == "model" else 0
-    found: dict[str, float] = {"calls": call.times, "unanswered": unanswered}
+    asked = call.times if call.kind == "model" else 0
+    found: dict[str, float] = {"model_calls": asked, "searches": call.times - asked, "unanswered": unanswered}
     if call.error:
-        return found | {"failed": call.times}
+        return found | {"failed": asked}
     if call.cached:
-        found["reused"] = call.times
+        found["reused"] = asked
     if call.usage is not None:
         found |= {name: getattr(call.usage, name) for name in _TOKENS}
     elif call.kind == "model":
@@ -244,9 +249,10 @@ def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", 
         role=role,
         node=node,
         model=model,
-        calls=figures["calls"],
+        model_calls=figures["model_calls"],
         reused=figures["reused"],
         failed=figures["failed"],
+        searches=figures["searches"],
         unanswered=figures["unanswered"],
         usage=None if figures["uncounted"] else Usage(*(figures[name] for name in _TOKENS)),
         cost_paid=None if figures["unpaid"] else float(figures["paid"]),

@@ -34,7 +34,6 @@ class AttemptTotals(Struct, frozen=True, kw_only=True):
     cost_uncached: float | None
     seconds: float
     """Of all attempts, one after the other."""
-    calls: int
     counted: dict[str, int]
     """The sums of :data:`ragrounds.records.COUNTED`."""
 
@@ -49,7 +48,7 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
             sa.func.count().label("attempts"),
             *(sa.func.sum(table.c[name]).label(name) for name in COUNTED),
             *(sa.func.count(column).label(f"{column.name}_known") for column in summed),
-            *(sa.func.sum(column).label(column.name) for column in (*summed, table.c.seconds, table.c.calls)),
+            *(sa.func.sum(column).label(column.name) for column in (*summed, table.c.seconds)),
         )
         .where(table.c.run == store.number(run))
         .group_by(table.c.status)
@@ -71,7 +70,6 @@ def attempt_totals(store: Store, run: Run) -> AttemptTotals:
         cost_paid=_sum("cost_paid"),
         cost_uncached=_sum("cost_uncached"),
         seconds=float(sum(row.seconds for row in made)),
-        calls=int(sum(row.calls for row in made)),
         counted={name: sum(int(getattr(row, name)) for row in rows) for name in COUNTED},
     )
 

@@ -48,13 +48,11 @@ _NUMBERS: dict[str, Column] = {
     "tokens": _A.c.input + _A.c.output,
     "input": _A.c.input,
     "output": _A.c.output,
-    "calls": _A.c.calls,
     "newest": _A.c.at,
     # Imported ones were never measured.
     "time": sa.case((sa.or_(_A.c.seconds != 0, _A.c.at != 0), _A.c.seconds), else_=sa.null()),
     **{name: _A.c[name] for name in COUNTED},
     **{column.name: column for column in _F.c if not column.primary_key and column.name not in ("at", "gold", "notes")},
-    "hops": _F.c.searches,
     "gold_known": _F.c.gold,
     "gold_missed": _F.c.gold - _F.c.gold_found,
     "gold_unseen": _F.c.gold - _F.c.gold_seen,

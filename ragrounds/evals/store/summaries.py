@@ -40,7 +40,7 @@ Key = float | str | None
 
 SortBy = str
 _FIGURES = (
-    "cost", "calls", "time", "tokens", "score", "newest", "paid", "input", "output", "steps", "hops", "repeated",
+    "cost", "model_calls", "time", "tokens", "score", "newest", "paid", "input", "output", "steps", "hops", "repeated",
     "faults", "gold_found", "gold_seen", "gold_rank", "gold_hop", "subject", "question", "status", "agent",
 )  # fmt: skip
 _OWN = {"asked": "as the questions were asked", "newest": "when it was made"}
@@ -67,9 +67,8 @@ class AttemptFacts(Struct, frozen=True, kw_only=True):
     """What was derived of an attempt when it was first asked for; see the table `facts`."""
 
     steps: int
-    searches: int
+    hops: int
     repeated: int
-    model_calls: int
     failed_calls: int
     failed_searches: int
     faults: int
@@ -115,7 +114,7 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     cost_uncached: float | None
     cost_paid: float | None
     tokens: int | None
-    calls: int | None
+    model_calls: int | None
     seconds: float | None
     at: float | None
     facts: AttemptFacts | None = None
@@ -450,7 +449,7 @@ class Pages:
             cost_uncached=row.cost_uncached,
             cost_paid=row.cost_paid,
             tokens=row.tokens,
-            calls=row.calls,
+            model_calls=row.model_calls,
             seconds=row.seconds if row.seconds or row.at else None,  # imported: never measured
             at=row.at,
             facts=None if row.steps is None else AttemptFacts(**{name: getattr(row, name) for name in _FACTS}),
@@ -473,7 +472,7 @@ _FACTS = AttemptFacts.__struct_fields__
 
 def _shown(rows: RunRows) -> list[Column]:
     """The columns of a row of the list."""
-    of_attempt = ("cost_uncached", "cost_paid", "calls", "seconds", "at")
+    of_attempt = ("cost_uncached", "cost_paid", "model_calls", "seconds", "at")
     return [
         _Q.c.position,
         _Q.c.body,

@@ -42,5 +42,5 @@ class JudgeProgress(TaskDisplay):
         failed += f", {number_of(self._unreadable, 'unreadable verdict')}" if self._unreadable else ""
         return (
             f"{number_of(self._judged, 'judgement')} of answers of {self._runs}, {self._judged / self.seconds:.1f}/s, "
-            f"{number_of(self._calls, 'call')}, {dollars(self._paid)} paid{failed}"
+            f"{number_of(self._calls, 'model call')}, {dollars(self._paid)} paid{failed}"
         )

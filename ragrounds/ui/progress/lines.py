@@ -84,13 +84,15 @@ def fault_words(seen: SeenFaults) -> str:
 
 
 def journal_words(facts: ProgressFacts) -> str:
-    """How many calls the journal answered."""
+    """How many model calls the journal answered."""
     if facts.calls_made is None or facts.calls_reused is None:
         return ""
     calls = facts.calls_made + facts.calls_reused
     if not calls:
         return ""
-    return f"{facts.calls_reused:,} of {calls:,} calls from the journal ({100 * facts.calls_reused / calls:.0f} %)"
+    return (
+        f"{facts.calls_reused:,} of {calls:,} model calls from the journal ({100 * facts.calls_reused / calls:.0f} %)"
+    )
 
 
 def budget_words(facts: ProgressFacts) -> str:

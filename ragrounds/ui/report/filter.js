@@ -11,11 +11,11 @@ const SIZES = {
 };
 const FIGURES = { score: "share", cost: "dollars", paid: "dollars", time: "seconds", tokens: "tokens", input: "tokens",
   output: "tokens" };
-const COUNTS = ["calls", "model_calls", "steps", "searches", "hops", "repeated", "failed_calls", "failed_searches",
+const COUNTS = ["model_calls", "searches", "tool_calls", "unrecorded", "unanswered", "steps", "hops", "repeated", "failed_calls", "failed_searches",
   "faults", "gold_known", "gold_found", "gold_seen", "gold_cut", "gold_missed", "gold_unseen", "gold_rank", "gold_hop",
   "epoch"];
 COUNTS.forEach((name) => { FIGURES[name] = "count"; });
-const COUNTED = ["searches", "hops", "repeated", "failed_calls", "failed_searches", "faults"];
+const COUNTED = ["model_calls", "searches", "tool_calls", "unrecorded", "unanswered", "hops", "repeated", "failed_calls", "failed_searches", "faults"];
 const ALIASES = { outcome: "status", errors: "troubled", correct: "right", incorrect: "wrong" };
 const NAMES = {
   status: (a) => [outcomeOf(a)], agent: (a) => [state.about.runs[state.cell.run[a]][1]],
@@ -24,7 +24,7 @@ const NAMES = {
 };
 const GOLD = { found: "gold_found", seen: "gold_seen", cut: "gold_cut", known: "gold_known", rank: "gold_rank",
   hop: "gold_hop" };
-const ELSEWHERE = ["marked", "noted", "mark", "author", "reason", "note", "unrecorded", "query",
+const ELSEWHERE = ["marked", "noted", "mark", "author", "reason", "note", "query",
   "passage", "reply", "answer", "tool", "prompt", "error", "text", "about"];
 const WIDE = { "：": ":", "＜": "<", "＞": ">", "＝": "=", "（": "(", "）": ")", "！": "!", "\u3000": " " };
 
@@ -35,7 +35,6 @@ const known = (name, a) => figure(name, a) !== null;
 function figure(name, a) {
   const cell = state.cell;
   if (name === "tokens") return cell.input[a] === null ? null : cell.input[a] + cell.output[a];
-  if (name === "hops") return cell.searches[a];
   const less = { gold_missed: "gold_found", gold_unseen: "gold_seen" }[name];
   if (less) return cell[less][a] === null ? null : cell.gold_known[a] - cell[less][a];
   return cell[name][a];

@@ -21,9 +21,9 @@ from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.run_rows import subject
 from ragrounds.evals.store.traces import Trace, TracedCall, TracedStep, calls_of
 from ragrounds.models.model_names import other_name
-from ragrounds.records import OUTCOMES, Question, Score, Usage, outcome
+from ragrounds.records import COUNTED, OUTCOMES, Question, Score, Usage, outcome
 from ragrounds.redaction import Redactor
-from ragrounds.ui.call_words import hop_signs, search_words, terms_of
+from ragrounds.ui.call_words import hop_signs, made_words, search_words, terms_of
 from ragrounds.ui.report.html_tables import asset
 
 _CHUNK = 400_000
@@ -33,7 +33,7 @@ _LONG = 60
 _SNIPPET = 200
 """Characters of a question that the index holds."""
 _FACTS = {
-    "steps": "steps", "searches": "searches", "repeated": "repeated", "model_calls": "model_calls",
+    "steps": "steps", "hops": "hops", "repeated": "repeated",
     "failed_calls": "failed_calls", "failed_searches": "failed_searches", "faults": "faults", "gold_known": "gold",
     "gold_found": "gold_found", "gold_seen": "gold_seen", "gold_cut": "gold_cut", "gold_rank": "gold_rank",
     "gold_hop": "gold_hop",
@@ -141,7 +141,7 @@ class Payload:
             "paid": attempt.cost_paid,
             "input": usage.input if usage else None,
             "output": usage.output if usage else None,
-            "calls": attempt.calls,
+            **{name: getattr(attempt, name) for name in COUNTED},
             "time": round(attempt.seconds, 3) if attempt.seconds or attempt.at else None,
             **{name: facts[of] for name, of in _FACTS.items()},
             "signs": " ".join(hop_signs(hop).signs for hop in hops),
@@ -190,7 +190,7 @@ def _attempt(
         "status": attempt.status,
         "reason": texts(attempt.reason),
         "text_of": texts(attempt.text),
-        "made": attempt.calls,
+        "made": made_words(attempt),
         "usage": _usage(attempt.usage),
         "cost_paid": attempt.cost_paid,
         "cost_uncached": attempt.cost_uncached,

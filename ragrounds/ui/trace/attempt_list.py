@@ -23,7 +23,7 @@ _AROUND = 60
 """Rows read at a time: about a screenful."""
 _SAMPLED = 50
 """Rows whose ids are looked at for what they have in common."""
-_OPTIONAL = ((30, "calls", 5), (56, "time", 7), (64, "tokens", 6), (76, "uncached", 8))
+_OPTIONAL = ((36, "model calls", 11), (56, "time", 7), (64, "tokens", 6), (76, "uncached", 8))
 """Columns of the list: from which width on, name, cells."""
 _AGENT = 5
 """Cells of the agent's column at least: its heading."""
@@ -189,7 +189,7 @@ def attempt_cells(
     score = UNKNOWN if summary.value is None else f"{summary.value:.2f}".removesuffix("0").removesuffix(".0")
     ran = summary.outcome != "not_run"
     texts = {
-        "calls": f"{summary.calls}" if ran else "",
+        "model calls": f"{summary.model_calls}" if ran else "",
         "time": duration(summary.seconds) if ran else "",
         "tokens": tokens(summary.tokens) if ran else "",
         "uncached": narrow_dollars(summary.cost_uncached) if ran else "",

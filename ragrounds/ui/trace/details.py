@@ -17,6 +17,7 @@ from ragrounds.evals.store.hops import FATES, Hop, searches_unknown
 from ragrounds.evals.store.traces import TracedCall
 from ragrounds.models.model_names import other_name
 from ragrounds.records import Call, Score, Step
+from ragrounds.ui.call_words import made_words
 from ragrounds.ui.text import UNKNOWN, dollars, duration, number_of, one_line, percent, tokens
 from ragrounds.ui.trace.attempt_list import mark
 from ragrounds.ui.trace.layout import TextBlock
@@ -73,7 +74,7 @@ def _attempt(loaded: LoadedAttempt) -> Iterator[TextBlock]:
     yield TextBlock(
         (f"{tokens(used.input)} tokens in, {tokens(used.output)} out" if used else "tokens unknown")
         + f" | paid {dollars(attempt.cost_paid)}, uncached {dollars(attempt.cost_uncached)}"
-        + f" | {attempt.calls} {'call' if attempt.calls == 1 else 'calls'}"
+        + f" | {made_words(attempt)}"
         + f" | {duration(measured(attempt.seconds, attempt.at))}",
         "dim",
     )

@@ -169,7 +169,7 @@ def _summary_of_trace(trace: Trace) -> AttemptSummary:
         cost_uncached=attempt.cost_uncached,
         cost_paid=attempt.cost_paid,
         tokens=used.input + used.output if used else None,
-        calls=attempt.calls,
+        model_calls=attempt.model_calls,
         seconds=measured(attempt.seconds, attempt.at),
         at=attempt.at,
     )

@@ -85,7 +85,7 @@ def test_judging_counts_what_each_judge_says() -> None:
             shown.observe(judged(verdict))
     assert stream.getvalue() == ""
     assert "4 judgements of answers of a-run" in shown.line()
-    assert "4 calls, $2.00 paid" in shown.line()
+    assert "4 model calls, $2.00 paid" in shown.line()
     assert "1 unreadable verdict" in shown.line()
     shown.observe(judged("right", cost=None))
     assert "unknown paid" in shown.line()

@@ -185,7 +185,7 @@ def _totals(compared: Json, sheet: Sheet, names: Mapping[str, str]) -> Iterator[
             if status.replace("_", " ") in sheet.heads:
                 count = row["statuses"].get(status, 0)
                 yield f"{name} {status}", sheet.cell(name, status.replace("_", " ")), 0, count
-        yield f"{name} calls", sheet.cell(name, "calls"), 0, row["calls"]
+        yield f"{name} model calls", sheet.cell(name, "model calls"), 0, row["model_calls"]
         yield f"{name} in", sheet.cell(name, "in"), 0, usage and usage["input"]
         yield f"{name} out", sheet.cell(name, "out"), 0, usage and usage["output"]
         yield f"{name} paid", sheet.cell(name, "paid"), 0, row["cost_paid"]

@@ -40,7 +40,7 @@ SAME = (
     "steps>1 and faults=0",
     "subject:heart",
     "not subject:heart and not failed",
-    "epoch:0 and calls>=0",
+    "epoch:0 and model_calls>=0",
     "（right） and hops：1",
 )
 

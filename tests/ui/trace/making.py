@@ -175,7 +175,8 @@ def attempt(run: Run, number: int, events: Sequence[Event], status: Any = "compl
         cost_uncached=0.01 * len(models),
         seconds=float(len(events) + number),
         at=AT + number,
-        calls=len(calls),
+        model_calls=sum(call.kind == "model" for call in calls),
+        searches=sum(call.kind == "search" for call in calls),
         events=tuple(_later(event, number) for event in events),
     )
 

@@ -26,7 +26,7 @@ def test_every_question_has_a_row_in_the_order_asked(pages: Pages) -> None:
         (run.agent, f"quiz/{number:03}") for run in pages.runs for number in range(6)
     ]
     assert [one.outcome for one in rows[:6]] == ["answered", "answered", "abstained", "failed", "answered", "not_run"]
-    assert rows[5].calls is None
+    assert rows[5].model_calls is None
     assert rows[5].value is None
 
 
@@ -110,7 +110,7 @@ def test_filters(pages: Pages, wanted: str, expected: list[str]) -> None:
 
 
 def test_sorting_puts_what_is_not_known_last_either_way(pages: Pages) -> None:
-    known = [one.calls for one in pages.read(pages.order("", "calls"))]
+    known = [one.model_calls for one in pages.read(pages.order("", "model_calls"))]
     assert known[:3] == [7, 7, 7]
     assert known[-4:] == [None] * 4
     rising = [one.seconds for one in pages.read(pages.order("", "time", descending=False))]

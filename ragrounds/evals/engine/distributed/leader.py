@@ -101,6 +101,7 @@ class _Worker:
     items: dict[int, _AssignedItem] = field(default_factory=dict)
     made: int = 0
     reused: int = 0
+    searches: int = 0
     alive: bool = True
     done: bool = False
     """It has said that it ends."""
@@ -267,9 +268,10 @@ class Leader:
                     traffic.set_share(self._shares()[0].share)
                 self.hand_out()
             case AttemptReport():
-                self._journal.made += message.made - worker.made
-                self._journal.reused += message.reused - worker.reused
-                worker.made, worker.reused = message.made, message.reused
+                for count in ("made", "reused", "searches"):
+                    more = getattr(message, count) - getattr(worker, count)
+                    setattr(self._journal, count, getattr(self._journal, count) + more)
+                    setattr(worker, count, getattr(message, count))
                 traffic.report_flows(worker.link.name, message.flows)
                 planned = self._planned_runs[message.planned_run]
                 finished = FinishedAttempt(

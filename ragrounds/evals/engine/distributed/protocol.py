@@ -77,7 +77,8 @@ class AttemptReport(Struct, frozen=True, tag=True):
     """Both as in :class:`ragrounds.contracts.FinishedAttempt`."""
     made: int
     reused: int
-    """Calls of this worker so far: made, answered from the journal."""
+    searches: int
+    """Of this worker so far: model calls made and answered from the journal, and searches made."""
     flows: tuple[ServerTraffic, ...] = ()
     """Its calls to servers now."""
 

@@ -115,6 +115,7 @@ class _LeaderSource:
             billable=finished.billable,
             made=self._journal.made,
             reused=self._journal.reused,
+            searches=self._journal.searches,
             flows=tuple(flows()),
         )
         self._post(encode(report))

@@ -406,9 +406,7 @@ class AttemptRecorder:
     ) -> WireResponse | None:
         answer = await self._exchange(request, send, side.journal, waits)
         # What the run says of its journal is of both.
-        made, reused, side.journal.made, side.journal.reused = side.journal.made, side.journal.reused, 0, 0
-        self._journal.made += made
-        self._journal.reused += reused
+        self._journal.count(side.journal)
         return answer
 
     def _from_other_thread(self, request: WireRequest, send: BlockingSend, waits: bool) -> WireResponse | None:
