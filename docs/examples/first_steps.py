@@ -27,7 +27,7 @@ def main() -> None:
 
     # What is recorded is never asked again: this makes no call.
     again = asyncio.run(rr.arun("sample", AGENTS, limit=20))
-    print("calls made again:", again.made)
+    print("model calls made again:", again.made)
 
 
 if __name__ == "__main__":

@@ -8,5 +8,5 @@ if __name__ == "__main__":
     with stand_in_server() as url:
         first = rr.run("sample", "vanilla_rag[top_k=4]", base_url=url, **given)
     again = rr.run("sample", "vanilla_rag[top_k=4]", base_url=url, journal="replay", new=True, **given)
-    print(f"calls made the first time: {first.made}, in the replay: {again.made}")
+    print(f"model calls made the first time: {first.made}, in the replay: {again.made}")
     print("the same answers:", list(first.to_pandas("attempts").text) == list(again.to_pandas("attempts").text))
