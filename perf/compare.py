@@ -75,7 +75,7 @@ def stage(home: Path, count: int) -> None:
                     cost_paid=1e-5 * (100 + number),
                     cost_uncached=1e-5 * (100 + number),
                     seconds=1.0,
-                    calls=1,
+                    model_calls=1,
                 )
                 for n, one in enumerate(questions)
             ]

@@ -53,7 +53,7 @@ def attempt(question: Question, number: int) -> Attempt:
     events = (Entered(step=0, node="n", at=1.0), Called(step=0, call=call), Left(step=0, seconds=1.0))
     return Attempt(
         run="r", question_id=question.id, epoch=0, status="completed", text="y" * 700, usage=Usage(100, 20),
-        cost_paid=0.001, cost_uncached=0.001, seconds=1.0, at=1e9, calls=1, events=events,
+        cost_paid=0.001, cost_uncached=0.001, seconds=1.0, at=1e9, model_calls=1, events=events,
     )  # fmt: skip
 
 

@@ -207,7 +207,8 @@ def big_rows(
         attempt = Attempt(
             run=run.id, question_id=question.id, epoch=0, status="failed" if failed else "completed",
             text="" if failed else said, reason="timeout: no reply within 60 s" if failed else "", usage=usage,
-            cost_paid=0.001, cost_uncached=0.001, seconds=0.5, at=at, calls=len(calls), events=tuple(events),
+            cost_paid=0.001, cost_uncached=0.001, seconds=0.5, at=at, model_calls=1,
+            searches=len(calls) - 1, events=tuple(events),
         )  # fmt: skip
         yield from scored(attempt, question, golds[question.id], number)
 
@@ -221,7 +222,7 @@ def small_rows(store: Any, run: Any, asked: Any, golds: Any, texts: MadeTexts) -
         call = Call(key="", kind="model", role="answering", node="imported", actor=run.agent, at=0.0, seconds=0.0)
         events = (Entered(step=0, node="imported", at=0.0), Called(step=0, call=call),
                   Left(step=0, seconds=0.0, changes={"answer": said}))  # fmt: skip
-        attempt = Attempt(run=run.id, question_id=question.id, epoch=0, status="completed", text=said, calls=1,
+        attempt = Attempt(run=run.id, question_id=question.id, epoch=0, status="completed", text=said, model_calls=1,
                           events=events)  # fmt: skip
         yield from scored(attempt, question, golds[question.id], number)
 

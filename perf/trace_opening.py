@@ -81,8 +81,8 @@ def _attempt(run: Run, id: str, number: int) -> Attempt:
         events += [Entered(step=index, node=node, at=0.0), Called(step=index, call=call),
                    Left(step=index, seconds=0.1, changes={"answer": f"answer {number} " * 20})]  # fmt: skip
     return Attempt(run=run.id, question_id=id, epoch=0, status="completed", text=f"answer {number} " * 20,
-                   usage=Usage(1800, 200), cost_paid=0.002, cost_uncached=0.002, seconds=0.2, at=float(number), calls=2,
-                   events=tuple(events))  # fmt: skip
+                   usage=Usage(1800, 200), cost_paid=0.002, cost_uncached=0.002, seconds=0.2, at=float(number),
+                   model_calls=2,                   events=tuple(events))  # fmt: skip
 
 
 def make_long(store: Store) -> Run:

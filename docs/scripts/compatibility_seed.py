@@ -223,7 +223,7 @@ def facts(home: Path) -> Facts:
         statuses=dict(Counter(attempt.status for attempt in attempts)),
         reasons=sorted({attempt.reason[:200] for attempt in attempts if attempt.reason})[:3],
         answers={attempt.question_id: attempt.text for attempt in attempts},
-        calls=[attempt.calls for attempt in attempts],
+        calls=[one.model_calls + one.searches + one.tool_calls for one in attempts],
         unrecorded=sum(attempt.unrecorded for attempt in attempts),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
         searches=len(searches),

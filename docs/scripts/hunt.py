@@ -288,7 +288,8 @@ async def attempt_at(
     attempt = Attempt(
         run=run.id, question_id=item.question.id, epoch=0, status="completed", text=text,
         usage=sum(used, Usage()), cost_paid=cost, cost_uncached=cost, seconds=log.at - (AT + 40.0 * item.number),
-        at=AT + 40.0 * item.number, calls=len(log.traced), events=tuple(log.events),
+        at=AT + 40.0 * item.number, model_calls=sum(one.call.kind == "model" for one in log.traced),
+        searches=sum(one.call.kind == "search" for one in log.traced), events=tuple(log.events),
     )  # fmt: skip
     return attempt, log.traced
 

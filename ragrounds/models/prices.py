@@ -21,6 +21,7 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     input: float | None = None
     output: float | None = None
+    """An embedder has none; a reply with a text has no known price without it."""
     cached: float | None = None
     """Of prompt tokens read from the provider's cache (default: `input`)."""
     reasoning: float | None = None
@@ -35,8 +36,8 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         tokens = (self.input, self.output)
         ways = (tokens != (None, None), self.gpu_hour is not None, self.request is not None)
-        if sum(ways) != 1 or (ways[0] and None in tokens):
-            raise ValueError("expected `input` and `output`, or `gpu_hour`, or `request`")
+        if sum(ways) != 1 or (ways[0] and self.input is None):
+            raise ValueError("expected `input` and `output` (an embedder: `input`), or `gpu_hour`, or `request`")
         for name in ("input", "output", "cached", "reasoning", "gpu_hour", "gpus", "request"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
@@ -51,12 +52,13 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """
         if self.gpu_hour is not None:
             return None if busy is None else busy / 3600 * self.gpu_hour * (self.gpus or 1)
-        if usage is None or self.input is None or self.output is None:
+        if usage is None or self.input is None or (self.output is None and usage.output):
             return None
+        output = self.output or 0.0
         cached = self.input if self.cached is None else self.cached
-        reasoning = self.output if self.reasoning is None else self.reasoning
+        reasoning = output if self.reasoning is None else self.reasoning
         given = (usage.input - usage.cached) * self.input + usage.cached * cached
-        written = (usage.output - usage.reasoning) * self.output + usage.reasoning * reasoning
+        written = (usage.output - usage.reasoning) * output + usage.reasoning * reasoning
         return (given + written) / 1e6
 
 
@@ -72,6 +74,9 @@ def read_prices(path: Path) -> Mapping[str, Price]:
 
         ["vllm:Qwen/Qwen3-8B"]
         gpu_hour = 2.50
+
+        ["openai:text-embedding-3-small"]
+        input = 0.02
 
         ["search:tavily"]
         request = 0.005
@@ -91,8 +96,8 @@ def read_prices(path: Path) -> Mapping[str, Price]:
         where = f"{path}, {safe(repr(model), 120)}" if model else str(path)
         raise UserError(
             f'{where}: {error}. Expected one table a model: ["provider:model"] with input and output (perhaps cached, '
-            "reasoning) in dollars per million tokens, or gpu_hour (perhaps gpus) in dollars; a search provider's "
-            "has request, in dollars."
+            "reasoning; an embedder: input alone) in dollars per million tokens, or gpu_hour (perhaps gpus) in "
+            "dollars; a search provider's has request, in dollars."
         ) from error
 
 

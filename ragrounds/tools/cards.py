@@ -78,12 +78,32 @@ def card_encoding(spec: Spec) -> Encoding:
     return card.encoding
 
 
+def unfolded(spec: Spec) -> Spec:
+    """An embedder's spec with what its model says in brackets, as chat models have it, among its own parameters:
+    ``dense[model=openai:X[base_url=…]]`` is ``dense[base_url=…,model=openai:X]``.
+
+    Raises:
+        UserError: a parameter stands in both places.
+    """
+    model = spec.parameters.get("model")
+    if spec.name != "dense" and spec.name not in cards():
+        return spec
+    if isinstance(model, str) and model.startswith("openai:") and "[" in model:
+        model = parse(model)
+    if not isinstance(model, Spec):
+        return spec
+    if twice := spec.parameters.keys() & model.parameters.keys():
+        raise UserError(f"{str(spec)!r} says {', '.join(sorted(twice))} twice, once inside its model: leave one out.")
+    return Spec(spec.name, {**spec.parameters, **model.parameters, "model": model.name})
+
+
 def encoding_of(spec: Spec, card: Encoding | None = None) -> tuple[Encoding, Value]:
     """Read a ``dense[…]`` spec, or a card's with changes: the encoding and the store.
 
     Raises:
         UserError: an unknown parameter, a wrong value, or no model.
     """
+    spec = unfolded(spec)
     given = dict(spec.parameters)
     store = given.pop("store", "faiss")
     check_known(spec, ("store", *Encoding.__struct_fields__))

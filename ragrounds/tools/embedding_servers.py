@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ragrounds.errors import UserError
 from ragrounds.specs import Spec, Value, parse
-from ragrounds.tools.cards import cards
+from ragrounds.tools.cards import cards, unfolded
 
 _SERVER = ("base_url", "alias")
 
@@ -17,6 +17,7 @@ def embedding_models(spec: Spec) -> Iterator[str]:
     Raises:
         UserError: several addresses for one embedder.
     """
+    spec = unfolded(spec)
     if model := _model(spec):
         yield model
     for value in spec.parameters.values():
@@ -31,6 +32,7 @@ def with_fingerprints(spec: Spec, served: Mapping[str, str]) -> Spec:
         spec: a retriever's.
         served: a model's text of :func:`embedding_models` → the text with its server's fingerprint, where it has one.
     """
+    spec = unfolded(spec)
     made: dict[str, Value] = {
         key: with_fingerprints(value, served) if isinstance(value, Spec) else value
         for key, value in spec.parameters.items()
@@ -43,7 +45,7 @@ def fingerprints_in(spec: Spec) -> dict[str, str]:
     """Of the embedders on servers: model and server, as
     :attr:`ragrounds.models.options.ModelOptions.server` has them, → the fingerprint in the spec, empty where there is
     none."""
-    found: dict[str, str] = {}
+    spec, found = unfolded(spec), dict[str, str]()
     name, place = _name(spec), spec.parameters.get("alias") or spec.parameters.get("base_url")
     if name and place:
         found[str(Spec(name, {"server": str(place).rstrip("/")}))] = str(spec.parameters.get("fingerprint", ""))

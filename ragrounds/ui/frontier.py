@@ -63,9 +63,10 @@ def frontier_tables(
     labels = labels or {run: f"#{number}" for run, number in numbers.items()}
     measure = frontier.measure
     figure = figure_word(scorer)
+    right = figure == "accuracy"
 
     def each(point: FrontierPoint) -> str:
-        """What a right answer costs."""
+        """What a right answer costs, or what makes one."""
         if point.per_correct is None:
             return ""
         return "nothing right" if point.per_correct.value is None else amount(point.per_correct.value, measure)
@@ -92,7 +93,7 @@ def frontier_tables(
             Column("95 %", score_ends),
             Column("cost", lambda point: amount(point.cost.value, measure)),
             Column("95 %", lambda point: _between(point.cost, measure)),
-            *((Column("per correct", each), Column("95 %", each_ends)) if priced else ()),
+            *((Column("per correct" if right else "per 100 %", each), Column("95 %", each_ends)) if priced else ()),
             Column("on frontier", lambda point: "yes" if point.on_frontier else "no"),
             Column("resamples", "share", lambda share: TOO_FEW if share is None else f"{percent(share, 0)} %"),
         ),
@@ -112,7 +113,7 @@ def frontier_tables(
             Column("95 %", lambda one: _between(one.price, measure)),
         ),
         scorer=scorer,
-        title=f"price of one more correct answer under {scorer}, in {UNITS[measure]}",
+        title=f"price of {'one more correct answer' if right else '100 % more'} under {scorer}, in {UNITS[measure]}",
     )
     return [runs, prices]
 

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, SearchRequest, SearchResult
 from ragrounds.errors import UserError
@@ -18,6 +19,7 @@ from ragrounds.evals.analyses.quality import against_ndcg, ndcg
 from ragrounds.evals.analyses.run_data import first_found, scored_run, searches
 from ragrounds.evals.analyses.sources import SOURCES, Sources, sizes_of, sources
 from ragrounds.evals.analyses.success import by_success
+from ragrounds.evals.compare.question_values import QuestionValues
 from ragrounds.evals.stats import group_difference
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
@@ -335,7 +337,20 @@ def test_every_analysis_by_name_gives_a_table(store, monkeypatch):
         analyse("epochs", store, [], AnalysisOptions())
 
 
-@pytest.mark.parametrize("name", ["success", "failures", "specialties", "flips"])
+@pytest.mark.parametrize("name", ["failures", "specialties", "flips"])
 def test_what_counts_right_answers_refuses_scores_that_do_not_say_which_are_right(store, name):
     with pytest.raises(UserError, match=f"^The analysis {name} counts right answers, and rouge-l does not say which"):
         analyse(name, store, [add(store, "rag", lambda i, e: i < 8).run], AnalysisOptions(scorer="rouge-l"))
+
+
+def test_success_of_a_scorer_of_shares_is_the_mean_of_them(store):
+    run = add(store, "rag", lambda i, e: i < 4)
+    shares = {id: 1.0 if number < 2 else 0.5 for number, id in enumerate(run.values)}
+    made = by_success(
+        replace(run, scorer="facts", values=QuestionValues(shares, {}, {})), placed([1] * 6 + [0] * 10), k=3
+    )
+    assert (made.found_right, made.found_wrong, made.missed_right, made.missed_wrong) == (2, 4, 0, 10)
+    assert (made.accuracy_found, made.accuracy_missed) == (pytest.approx(4 / 6), 0.5)
+    assert made.difference == pytest.approx(4 / 6 - 0.5)
+    with pytest.raises(UserError, match="or are to a share, and rouge-l says neither"):
+        analyse("success", store, [run.run], AnalysisOptions(scorer="rouge-l"))

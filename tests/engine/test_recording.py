@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import subprocess
 import threading
 import time
@@ -11,6 +12,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import aiohttp
 import httpx
@@ -310,6 +312,29 @@ def test_what_cannot_be_recorded_is_counted_and_closed_in_a_replay(way, served, 
     assert isinstance(refused.error, StopRun)
     assert "nothing was sent" in str(refused.error)
     assert len(served.asked) == before
+
+
+def test_a_request_of_urllib_is_one_whatever_it_takes(served, attempt):
+    def ask() -> None:
+        for _ in range(3):
+            asked = urllib.request.Request(f"{served.url}/page", data=b"{}")  # headers and body are sent apart
+            urllib.request.urlopen(asked, timeout=10).read()
+        kept = http.client.HTTPConnection(urlsplit(served.url).netloc)
+        for _ in range(2):  # over one connection
+            kept.request("GET", "/page")
+            kept.getresponse().read()
+        kept.close()
+
+    async def do(_: Question) -> str:
+        await asyncio.to_thread(ask)
+        return "B"
+
+    made = attempt(do)
+    assert made.context.missed == 5
+    host = urlsplit(served.url).hostname
+    assert [note for note in made.notes if note.startswith("not_")] == [
+        f"not_recorded: a request to {host} by http.client"
+    ]
 
 
 def test_a_client_that_tries_again_makes_one_call_with_its_faults(served, attempt):

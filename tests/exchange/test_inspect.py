@@ -28,6 +28,12 @@ def test_a_log_that_inspect_reads(store, run, tmp_path):
     assert first.events[1].data["found"][0]["id"] == "d1#0"
     assert first.events[4].output.usage.input_tokens == 100
     assert failed.error is not None
+    assert first.model_usage["test:model"].input_tokens == 100
+    [(model, used)] = found.stats.model_usage.items()
+    assert (model, used.input_tokens) == (
+        "test:model",
+        sum(one.model_usage[model].input_tokens for one in found.samples if one.model_usage),
+    )
 
 
 def test_a_log_has_tools_and_their_calls(store, tool_run, tmp_path):

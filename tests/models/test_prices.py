@@ -22,6 +22,13 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert Price(input=1, output=10, reasoning=20).of(USAGE) == pytest.approx((1000 + 400 + 1200) / 1e6)
 
 
+def test_an_embedder_is_priced_by_what_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('["openai:hashes"]\ninput = 0.02\n')
+    price = read_prices(tmp_path / "prices.toml")["openai:hashes"]
+    assert price.of(Usage(input=1_000_000)) == pytest.approx(0.02)
+    assert price.of(Usage(input=1, output=1)) is None  # a text has no known price without one for output
+
+
 def test_what_a_price_depends_on_and_is_not_known_leaves_it_unknown() -> None:
     assert Price(input=1, output=10).of(None) is None
     assert Price(gpu_hour=2.5).of(USAGE) is None
@@ -31,7 +38,7 @@ def test_what_a_price_depends_on_and_is_not_known_leaves_it_unknown() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "input = 1",
+        "output = 1",
         "cached = 1",
         "input = 1\noutput = 1\ngpu_hour = 2",
         "gpu_hour = -1",

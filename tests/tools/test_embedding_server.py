@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from ragrounds.errors import StopRun, UserError
+from ragrounds.specs import parse
 from ragrounds.tools import embedders
+from ragrounds.tools.cards import encoding_of
 from ragrounds.tools.embedders import Encoding, OpenAIEmbedder, Vectors
+from ragrounds.tools.embedding_servers import embedding_models, with_fingerprints
 from tests.servers.raw_replies import KINDS, RawServer, raw_server
 
 KEY = "sk-test-0123456789abcdefghijkl"
@@ -92,6 +95,16 @@ async def test_a_redirect_is_not_followed() -> None:
         with pytest.raises(StopRun, match=r"redirects to http://127.0.0.2:\d+ \(307\)"):
             await embed(server, "307 to another host", tries=3)
         assert len(server.hits) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["dense[model=openai:x[{}]]", 'dense[model="openai:x[{}]"]', "dense[model=openai:x,{}]"]
+)
+def test_the_address_stands_inside_the_model_as_of_chat_models_or_beside_it(text: str) -> None:
+    spec = parse(text.format("base_url=http://127.0.0.1:9/v1"))
+    assert encoding_of(spec)[0] == Encoding(model="openai:x", base_url="http://127.0.0.1:9/v1")
+    assert list(embedding_models(spec)) == ["openai:x[base_url=http://127.0.0.1:9/v1]"]
+    assert str(with_fingerprints(spec, {})) == "dense[base_url=http://127.0.0.1:9/v1,model=openai:x]"
 
 
 @pytest.mark.parametrize("query", ["api_key=abcdef", "subscription-key=1", "sig=a%2Fb", f"x={KEY}"])

@@ -81,6 +81,20 @@ def check_accuracy(analysis: str, scorer: str) -> None:
         )
 
 
+def check_share(analysis: str, scorer: str) -> None:
+    """Refuse a scorer whose scores are no shares of a right answer.
+
+    Raises:
+        UserError: they are not.
+    """
+    known = described(scorer)
+    if not known.accuracy and not known.shares:
+        raise UserError(
+            f"The analysis {analysis} is of answers that are right, or are to a share, and {scorer} says neither. Name "
+            "a scorer that does: --scorer robust, strict, facts or equivalent."
+        )
+
+
 def headline_scorer(store: Store, runs: Sequence[Run]) -> str:
     """The headline of the first run's questions among the scorers that all runs have scores by; where there are none in
     common, among all.

@@ -340,7 +340,9 @@ class _Tables:
             values = {run: one.values for run, one in scored.items()}
             made.append(self._table(scorer, name, asked, scored, values))
             if len(self.runs) > 1 and scorer.unit == "percent" and scorer.direction == "higher":
-                placed = ScoredRuns(values, {line.run: line.overall for line in made[-1].lines}, scorer.accuracy)
+                placed = ScoredRuns(
+                    values, {line.run: line.overall for line in made[-1].lines}, scorer.accuracy or scorer.shares
+                )
                 if (group := next((group for known, group in together if known == asked), None)) is None:
                     together.append((asked, {name: placed}))
                 else:

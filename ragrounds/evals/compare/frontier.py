@@ -1,9 +1,9 @@
 """What a score costs: the frontier of cost and score; of right answers also the cost of one and the price of one more.
 
 Both axes are the same kind of mean: over the questions of a dataset, then unweighted over datasets. So a run's cost is
-what a question costs on average, and cost divided by accuracy is what a right answer costs. A score that does not say
-which answers are right (ROUGE-L, F1) has no such price. A run whose cost is not
-known has no place; it is named, never put at 0.
+what a question costs on average, and cost divided by accuracy is what a right answer costs. So of shares of
+what a right answer holds, which add up to right answers. Any other score (ROUGE-L, F1) has no such price. A run whose
+cost is not known has no place; it is named, never put at 0.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class FrontierPoint(Struct, frozen=True, kw_only=True):
     cost: Range
     """Of one question, in the frontier's measure."""
     per_correct: Range | None
-    """Cost of one right answer, its value ``None`` where nothing is right; ``None``: the score is no accuracy."""
+    """Cost of one right answer, or of shares that make one; its value ``None`` where nothing is right; ``None``: the
+    score is neither an accuracy nor a share."""
     on_frontier: bool
     """No other run scores as high or higher for at most the cost."""
     share: float | None
@@ -87,7 +88,7 @@ class Frontier(Struct, frozen=True, kw_only=True):
     points: tuple[FrontierPoint, ...]
     """By cost, the cheapest first."""
     tradeoffs: tuple[Tradeoff, ...]
-    """None where the score is no accuracy."""
+    """None where right answers have no price."""
     left_out: tuple[str, ...] = ()
     """Runs whose cost or score is not known."""
 
@@ -137,8 +138,8 @@ class ScoredRuns(Struct, frozen=True):
     """Run id → question id → score."""
     figures: Mapping[str, Figure]
     """Run id → the score as tables show it, with its interval."""
-    accuracy: bool
-    """Whether the score says which answers are right, so that they have a price."""
+    priced: bool
+    """Whether scores add up to right answers, or to shares of such, so that they have a price."""
 
 
 def frontiers(
@@ -198,9 +199,7 @@ def frontiers(
         )
         found[name] = Frontier(
             measure=one.measure,
-            points=tuple(
-                place.point(i, scored[name].figures[one.runs[i].id], scored[name].accuracy) for i in one.order
-            ),
+            points=tuple(place.point(i, scored[name].figures[one.runs[i].id], scored[name].priced) for i in one.order),
             tradeoffs=place.tradeoffs(),
             left_out=tuple(run.id for run in runs if run not in one.runs),
         )
@@ -245,7 +244,7 @@ class _Drawn(Struct, frozen=True):
         means, _ = joint_means(columns, *design(questions), resamples=0, sizes=sizes)
         right, mean = np.split(means, 2)
         order = sorted(range(len(placed)), key=lambda i: (mean[i], -right[i]))
-        return cls(chosen, placed, columns, sizes, means, order, _bought(right, mean, order) if scored.accuracy else [])
+        return cls(chosen, placed, columns, sizes, means, order, _bought(right, mean, order) if scored.priced else [])
 
     def moves(self) -> list[Floats]:
         """How each question moves each price, and each run's cost."""
@@ -328,14 +327,14 @@ class _Place:
         often: Floats = _undominated(self.draws[:, :size], self.draws[:, size : 2 * size]).mean(axis=0)
         return often
 
-    def point(self, i: int, score: Figure, accuracy: bool) -> FrontierPoint:
+    def point(self, i: int, score: Figure, priced: bool) -> FrontierPoint:
         """Where the run at place `i` stands."""
         return FrontierPoint(
             run=self.runs[i].id,
             agent=self.runs[i].agent,
             score=Range(score.value, score.low, score.high, few=score.low is None),
             cost=self.mean_cost(i),
-            per_correct=self.price((i, None)) if accuracy else None,
+            per_correct=self.price((i, None)) if priced else None,
             on_frontier=bool(self.best[i]),
             share=float(self.often[i]) if self.enough else None,
         )

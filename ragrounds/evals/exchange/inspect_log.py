@@ -34,6 +34,10 @@ from ragrounds.version import __version__
 _STOPS = {"length": "max_tokens", "content_filter": "content_filter", "tool_calls": "tool_calls", "stop": "stop"}
 
 
+_Used = dict[str, tuple[Usage | None, float | None]]
+"""Model → the tokens and dollars uncached of its calls; ``None``: not known of all of them."""
+
+
 class InspectWriter:
     """Builds and writes logs. Needs the extra ``inspect``."""
 
@@ -47,7 +51,8 @@ class InspectWriter:
 
     def write(self, store: Store, run: Run, path: Path) -> int:
         """Write one run; returns the number of samples. All samples are held in memory while the log is written."""
-        samples = [self._sample(trace) for trace in every_trace(store, run)]
+        used: _Used = {}
+        samples = [self._sample(trace, used) for trace in every_trace(store, run)]
         scorers = list(dict.fromkeys(score.scorer for score in store.scores(run)))
         log = self._log
         models = run.identity.get("models") or {}
@@ -82,6 +87,7 @@ class InspectWriter:
                     scores=[self._mean(scorer, samples) for scorer in scorers],
                 ),
                 samples=samples,
+                stats=log.EvalStats(model_usage=self._model_usage(used)),
             ),
             str(path),
             format="eval",
@@ -100,7 +106,7 @@ class InspectWriter:
             metrics={"mean": self._log.EvalMetric(name="mean", value=mean)} if numbers else {},
         )
 
-    def _sample(self, trace: Trace) -> Any:
+    def _sample(self, trace: Trace, used: _Used) -> Any:
         question, attempt, hide = trace.question, trace.attempt, self._hide
         last = next(
             (call for step in reversed(trace.steps) for call in reversed(step.calls) if call.asked is not None), None
@@ -108,6 +114,9 @@ class InspectWriter:
         failed = attempt.status in WITHOUT_ANSWER
         reason = hide(attempt.reason or attempt.status)
         start = attempt.at or trace.run.created
+        own = _used_by(trace)
+        for model, (usage, cost) in own.items():
+            _add(used, model, usage, cost)
         output = self._model.ModelOutput.from_content(hide(last.call.actor if last else "unknown"), hide(attempt.text))
         return self._log.EvalSample(
             id=question.id,
@@ -137,9 +146,7 @@ class InspectWriter:
                 "cost_uncached": attempt.cost_uncached,
             },
             events=self._events(trace, start),
-            model_usage={}
-            if attempt.usage is None
-            else {output.model: self._usage(attempt.usage, attempt.cost_uncached)},
+            model_usage=self._model_usage(own),
             started_at=_time(start).isoformat(),
             completed_at=_time(start + attempt.seconds).isoformat(),
             total_time=attempt.seconds,
@@ -257,6 +264,10 @@ class InspectWriter:
     def _plain(self, value: object) -> object:
         return None if value is None else read_json(self._hide.in_json(msgspec.json.encode(value).decode()))
 
+    def _model_usage(self, used: _Used) -> dict[str, Any]:
+        """Tokens by model; of one whose tokens are not all known nothing is said: the rest would read as the sum."""
+        return {self._hide(model): self._usage(usage, cost) for model, (usage, cost) in used.items() if usage}
+
     def _usage(self, usage: Usage, cost: float | None) -> Any:
         return self._model.ModelUsage(
             input_tokens=usage.input,
@@ -266,6 +277,23 @@ class InspectWriter:
             reasoning_tokens=usage.reasoning,
             total_cost=cost,
         )
+
+
+def _used_by(trace: Trace) -> _Used:
+    used: _Used = {}
+    for step in trace.steps:
+        for call in (traced.call for traced in step.calls):
+            if call.kind == "model" and not call.error:
+                _add(used, call.actor, call.usage, call.cost_uncached)
+    return used
+
+
+def _add(used: _Used, model: str, usage: Usage | None, cost: float | None) -> None:
+    tokens, dollars = used.get(model, (Usage(), 0.0))
+    used[model] = (
+        None if tokens is None or usage is None else tokens + usage,
+        None if dollars is None or cost is None else dollars + cost,
+    )
 
 
 def _time(seconds: float) -> datetime:

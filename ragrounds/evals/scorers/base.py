@@ -54,6 +54,9 @@ class ScorerRecord(Struct, frozen=True, kw_only=True):
     """Whether it leaves out questions of a benchmark whose card names other scorers and not this one."""
     accuracy: bool = False
     """Whether a score of 1 is a right answer: then its mean is called an accuracy, and right answers have a price."""
+    shares: bool = False
+    """Whether a score is the share of what a right answer holds (its facts): shares add up to right answers, so that
+    these have a price, and right answers are counted as those of 1."""
     letters: bool = False
     """Whether it scores by default no question but those whose options are all single letters."""
 

@@ -27,6 +27,7 @@ class FactScorer(ScorerRecord, frozen=True, kw_only=True):
     method: str = "the share of required facts that the answer holds"
     kinds: tuple[Kind, ...] = ("long",)
     usual: bool = True
+    shares: bool = True
 
     def default(self, question: Question) -> bool:
         """Long answers whose facts are wordings: statements for a judge (K-QA) are sentences, and no answer holds them

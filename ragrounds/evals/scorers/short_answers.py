@@ -83,6 +83,7 @@ EXACT_MATCH = ShortAnswer(
 )
 ANSWER_WITHIN = ShortAnswer(
     name="answer-within",
+    shares=True,
     summary="short answers: the reference stands in the answer",
     method="whether the normalised reference stands in the answer (Search-R1's looser match, Search-o1's accuracy)",
     measure=within,

@@ -23,6 +23,7 @@ _MISSING = "?"
 COMPREHENSIVENESS = JudgedScorer(
     name="comprehensiveness",
     judging="statements",
+    shares=True,
     summary="share of the must-have statements that the answer entails, by the judge",
     method="the share of must-have statements that an answer entails, by a judge",
 )

@@ -34,6 +34,8 @@ _TITLE = 80
 """Columns of a document's title."""
 _HOPS = 30
 """Hops that the detail of an attempt lists."""
+_USUAL = frozenset({"tool"})
+"""Notes that say what happened as it should: what a tool gave."""
 
 
 def detail(loaded: LoadedAttempt, node: Node) -> list[TextBlock]:
@@ -189,7 +191,8 @@ def _around(step: Step, more: bool) -> Iterator[TextBlock]:
     if step.error:
         yield TextBlock(f"error: {step.error}", "trouble")
     for note in step.notes:
-        yield TextBlock(f"! {note.what}: {note.text}", "trouble" if note.what == "traceback" else "note")
+        sign = "" if note.what in _USUAL else "! "
+        yield TextBlock(f"{sign}{note.what}: {note.text}", "trouble" if note.what == "traceback" else "note")
     if step.changes:
         yield TextBlock("\nwrote to the state", "heading", more=more)
         yield TextBlock(json.dumps(step.changes, ensure_ascii=False, indent=2), more=more)

@@ -106,7 +106,7 @@ def test_a_filter_on_the_command_line_reads_full_text_and_facts_of_an_older_stor
     found = trace("--where", "wrong and hops>2", "--format", "json")
     rows = json.loads(found.stdout)["attempts"]  # the quiz has no facts: they were made from the journal
     assert [(row["agent"], row["question_id"]) for row in rows] == [("seeker[rounds=3]", "quiz/004")]
-    assert rows[0]["facts"]["searches"] == 3
+    assert rows[0]["facts"]["hops"] == 3
     assert rows[0]["facts"]["gold_rank"] == 1
     assert "quiz/001" in trace("--where", 'reply:"kept in round" right', "--format", "text").stdout
     assert "found at 1, seen" in trace("--where", "query:query*", "--format", "text").stdout

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ragrounds.contracts import Request, Tool
 from ragrounds.evals.store.summaries import Pages
-from ragrounds.records import Reply, TokenLogprob
+from ragrounds.records import Noted, Reply, TokenLogprob
 from ragrounds.ui.call_words import probability_of, terms_of
 from ragrounds.ui.trace.details import detail
 from ragrounds.ui.trace.layout import TextBlock
@@ -82,6 +83,15 @@ def test_every_text_stands_whole_below(loaded: LoadedAttempt) -> None:
 
 def test_a_step_shows_what_it_wrote(loaded: LoadedAttempt) -> None:
     assert '"answer": "A"' in text(at(loaded, "step 6"))
+
+
+def test_what_a_tool_gave_is_no_failure(loaded: LoadedAttempt) -> None:
+    notes = [Noted(step=6, what=what, text="said") for what in ("tool", "tool_failed")]
+    node = next(node for node in walk(loaded.root) if node.key == "step 6")
+    assert node.step is not None
+    told = text(detail(loaded, replace(node, step=replace(node.step, notes=tuple(notes)))))
+    assert "\ntool: said" in told
+    assert "! tool_failed: said" in told
 
 
 def test_a_call_that_the_journal_does_not_hold_says_so(pages: Pages) -> None:

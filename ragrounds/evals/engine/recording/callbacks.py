@@ -193,7 +193,7 @@ class CallbackRecorder(BaseCallbackHandler):
         name = safe(str((serialized or {}).get("name") or "tool"), 100)
         self._running[run_id] = _Running(name, texts[0] if texts else str(input_str), time.perf_counter())
 
-    def on_tool_end(self, output: object, *, run_id: UUID, **_: object) -> None:
+    def on_tool_end(self, output: object, *, run_id: UUID, parent_run_id: UUID | None = None, **_: object) -> None:
         """Tell of what a tool gave: passages, where it searched."""
         begun = self._running.pop(run_id, None)
         if begun is None:
@@ -202,6 +202,8 @@ class CallbackRecorder(BaseCallbackHandler):
         self._context.note("tool", f"{begun.name}({_short(begun.query, 300)}) gave: {given}")
         passages = [] if run_id in self._told else of_tool(output, begun.name)
         if passages:
+            if parent_run_id is not None:  # a tool that hands on what another found has not searched again
+                self._told.add(parent_run_id)
             seconds = time.perf_counter() - begun.start
             self._seen.found(begun.query, passages, begun.name, seconds=seconds)
 
@@ -209,7 +211,9 @@ class CallbackRecorder(BaseCallbackHandler):
         """Note a tool that failed."""
         begun = self._running.pop(run_id, None)
         if begun is not None:
-            self._context.note("tool", f"{begun.name}({_short(begun.query, 300)}) failed: {type(error).__name__}")
+            self._context.note(
+                "tool_failed", f"{begun.name}({_short(begun.query, 300)}) failed: {type(error).__name__}"
+            )
 
 
 def _short(text: str, longest: int) -> str:

@@ -190,7 +190,7 @@ class AttemptRecorder:
             here = False
         return self._from_other_thread(request, send, waits=not here)
 
-    def unseen(self, what: str) -> None:
+    def unseen(self, what: str, *, counted: bool = False) -> None:
         """Something leaves the process by no client that is known (contract: Watcher).
 
         Raises:
@@ -200,7 +200,8 @@ class AttemptRecorder:
             return
         if self.closed:
             self.end(StopRun(f"Replay: {what} was asked for, which no journal holds; nothing was sent."))
-        self.count_missed(what)
+        if not counted:
+            self.count_missed(what)
 
     def count_missed(self, what: str) -> None:
         """Note something that was seen and cannot be replayed, each kind of it once in the trace."""

@@ -8,11 +8,15 @@ threads that would answer it are not there.
 
 from __future__ import annotations
 
+import http.client
 import os
+import re
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from ragrounds.evals.engine.recording import httpx_clients, lm15_client, threads, urllib3_client
 from ragrounds.evals.engine.recording.wire import GATE, PASSING, WATCHER
@@ -93,19 +97,58 @@ def _audit(event: str, arguments: tuple[object, ...]) -> None:
         return
     found = WATCHER.get()
     if found is not None and (what := _EVENTS[event](arguments)):
-        found.unseen(what)
+        found.unseen(what, counted=event in _OF_REQUESTS and _is_counted(event, arguments))
+
+
+_OPENED: weakref.WeakSet[http.client.HTTPConnection] = weakref.WeakSet()
+"""Connections of http.client whose opening was told, and whose first request was not sent yet."""
+_BEGINS = re.compile(rb"(?!CONNECT )[A-Z]+ [^\r\n]* HTTP/1\.[01]\r\n")
+"""How a request begins; its body is sent apart, and one to a proxy that opens a tunnel is none of the system's."""
+
+
+def _is_counted(event: str, arguments: tuple[object, ...]) -> bool:
+    """Whether what http.client does is a part of a request that was told of: one request is one, with the connection
+    that it is the first on, all addresses that this was tried at, and the parts that it is sent in."""
+    if event == "socket.connect":
+        client = _opening()
+        told = client in _OPENED
+        if client is not None:
+            _OPENED.add(client)
+        return told
+    sender, data = (arguments[0], arguments[1]) if len(arguments) > 1 else (None, b"")
+    if not isinstance(data, bytes | bytearray) or not _BEGINS.match(data):
+        return True
+    told = sender in _OPENED
+    if isinstance(sender, http.client.HTTPConnection):
+        _OPENED.discard(sender)
+    return told
+
+
+def _opening() -> http.client.HTTPConnection | None:
+    """The connection that http.client opens in this thread just now."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code is http.client.HTTPConnection.connect.__code__:
+            opened: http.client.HTTPConnection = frame.f_locals["self"]
+            return opened
+        frame = frame.f_back
+    return None
 
 
 def _connected(arguments: tuple[object, ...]) -> str:
     address = arguments[1] if len(arguments) > 1 else ""
-    if isinstance(address, tuple) and len(address) >= 2:
-        return f"a connection to {address[0]}:{address[1]}"
-    return ""  # a socket of this machine's file system
+    if not isinstance(address, tuple) or len(address) < 2:
+        return ""  # a socket of this machine's file system
+    client = _opening()
+    return f"a connection to {address[0]}:{address[1]}" if client is None else _sent((client,))
 
 
 def _sent(arguments: tuple[object, ...]) -> str:
     host = getattr(arguments[0], "host", "?") if arguments else "?"
     return f"a request to {host} by http.client"
+
+
+_OF_REQUESTS = frozenset({"socket.connect", "http.client.send"})
 
 
 def _started(arguments: tuple[object, ...]) -> str:

@@ -41,8 +41,8 @@ class Watcher(Protocol):
     def exchange_blocking(self, request: WireRequest, send: BlockingSend) -> WireResponse | None:
         """The same for a client without async."""
 
-    def unseen(self, what: str) -> None:
-        """Something left the process by no client that is known.
+    def unseen(self, what: str, *, counted: bool = False) -> None:
+        """Something left the process by no client that is known; `counted`: it is a part of what was told already.
 
         Raises:
             Unsent: nothing may leave it.
