@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 import ragrounds as rr
+from ragrounds.api import study_cells
 from ragrounds.api.study import list_studies, show_study
 from ragrounds.errors import UserError
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.studies.state import read_state
+from ragrounds.evals.studies.study import StudyCell
 from ragrounds.ui.report.study_page import study_page
 from tests.servers.scripted_http import Scripted, scripted
 
@@ -222,3 +227,21 @@ def test_each_cell_has_the_figure_of_its_own_agent(file: Path, server: Scripted,
     assert {row: line.agent for row, line in lines.items()} == names
     assert {row: one.value for row, one in shown.items()} == {r: 100 * one.overall.value for r, one in lines.items()}
     assert len({one.value for one in shown.values()}) == 2
+
+
+def test_what_is_broken_off_keeps_the_run_of_each_cell(
+    file: Path, server: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, str] = {}
+
+    def broken(outcome: object, texts: Mapping[str, Sequence[StudyCell]], call: object) -> object:
+        asked.update({text: cells[0].key for text, cells in texts.items()})
+        raise RuntimeError("broken off before a cell is shown")
+
+    monkeypatch.setattr(study_cells, "_shown_all", broken)
+    names = {"A, none": "direct", "A, 8": "vanilla_rag[top_k=8]"}
+    with pytest.raises(RuntimeError):
+        carried_out(file, server, tmp_path, rows=tuple(names), columns="first")
+    with Store(tmp_path) as store:
+        kept = {key: store.run(one.runs[0]).agent for key, one in read_state(tmp_path, "two", str(file)).cells.items()}
+    assert {text: kept[key] for text, key in asked.items()} == {text: text for text in names.values()}
