@@ -8,10 +8,12 @@ prompts and the key to an address that nobody named.
 from __future__ import annotations
 
 import asyncio
+import email.utils
 import json
 import os
 import re
 import threading
+import time
 import urllib.parse
 import urllib.request
 import zlib
@@ -397,6 +399,20 @@ def root_cause(error: BaseException) -> str:
     said = next((str(cause) for cause in reversed(found) if str(cause)), type(found[-1]).__name__)
     # So aiohttp's parser begins for whatever is no HTTP, and it quotes some of the bytes: perhaps half a key.
     return safe(_QUOTED.sub("", " ".join(said.split()).removeprefix("400, message: ")))
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or as a date; ``None``: it
+    does not say. `headers` has names in lower case."""
+    try:
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        given = headers.get("retry-after", "").strip()
+        if given.replace(".", "", 1).isdigit():
+            return float(given)
+        return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time()) if given else None
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 # For code that is no coroutine

@@ -14,23 +14,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from ragrounds.api.arguments import (
-    MODEL,
-    Alias,
-    Arg,
-    BaseUrl,
-    Concurrency,
-    FailAfter,
-    Journal,
-    Limit,
-    MaxCost,
-    MaxTime,
-    MaxTotalTokens,
-    New,
-    Seed,
-    ServerChanged,
-    check,
-)
+from ragrounds.api import arguments
+from ragrounds.api.arguments import MODEL, Arg, check
 from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import RunListener
 from ragrounds.api.servers import met_servers, server_defaults
@@ -64,18 +49,18 @@ class BuildExecution(Struct, frozen=True, kw_only=True):
             group=MODEL,
         ),
     ] = None
-    base_url: BaseUrl = None
-    alias: Alias = None
-    server_changed: ServerChanged = "stop"
-    limit: Limit = None
-    seed: Seed = 0
-    concurrency: Concurrency = None
-    max_cost: MaxCost = None
-    max_total_tokens: MaxTotalTokens = None
-    max_time: MaxTime = None
-    fail_after: FailAfter = "50%"
-    journal: Journal = "reuse"
-    new: New = False
+    base_url: arguments.BaseUrl = None
+    alias: arguments.Alias = None
+    server_changed: arguments.ServerChanged = "stop"
+    limit: arguments.Limit = None
+    seed: arguments.Seed = 0
+    concurrency: arguments.Concurrency = None
+    max_cost: arguments.MaxCost = None
+    max_total_tokens: arguments.MaxTotalTokens = None
+    max_time: arguments.MaxTime = None
+    fail_after: arguments.FailAfter = "50%"
+    journal: arguments.Journal = "reuse"
+    new: arguments.New = False
 
 
 class PreparedBuild(Struct, frozen=True, kw_only=True):

@@ -72,9 +72,15 @@ _RUN = _text("run", "The run's id.")
 _AGENT = _text("agent", "The agent's canonical text.")
 _NAME = _text("name", "What it is called in tables: its own name, else the agent's text.")
 _QUESTION = _text("question_id", "The question's id.")
-_EPOCH = _whole("epoch", "Which time the question was asked, from 0.")
+_ASKED = (_RUN, _AGENT, _QUESTION, _whole("epoch", "Which time the question was asked, from 0."))
 _TOKENS = (_TOTALS["input_tokens"], _TOTALS["output_tokens"])
 _COSTS = (_TOTALS["cost_paid"], _TOTALS["cost_uncached"])
+_USED = (
+    *_TOKENS,
+    _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens", "usage.cached"),
+    _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens", "usage.reasoning"),
+    *_COSTS,
+)
 _METADATA = _text(
     "metadata",
     "What else its benchmark says of it, such as `significance_type`, as a JSON object; null: nothing.",
@@ -110,10 +116,7 @@ ATTEMPTS = Frame(
     "attempts",
     "a run's question in one epoch, in the benchmark's order; also those still to be made",
     (
-        _RUN,
-        _AGENT,
-        _QUESTION,
-        _EPOCH,
+        *_ASKED,
         _text("dataset", "The question's own benchmark, such as `mirage/pubmedqa`.", "benchmark"),
         _maybe("subject", "The question's subject or specialty; null: it has none.", "group"),
         _text("kind", "`choice`, `long` or `extraction`."),
@@ -121,10 +124,7 @@ ATTEMPTS = Frame(
         _text("status", "`completed`, `blocked`, `failed`, `capped`, `paused` or `not_run`."),
         _maybe("reason", "Why the status is not `completed`; null: it is."),
         _text("text", "The answer as the agent gave it; null: not run."),
-        *_TOKENS,
-        _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens", "usage.cached"),
-        _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens", "usage.reasoning"),
-        *_COSTS,
+        *_USED,
         _real("seconds", "Of the clock, from its first step to its last; null for imported runs.", "seconds"),
         _time("at", "When it began."),
         _METADATA,
@@ -138,20 +138,14 @@ CALLS = Frame(
     "calls",
     "a call of an attempt: to a model, a search or a tool, in order",
     (
-        _RUN,
-        _AGENT,
-        _QUESTION,
-        _EPOCH,
+        *_ASKED,
         _whole("call", "Its place in the attempt, from 0."),
         _text("kind", "`model`, `search` or `tool`."),
         _text("role", "Whose cost it is: `answering`, `reading`, `querying`, `searching`, `judging` …"),
         _text("node", "The graph's node that made it."),
         _text("actor", "The model's or the searcher's canonical text."),
         _truth("cached", "Whether the journal answered it."),
-        *_TOKENS,
-        _whole("cached_tokens", "Of the tokens given, those that the provider had cached.", "tokens", "usage.cached"),
-        _whole("reasoning_tokens", "Of the tokens written, those of reasoning.", "tokens", "usage.reasoning"),
-        *_COSTS,
+        *_USED,
         _real("seconds", "How long it took, tries and waiting included.", "seconds"),
         _time("at", "When it began."),
         _whole("passages", "Passages that a search returned; null: no search."),
@@ -165,10 +159,7 @@ SCORES = Frame(
     "scores",
     "a score of an attempt by one scorer",
     (
-        _RUN,
-        _AGENT,
-        _QUESTION,
-        _EPOCH,
+        *_ASKED,
         _text("scorer", "The scorer's name."),
         _real("value", "The score; null: missing (a judge that failed).", "the scorer's"),
         _text("answer_status", "`answered`, `abstained`, `refused`, `unreadable` or `empty`."),
@@ -180,10 +171,7 @@ PASSAGES = Frame(
     "passages",
     "a passage that a search of an attempt returned",
     (
-        _RUN,
-        _AGENT,
-        _QUESTION,
-        _EPOCH,
+        *_ASKED,
         _whole("search", "The search's place among the attempt's searches, from 1."),
         _text("query", "What was searched for."),
         _whole("rank", "From 1, best first."),
@@ -201,10 +189,7 @@ JUDGEMENTS = Frame(
     "judgements",
     "what one judge said of one thing: an answer, or a statement about it",
     (
-        _RUN,
-        _AGENT,
-        _QUESTION,
-        _EPOCH,
+        *_ASKED,
         _text("kind", "The way of judging: `equivalence`, `equivalence-published` or `statements`."),
         _text("judge", "The judge's canonical text."),
         _text("item", "What was judged: the question's id, or a statement's (`ID#1`)."),

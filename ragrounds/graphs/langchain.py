@@ -138,15 +138,10 @@ class ContextModel(BaseChatModel):
     async def _asked(
         self, running: Context, messages: list[BaseMessage], stop: list[str] | None, given: Mapping[str, object]
     ) -> Reply:
-        own = {
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-            "stop": self.stop,
-            "logprobs": self.logprobs,
-            "top_logprobs": self.top_logprobs,
+        own = ("temperature", "max_tokens", "seed", "stop", "logprobs", "top_logprobs")
+        wished = {name: getattr(self, name) for name in own} | {
+            name: value for name, value in given.items() if value is not None
         }
-        wished = own | {name: value for name, value in given.items() if value is not None}
         if stop is not None:
             wished["stop"] = stop
         return await running.ask(turns_of(messages), role=self.role, **call_arguments(wished))

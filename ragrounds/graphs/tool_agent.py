@@ -102,74 +102,57 @@ async def think(state: State, runtime: Runtime[Context]) -> State:
 
 
 async def search(state: State, runtime: Runtime[Context]) -> State:
-    """Carry out the searches that the last turn asked for, up to the limit."""
+    """Carry out the calls that the last turn asked for, up to the limit."""
     context, done = runtime.context, state.get("searches", 0)
-    if context.tools:
-        return await _use(context, state["conversation"][-1]["wishes"], done)
+    language, most = context.stem.language, whole(context, "search_limit", 10, least=0)
     turns: list[Turn] = []
     for wish in state["conversation"][-1]["wishes"]:
-        query = _query(wish)
-        if query is None:
+        given = _given(context, wish)
+        if given is None:
             context.note("malformed_call", f"{wish['name']}({wish['arguments']})"[:200])
-            notice = context.prompts.text("tool_agent/not_understood", context.stem.language)
+            if names := ", ".join(tool.name for tool in context.tools):
+                notice = context.prompts.text("tool_agent/not_understood_tools", language, tools=names)
+            else:
+                notice = context.prompts.text("tool_agent/not_understood", language)
             turns.append({"answers": wish["id"], "notice": notice})
-        elif done >= whole(context, "search_limit", 10, least=0):
-            context.note("search_limit", f"all {done} searches were used: {query[:200]}")
-            notice = context.prompts.text("tool_agent/no_more_searches", context.stem.language)
+        elif done >= most:
+            used, asked = "searches", str(given.get("query"))[:200]
+            if context.tools:
+                used, asked = "uses of tools", f"{wish['name']} {wish['arguments'][:200]}"
+            context.note("search_limit", f"all {done} {used} were used: {asked}")
+            notice = context.prompts.text("tool_agent/no_more_searches", language)
             turns.append({"answers": wish["id"], "notice": notice})
         else:
-            found = await context.search(written_query(context, query), whole(context, "top_k", 5))
-            turns.append({"answers": wish["id"], "passages": [passage.id for passage in found]})
+            turns.append(await _brought(context, wish, given))
             done += 1
     return {"conversation": turns, "searches": done}
 
 
-async def _use(context: Context, wishes: Sequence[Wish], done: int) -> State:
-    """Carry out the calls of an agent that lists its tools, up to the limit."""
-    turns: list[Turn] = []
-    names = [tool.name for tool in context.tools]
-    for wish in wishes:
-        given = _arguments(wish)
-        if wish["name"] not in names or not isinstance(given, dict):
-            context.note("malformed_call", f"{wish['name']}({wish['arguments']})"[:200])
-            notice = context.prompts.text(
-                "tool_agent/not_understood_tools", context.stem.language, tools=", ".join(names)
-            )
-            turns.append({"answers": wish["id"], "notice": notice})
-        elif done >= whole(context, "search_limit", 10, least=0):
-            context.note(
-                "search_limit", f"all {done} uses of tools were used: {wish['name']} {wish['arguments'][:200]}"
-            )
-            notice = context.prompts.text("tool_agent/no_more_searches", context.stem.language)
-            turns.append({"answers": wish["id"], "notice": notice})
-        else:
-            if isinstance(given.get("query"), str):
-                given = {**given, "query": written_query(context, given["query"]).text}
-            answer = await context.use(wish["name"], given, k=whole(context, "top_k", 5))
-            ids = [passage.id for passage in answer.passages]
-            turns.append(
-                {"answers": wish["id"], "notice": answer.text}
-                if answer.text
-                else {"answers": wish["id"], "passages": ids}
-            )
-            done += 1
-    return {"conversation": turns, "searches": done}
-
-
-def _arguments(wish: Wish) -> object:
+def _given(context: Context, wish: Wish) -> dict[str, object] | None:
+    """What a call gives to its tool; ``None``: there is no such tool, or its arguments are none."""
     try:
-        return json.loads(wish["arguments"], strict=False)
+        given = json.loads(wish["arguments"], strict=False)
     except (ValueError, RecursionError):
         return None
-
-
-def _query(wish: Wish) -> str | None:
-    """The query of a call to the search tool; ``None``: it is of another tool, or its arguments are no query."""
-    if wish["name"] != SEARCH.name:
+    if not isinstance(given, dict) or wish["name"] not in [tool.name for tool in context.tools or (SEARCH,)]:
         return None
-    given = _arguments(wish)
-    query = given.get("query") if isinstance(given, dict) else None
-    return query if isinstance(query, str) and query.strip() else None
+    query = given.get("query")
+    return given if context.tools or (isinstance(query, str) and query.strip()) else None
+
+
+async def _brought(context: Context, wish: Wish, given: dict[str, object]) -> Turn:
+    """Carry out a call."""
+    query, k = given.get("query"), whole(context, "top_k", 5)
+    if isinstance(query, str):
+        wanted = written_query(context, query)
+        if not context.tools:
+            found = await context.search(wanted, k)
+            return {"answers": wish["id"], "passages": [passage.id for passage in found]}
+        given = {**given, "query": wanted.text}
+    used = await context.use(wish["name"], given, k=k)
+    if used.text:
+        return {"answers": wish["id"], "notice": used.text}
+    return {"answers": wish["id"], "passages": [passage.id for passage in used.passages]}
 
 
 async def answer(state: State, runtime: Runtime[Context]) -> State:

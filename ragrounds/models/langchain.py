@@ -13,10 +13,10 @@ import msgspec
 from ragrounds.addresses import redirected
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun, UserError
-from ragrounds.http import REPLY, BadReply, causes, read_pieces
+from ragrounds.http import REPLY, BadReply, causes, read_pieces, retry_after
 from ragrounds.models.base import ProviderModel
 from ragrounds.models.faults import CallFailed, Transient, too_long
-from ragrounds.models.openai_protocol import retry_after, tool_of
+from ragrounds.models.openai_protocol import tool_of
 from ragrounds.models.options import ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.reply_parts import counted_usage, noted, read_logprobs, with_logprobs, without_keys

@@ -7,9 +7,7 @@ transient fault, a failed call, or a reason to stop the run.
 from __future__ import annotations
 
 import contextlib
-import email.utils
 import io
-import time
 from collections.abc import Mapping
 
 import msgspec
@@ -18,7 +16,7 @@ from msgspec.structs import replace
 
 from ragrounds.contracts import Request, Tool
 from ragrounds.errors import StopRun
-from ragrounds.http import REPLY, BadReply, HttpAnswer, check_json, read_json, text_of, too_large
+from ragrounds.http import REPLY, BadReply, HttpAnswer, check_json, read_json, retry_after, text_of, too_large
 from ragrounds.models.faults import CallFailed, TooLong, Transient, too_long
 from ragrounds.models.options import ModelOptions, cards
 from ragrounds.models.reply_parts import (
@@ -440,21 +438,6 @@ def read_error(
     if status == 413:
         raise TooLong(None, None).failed(said)
     raise CallFailed("bad_request", f"{status}: {said}")
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait: ``retry-after-ms``, or ``Retry-After`` as seconds or as a date."""
-    try:
-        if "retry-after-ms" in headers:
-            return max(0.0, float(headers["retry-after-ms"]) / 1000)
-        given = headers.get("retry-after")
-        if given is None:
-            return None
-        if given.strip().replace(".", "", 1).isdigit():
-            return float(given)
-        return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None
 
 
 def said_in(answered: HttpAnswer, redact: Redactor) -> tuple[str, str, dict[str, object]]:

@@ -42,26 +42,26 @@ def _events(body: bytes, content_type: str) -> Iterator[dict[str, object]]:
     yield _object(body)
 
 
-def _reply(
-    text: str,
-    counted: tuple[Usage | None, str],
-    model: object,
-    finish: object,
-    *,
-    reasoning: str = "",
-    calls: object = (),
-) -> Reply:
-    usage, note = counted
-    made = tuple(calls) if isinstance(calls, tuple) else ()
-    return Reply(
-        text=wellformed(text),
-        finish=_FINISHES.get(name := words(finish, 60).lower(), name) or "stop",
-        usage=usage,
-        model=words(model, 200),
-        reasoning=wellformed(reasoning),
-        calls=made,
-        notes=(note,) if note else (),
-    )
+class _Said:
+    """The parts of an answer, in their order."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.calls: list[ToolCall] = []
+
+    def reply(self, counted: tuple[Usage | None, str], model: object, finish: object, between: str = "") -> Reply:
+        """The reply of these parts; `between` thoughts stands so much."""
+        usage, note = counted
+        return Reply(
+            text=wellformed("".join(self.texts)),
+            finish=_FINISHES.get(name := words(finish, 60).lower(), name) or "stop",
+            usage=usage,
+            model=words(model, 200),
+            reasoning=wellformed(between.join(self.thoughts)),
+            calls=tuple(self.calls),
+            notes=(note,) if note else (),
+        )
 
 
 _FINISHES = {
@@ -91,24 +91,18 @@ def responses_read(body: bytes, content_type: str) -> Reply:
             found = event
     if "output" not in found:
         raise ValueError("no answer of the responses API: it has no `output`")
-    texts, thoughts, calls = [], [], []
+    said = _Said()
     for item in objects_in(found["output"]):
         kind = item.get("type")
         if kind == "function_call":
             name, arguments = words(item.get("name"), 200), read_arguments(item.get("arguments"))
-            calls.append(ToolCall(words(item.get("call_id"), 200), name, wellformed(arguments)))
+            said.calls.append(ToolCall(words(item.get("call_id"), 200), name, wellformed(arguments)))
         elif kind == "reasoning":
-            thoughts.append(shown_text(item.get("summary")))
+            said.thoughts.append(shown_text(item.get("summary")))
         elif kind == "message":
-            texts.append(shown_text(item.get("content")))
-    return _reply(
-        "".join(texts),
-        _input_output(object_in(found, "usage")),
-        found.get("model"),
-        "tool_calls" if calls else found.get("status"),
-        reasoning="\n".join(thoughts),
-        calls=tuple(calls),
-    )
+            said.texts.append(shown_text(item.get("content")))
+    finish = "tool_calls" if said.calls else found.get("status")
+    return said.reply(_input_output(object_in(found, "usage")), found.get("model"), finish, "\n")
 
 
 def _input_output(usage: Mapping[str, object]) -> tuple[Usage | None, str]:
@@ -151,27 +145,20 @@ def messages_read(body: bytes, content_type: str) -> Reply:
                 raise ValueError(f"an error in the stream: {object_in(event, 'error').get('message')}")
     if not whole:
         raise ValueError("no message of Anthropic's form")
-    texts, thoughts, calls = [], [], []
+    said = _Said()
     for block in blocks.values():
         if block.get("type") == "tool_use":
             arguments = block.get("written") or as_json(block.get("input") or {})
-            calls.append(ToolCall(words(block.get("id"), 200), words(block.get("name"), 200), str(arguments)))
+            said.calls.append(ToolCall(words(block.get("id"), 200), words(block.get("name"), 200), str(arguments)))
         elif block.get("type") == "thinking":
-            thoughts.append(words(block.get("thinking"), len(body)))
+            said.thoughts.append(words(block.get("thinking"), len(body)))
         else:
-            texts.append(words(block.get("text"), len(body)))
+            said.texts.append(words(block.get("text"), len(body)))
     cached = usage.get("cache_read_input_tokens") or 0
     parts = [usage.get("input_tokens"), cached, usage.get("cache_creation_input_tokens") or 0]
     given = sum(part for part in parts if isinstance(part, int)) if isinstance(parts[0], int) else None
     counted = counted_usage(given, usage.get("output_tokens"), cached) if usage else (None, "")
-    return _reply(
-        "".join(texts),
-        counted,
-        whole.get("model"),
-        whole.get("stop_reason"),
-        reasoning="\n".join(thoughts),
-        calls=tuple(calls),
-    )
+    return said.reply(counted, whole.get("model"), whole.get("stop_reason"), "\n")
 
 
 def _extend(block: dict[str, object], delta: Mapping[str, object]) -> None:
@@ -194,7 +181,9 @@ def list_read(body: bytes, content_type: str) -> Reply:
     tokens = first_number(usage.get("prompt_tokens"), usage.get("total_tokens"), found.get("prompt_eval_count"))
     counted = counted_usage(tokens, 0) if tokens is not None else (None, "")
     ranked = any("relevance_score" in one for one in objects_in(listed[:1])) or "results" in found
-    return _reply(f"{len(listed)} {'documents ranked' if ranked else 'vectors'}", counted, found.get("model"), "stop")
+    said = _Said()
+    said.texts.append(f"{len(listed)} {'documents ranked' if ranked else 'vectors'}")
+    return said.reply(counted, found.get("model"), "stop")
 
 
 def ollama_read(body: bytes, content_type: str) -> Reply:
@@ -203,29 +192,19 @@ def ollama_read(body: bytes, content_type: str) -> Reply:
     Raises:
         ValueError: it holds none.
     """
-    texts: list[str] = []
-    thoughts: list[str] = []
-    calls: list[ToolCall] = []
-    last: dict[str, object] = {}
+    said, last = _Said(), dict[str, object]()
     lines = "ndjson" if b"\n{" in body.strip() else content_type
     for last in _events(body, lines):
         message = object_in(last, "message")
-        texts.append(shown_text(message.get("content") if message else last.get("response")))
-        thoughts.append(shown_text(message.get("thinking")))
-        calls += read_calls(message.get("tool_calls"))[0]
+        said.texts.append(shown_text(message.get("content") if message else last.get("response")))
+        said.thoughts.append(shown_text(message.get("thinking")))
+        said.calls += read_calls(message.get("tool_calls"))[0]
     if "done" not in last:
         raise ValueError("no answer of Ollama's form: it is not `done`")
     counted = (
         counted_usage(last.get("prompt_eval_count"), last.get("eval_count")) if "eval_count" in last else (None, "")
     )
-    return _reply(
-        "".join(texts),
-        counted,
-        last.get("model"),
-        last.get("done_reason"),
-        reasoning="".join(thoughts),
-        calls=tuple(calls),
-    )
+    return said.reply(counted, last.get("model"), last.get("done_reason"))
 
 
 def gemini_read(body: bytes, content_type: str) -> Reply:
@@ -234,10 +213,7 @@ def gemini_read(body: bytes, content_type: str) -> Reply:
     Raises:
         ValueError: it holds none.
     """
-    texts: list[str] = []
-    thoughts: list[str] = []
-    calls: tuple[ToolCall, ...] = ()
-    usage: dict[str, object] = {}
+    said, usage = _Said(), dict[str, object]()
     model: object = ""
     finish: object = ""
     seen = False
@@ -249,8 +225,8 @@ def gemini_read(body: bytes, content_type: str) -> Reply:
             finish = candidate.get("finishReason") or finish
             parts = objects_in(object_in(candidate, "content").get("parts"))
             for part in parts:
-                (thoughts if part.get("thought") else texts).append(words(part.get("text"), len(body)))
-            calls += gemini_calls(parts)
+                (said.thoughts if part.get("thought") else said.texts).append(words(part.get("text"), len(body)))
+            said.calls += gemini_calls(parts)
     if not seen:
         raise ValueError("no answer of Gemini's form: it has no `candidates`")
     thought = first_number(usage.get("thoughtsTokenCount")) or 0
@@ -259,7 +235,7 @@ def gemini_read(body: bytes, content_type: str) -> Reply:
     if usage:
         output = None if written is None else written + thought
         counted = counted_usage(usage.get("promptTokenCount"), output, usage.get("cachedContentTokenCount"), thought)
-    return _reply("".join(texts), counted, model, finish, reasoning="".join(thoughts), calls=calls)
+    return said.reply(counted, model, finish)
 
 
 def listed_read(body: bytes, content_type: str) -> Reply:

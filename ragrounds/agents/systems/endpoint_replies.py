@@ -14,9 +14,9 @@ from ragrounds.agents.systems.answers import at_path
 from ragrounds.agents.systems.endpoint_card import EndpointCard, PassageMap
 from ragrounds.contracts import Request
 from ragrounds.errors import StopRun
-from ragrounds.http import HttpAnswer
+from ragrounds.http import HttpAnswer, retry_after
 from ragrounds.models.faults import CallFailed, Transient, too_long
-from ragrounds.models.openai_protocol import retry_after, said_in, sentence
+from ragrounds.models.openai_protocol import said_in, sentence
 from ragrounds.models.reply_parts import as_json, noted, read_content, without_keys, words
 from ragrounds.records import Passage, Question, Reply
 from ragrounds.redaction import Redactor

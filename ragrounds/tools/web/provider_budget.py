@@ -15,7 +15,6 @@ given up, and when:
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import itertools
 import random
 import time
@@ -28,6 +27,7 @@ from msgspec import Meta
 
 from ragrounds.contracts import SearchNote
 from ragrounds.errors import StopRun, UserError
+from ragrounds.http import retry_after
 from ragrounds.request_pace import SLEEPING, share
 from ragrounds.specs import Spec
 from ragrounds.tools.search_notes import SEARCH_NOTES
@@ -251,14 +251,11 @@ def traffic_to(place: str, who: str) -> ProviderTraffic:
 
 
 def wait_asked(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a provider asks to wait: ``Retry-After`` as seconds or as a date, or the reset of a window of
-    ``X-RateLimit-Remaining`` in which nothing is left; ``None``: it does not say. `headers` has names in lower case."""
-    given = headers.get("retry-after", "").strip()
+    """Seconds that a provider asks to wait: ``Retry-After``, or the reset of a window of ``X-RateLimit-Remaining`` in
+    which nothing is left; ``None``: it does not say. `headers` has names in lower case."""
+    if (asked := retry_after(headers)) is not None:
+        return asked
     try:
-        if given:
-            if given.replace(".", "", 1).isdigit():
-                return float(given)
-            return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time())
         left = [float(part) for part in headers.get("x-ratelimit-remaining", "").split(",")]
         resets = [float(part) for part in headers.get("x-ratelimit-reset", "").split(",")]
         # Some give the moment in place of the seconds until it.
