@@ -99,9 +99,7 @@ class ArenaArguments(Struct, frozen=True):
         Mapping[str, str],
         Arg("What a run is called in tables, and no part of the arena: its id or agent's text → a name.", option="-"),
     ] = MappingProxyType({})
-    progress: Annotated[
-        bool | None, Arg("False: no display; True: lines also where there is no terminal.", option="-")
-    ] = None
+    progress: arguments.Displayed = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
 

@@ -120,6 +120,7 @@ Names = Annotated[
 Progressed = Annotated[
     Progress | bool | None, Arg("Is told what is done and how many are done; False: nothing is shown.", option="-")
 ]
+Displayed = Annotated[bool | None, Arg("False: no display; True: lines also where there is no terminal.", option="-")]
 Message = Annotated[Callable[[str], None], Arg("Is told what a person should know.", option="-")]
 Force = Annotated[bool, Arg("Write over what is there.")]
 Home = Annotated[str | Path | None, Arg("The folder of runs and journal; none: the user's.", option="-")]

@@ -26,7 +26,7 @@ from ragrounds.build.items import ItemSet
 from ragrounds.build.outcome import KeptScorer
 from ragrounds.build.pipeline import Pipeline, plan_build, results
 from ragrounds.contracts import Searcher
-from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.circuit_breaker import CircuitBreaker, failure_limit
 from ragrounds.evals.engine.progress import ReplayProgress
 from ragrounds.evals.engine.scheduler import replay
@@ -135,6 +135,7 @@ def build(
     check(execution)
     chosen, heard, out = chosen_settings(settings, home), listener or RunListener(), execution.out
     breaker = CircuitBreaker(failure_limit(execution.fail_after))
+    budget = Budget(cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time)
     prepared = request.prepare(execution, chosen, heard)
     pipeline, items = prepared.pipeline, prepared.item_set
     check_folder(out, pipeline.name)
@@ -171,10 +172,7 @@ def build(
                         items.items.golds,
                         lambda question: scorers,
                         concurrency=execution.concurrency or chosen.concurrency,
-                        budget=Budget(
-                            cost=execution.max_cost, tokens=execution.max_total_tokens, seconds=execution.max_time
-                        ),
-                        stops=[breaker, lease],
+                        stops=[BudgetStop(budget), breaker, lease],
                         listener=hear,
                     )
 

@@ -134,9 +134,7 @@ class StudyArguments(CellArguments, frozen=True):
     listener: Annotated[
         StudyListener | None, Arg("Hears what happens; none: a display in a terminal, silence elsewhere.", option="-")
     ] = None
-    progress: Annotated[
-        bool | None, Arg("False: no display; True: lines also where there is no terminal.", option="-")
-    ] = None
+    progress: arguments.Displayed = None
     home: arguments.Home = None
     settings: arguments.OwnSettings = None
 

@@ -34,6 +34,7 @@ from ragrounds.http import (
     close_in_background,
     in_background,
     read_json,
+    retry_after,
     root_cause,
     text_of,
 )
@@ -378,12 +379,12 @@ class OpenAIEmbedder(_TextEmbedder):
 
     def _read(self, answer: HttpAnswer, count: int) -> tuple[list[Vectors], int | None]:
         """The vectors of an answer in the order of the texts, and its count of tokens."""
-        status, wait = answer.status, answer.headers.get("retry-after", "")
+        status = answer.status
         if status >= 400:
             said = f"{status}: {' '.join(text_of(answer.body[:4096], '').split())}"
             if status in (408, 409, 429) or status >= 500:
                 kind = "rate_limit" if status == 429 else "server"
-                raise _Passing(kind, said, float(wait) if wait.isdigit() else None)
+                raise _Passing(kind, said, retry_after(answer.headers))
             if status in (401, 403, 404):
                 plain = self._redact(safe(said).replace("\n", " "))[:500]
                 raise StopRun(f"{self._client.place}: {plain}. Check the key, the model's name and the address.")

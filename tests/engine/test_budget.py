@@ -6,7 +6,7 @@ import pytest
 
 from ragrounds.errors import UserError
 from ragrounds.evals.compare.comparison import compare
-from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
@@ -25,7 +25,7 @@ async def test_every_agent_has_answered_the_same_questions_at_the_end(store: Sto
     model = ScriptedModel(delay=0.02)
     pair = [planned(store, agent, asked, golds, model) for agent in ("direct", "direct_cot")]
     journal = StoreJournal(store)
-    ended = await replay(store, journal, pair, asked, golds, scorers_for, concurrency=3, budget=budget)
+    ended = await replay(store, journal, pair, asked, golds, scorers_for, concurrency=3, stops=[BudgetStop(budget)])
     assert said in ended
     answered = [set(store.done(one.run)) for one in pair]
     assert answered[0] == answered[1]
@@ -43,7 +43,9 @@ async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -
     asked, golds = questions(10)
     one = planned(store, "direct", asked, golds, ScriptedModel(say=lambda request: Reply(text="A"), cost=None))
     journal = StoreJournal(store)
-    ended = await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, budget=Budget(cost=5))
+    ended = await replay(
+        store, journal, [one], asked, golds, scorers_for, concurrency=1, stops=[BudgetStop(Budget(cost=5))]
+    )
     assert "unknown" in ended
     assert len(store.done(one.run)) == 1
     journal.close()
@@ -62,7 +64,7 @@ async def test_what_cannot_be_true_voids_no_budget(store: Store, usage: Usage, c
     model = ScriptedModel(say=lambda request: Reply(text="A", usage=usage), cost=cost)
     one = planned(store, "direct", asked, golds, model)
     journal = StoreJournal(store)
-    ended = await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, budget=budget)
+    ended = await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, stops=[BudgetStop(budget)])
     assert "cannot be kept" in ended
     journal.close()
     [attempt] = store.attempts(one.run)
@@ -77,12 +79,13 @@ async def test_what_the_journal_answers_uses_nothing(store: Store) -> None:
     model = ScriptedModel()
     for agent in ("direct", "direct[limits.calls=7]"):
         one = planned(store, agent, asked, golds, model)
-        budget = Budget(cost=0.0101, tokens=151)
-        assert await replay(store, StoreJournal(store), [one], asked, golds, scorers_for, budget=budget) == ""
+        budget = BudgetStop(Budget(cost=0.0101, tokens=151))
+        assert await replay(store, StoreJournal(store), [one], asked, golds, scorers_for, stops=[budget]) == ""
     assert len(model.asked) == 10
     third = planned(store, "direct[limits.calls=8]", asked, golds, model)
-    options = {"budget": Budget(cost=0.0001, tokens=1), "concurrency": 1}  # less than one answer would use
-    assert await replay(store, StoreJournal(store), [third], asked, golds, scorers_for, **options) == ""
+    budget = BudgetStop(Budget(cost=0.0001, tokens=1))  # less than one answer would use
+    once = {"stops": [budget], "concurrency": 1}
+    assert await replay(store, StoreJournal(store), [third], asked, golds, scorers_for, **once) == ""
     assert len(store.done(third.run)) == 10
     assert len(model.asked) == 10
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragrounds.evals.benchmarks.benchmark import lot
-from ragrounds.evals.engine.budget import Budget
+from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.question_order import SharedOrder, ordered
 from ragrounds.evals.store.store import Store
 from ragrounds.models.providers import open_model
@@ -131,10 +131,8 @@ async def test_a_budget_ends_a_run_at_the_first_of_the_drawn_questions(tmp_path:
     with Store(tmp_path / "store") as store:
         made = planned(store, "direct", asked, golds)
         listen = lambda finished: done.append(finished.attempt.question_id)  # noqa: E731
-        budget = Budget(tokens=15 * 40)
-        await replayed(
-            store, [made], asked, golds, concurrency=2, budget=budget, stops=[SharedOrder(7)], listener=listen
-        )
+        budget = BudgetStop(Budget(tokens=15 * 40))
+        await replayed(store, [made], asked, golds, concurrency=2, stops=[budget, SharedOrder(7)], listener=listen)
     assert 40 <= len(done) <= 42  # what was in flight is finished
     assert sorted(done) == sorted(drawn[: len(done)])
     assert done != drawn[: len(done)]  # inside its blocks it has an order of its own

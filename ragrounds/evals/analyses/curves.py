@@ -53,12 +53,7 @@ def against_parameter(runs: Sequence[ScoredRun], parameter: str = "top_k", seed:
         value = (run.identity.get("parameters") or {}).get(parameter)
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
-    def _name(run: Run) -> str:
-        spec = parse(run.agent)
-        rest = {key: value for key, value in spec.parameters.items() if key != parameter}
-        return ", ".join((str(type(spec)(spec.name, rest)), *_setting(run)))
-
-    return _curves(runs, parameter, _x, _name, seed)
+    return _curves(runs, parameter, _x, lambda run: _named(run, parameter), seed)
 
 
 def against_size(runs: Sequence[ScoredRun], sizes: Mapping[str, float] | None = None, seed: int = 0) -> Curves:
@@ -74,12 +69,7 @@ def against_size(runs: Sequence[ScoredRun], sizes: Mapping[str, float] | None = 
         model = _model(run)
         return (sizes or {}).get(model, size_of(model))
 
-    def _name(run: Run) -> str:
-        spec = parse(run.agent)
-        rest = {key: value for key, value in spec.parameters.items() if key != "model"}
-        return ", ".join((str(type(spec)(spec.name, rest)), *_setting(run)[1:]))
-
-    return _curves(runs, "billion parameters", _x, _name, seed)
+    return _curves(runs, "billion parameters", _x, lambda run: _named(run, "model"), seed)
 
 
 def size_of(model: str) -> float | None:
@@ -126,9 +116,13 @@ def _model(run: Run) -> str:
     return str(models.get("model") or next(iter(models.values()), ""))
 
 
-def _setting(run: Run) -> tuple[str, ...]:
-    parts = (_model(run), run.identity.get("retriever"), run.identity.get("corpus"))
-    return tuple(str(part) if part else "-" for part in parts)
+def _named(run: Run, but: str) -> str:
+    """A run's agent and setting, without a parameter of the agent, or without the model."""
+    spec = parse(run.agent)
+    rest = {key: value for key, value in spec.parameters.items() if key != but}
+    model = [] if but == "model" else [_model(run)]
+    parts = (*model, run.identity.get("retriever"), run.identity.get("corpus"))
+    return ", ".join((str(type(spec)(spec.name, rest)), *(str(part) if part else "-" for part in parts)))
 
 
 def _table(made: Curves, options: AnalysisOptions) -> AnalysisTable:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import UserError
 from ragrounds.evals.engine.attempt import AttemptRunner, OnEnd, Scorers, WorkItem
-from ragrounds.evals.engine.budget import Budget, BudgetStop
+from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.interrupts import interruptible
 from ragrounds.evals.engine.plan import PlannedRun
 from ragrounds.evals.engine.progress import BOUND
@@ -76,7 +76,6 @@ async def replay(
     scorers: Scorers,
     *,
     concurrency: int = 16,
-    budget: Budget | None = None,
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
     lead: Lead | None = None,
@@ -84,8 +83,8 @@ async def replay(
     """Answer every question with every agent, as often as the run has epochs, leaving out what is done.
 
     All agents of one question follow each other in the queue, so that equal calls meet. Attempts are written with
-    their scores as soon as they end. Questions are asked in the order given, until the budget or one of `stops` ends
-    the run. Where workers are worth their start they take up what is left, led by what `lead` gives.
+    their scores as soon as they end. Questions are asked in the order given, until one of `stops` ends the run. Where
+    workers are worth their start they take up what is left, led by what `lead` gives.
 
     Returns:
         Why the run ended before its last question (its budget is used up); empty: it did not.
@@ -97,8 +96,7 @@ async def replay(
     disable_uploads()
     runner = AttemptRunner(store, journal, planned_runs, scorers)
     models = {model.spec for planned in planned_runs for model in planned.models.values()}
-    limits = [BudgetStop(budget)] if budget is not None else []
-    queue = WorkQueue(store, planned_runs, questions, golds, [*limits, *stops], listener)
+    queue = WorkQueue(store, planned_runs, questions, golds, stops, listener)
     ends: list[BaseException] = []
     leading = lead and partial(lead, store, journal, planned_runs, scorers, queue, concurrency)
     here = Handover(queue, concurrency, ends, leading)

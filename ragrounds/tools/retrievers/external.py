@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -54,13 +55,27 @@ class _Hit(NamedTuple):
     """``None``: none was given."""
 
 
-class _ForeignSearcher:
+class _ForeignSearcher(ABC):
     """A searcher over a corpus that is not ours: its name and version are what the user says."""
 
-    def __init__(self, spec: Spec, corpus: str) -> None:
+    def __init__(self, spec: Spec, corpora: SearchedCorpora) -> None:
         self.spec = str(spec)
         self._name = spec.name
-        self.corpus = f"{corpus or path_of(spec).rpartition(':')[2]}@{spec.parameters.get('version', 'unversioned')}"
+        self.corpus = (
+            f"{corpora.names or path_of(spec).rpartition(':')[2]}@{spec.parameters.get('version', 'unversioned')}"
+        )
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` first results.
+
+        Raises:
+            GaveUp: the retriever failed, also when asked again.
+        """
+        return self._passages(await self._asked(lambda: self._hits(query, k)), k) if query.strip() else []
+
+    @abstractmethod
+    async def _hits(self, query: str, k: int) -> list[_Hit]:
+        """What the user's object finds."""
 
     def _passages(self, hits: Iterable[_Hit], k: int) -> list[Passage]:
         found = []
@@ -137,8 +152,8 @@ class ScoredStore:
 class LangChainSearcher(_ForeignSearcher):
     """Searches through a LangChain retriever or vector store."""
 
-    def __init__(self, spec: Spec, corpus: str) -> None:
-        super().__init__(spec, corpus)
+    def __init__(self, spec: Spec, corpora: SearchedCorpora) -> None:
+        super().__init__(spec, corpora)
         from langchain_core.retrievers import BaseRetriever
         from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 
@@ -151,40 +166,22 @@ class LangChainSearcher(_ForeignSearcher):
         elif type(found) is VectorStoreRetriever and found.search_type == "similarity":
             self._store = ScoredStore(found.vectorstore, found.search_kwargs)
 
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` first results; ``k`` is passed on to retrievers that take it.
-
-        Raises:
-            GaveUp: the retriever failed, also when asked again.
-        """
-        if not query.strip():
-            return []
+    async def _hits(self, query: str, k: int) -> list[_Hit]:
+        """``k`` is passed on to retrievers that take it."""
+        found: Sequence[tuple[Document, float | None]] = ()
         if self._store is not None:
-            store = self._store
-            found: Sequence[tuple[Document, float | None]] = await self._asked(lambda: store.search(query, k))
-        else:
-            documents = await self._asked(lambda: self._documents(query, k))
+            found = await self._store.search(query, k)
+        elif self._retriever is not None:
+            documents = await self._retriever.ainvoke(query, k=k)
             found = [(document, _score(document.metadata)) for document in documents]
-        return self._passages(
-            (
-                _Hit(str(document.id or ""), document.page_content, document.metadata, score)
-                for document, score in found
-            ),
-            k,
-        )
-
-    async def _documents(self, query: str, k: int) -> list[Document]:
-        if self._retriever is None:
-            return []
-        found: list[Document] = await self._retriever.ainvoke(query, k=k)
-        return found
+        return [_Hit(str(one.id or ""), one.page_content, one.metadata, score) for one, score in found]
 
 
 class LlamaIndexSearcher(_ForeignSearcher):
     """Searches through a LlamaIndex retriever."""
 
-    def __init__(self, spec: Spec, corpus: str) -> None:
-        super().__init__(spec, corpus)
+    def __init__(self, spec: Spec, corpora: SearchedCorpora) -> None:
+        super().__init__(spec, corpora)
         try:
             from llama_index.core.retrievers import BaseRetriever
         except ImportError:
@@ -192,20 +189,12 @@ class LlamaIndexSearcher(_ForeignSearcher):
 
         self._retriever: LlamaRetriever = imported(path_of(spec), BaseRetriever, "a LlamaIndex BaseRetriever")
 
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` first results; the retriever's own ``similarity_top_k`` is raised where it is lower.
-
-        Raises:
-            GaveUp: the retriever failed, also when asked again.
-        """
-        if not query.strip():
-            return []
+    async def _hits(self, query: str, k: int) -> list[_Hit]:
+        """The retriever's own ``similarity_top_k`` is raised where it is lower."""
         if getattr(self._retriever, "similarity_top_k", k) < k:
             setattr(self._retriever, "similarity_top_k", k)  # noqa: B010 - not every retriever has it
-        nodes = await self._asked(lambda: self._retriever.aretrieve(query))
-        return self._passages(
-            (_Hit(hit.node.node_id, hit.node.get_content(), hit.node.metadata, hit.score) for hit in nodes), k
-        )
+        found = await self._retriever.aretrieve(query)
+        return [_Hit(hit.node.node_id, hit.node.get_content(), hit.node.metadata, hit.score) for hit in found]
 
 
 def _score(metadata: Mapping[str, object]) -> float | None:
@@ -234,14 +223,6 @@ def _first(metadata: Mapping[str, object], keys: Iterable[str]) -> str:
     return next((str(metadata[key]) for key in keys if metadata.get(key) not in (None, "")), "")
 
 
-def _langchain(spec: Spec, corpora: SearchedCorpora) -> LangChainSearcher:
-    return LangChainSearcher(spec, corpora.names)
-
-
-def _llamaindex(spec: Spec, corpora: SearchedCorpora) -> LlamaIndexSearcher:
-    return LlamaIndexSearcher(spec, corpora.names)
-
-
 _PARAMETERS = (
     RetrieverParameter("from", "import path of the object, or of a function that makes it"),
     RetrieverParameter("version", "of what it searches: a part of the run's identity", "unversioned"),
@@ -250,7 +231,7 @@ LANGCHAIN = Retriever(
     name="langchain",
     summary="your own LangChain BaseRetriever or VectorStore",
     example='langchain[from="package.module:name",version="2026-01"]',
-    open=_langchain,
+    open=LangChainSearcher,
     parameters=_PARAMETERS,
     cost="what your retriever takes",
     own_corpus=True,
@@ -259,7 +240,7 @@ LLAMAINDEX = Retriever(
     name="llamaindex",
     summary="your own LlamaIndex BaseRetriever",
     example='llamaindex[from="package.module:name",version="2026-01"]',
-    open=_llamaindex,
+    open=LlamaIndexSearcher,
     parameters=_PARAMETERS,
     cost="what your retriever takes",
     extra="llamaindex",

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from ragrounds.contracts import FinishedAttempt, Stop
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.engine.attempt import Scorers, WorkItem, stored_attempt
-from ragrounds.evals.engine.budget import Budget, BudgetStop
 from ragrounds.evals.engine.distributed.heartbeat import WORKER_TIMEOUT, until_hung
 from ragrounds.evals.engine.distributed.protocol import (
     Assignment,
@@ -61,7 +60,6 @@ async def replay_distributed(
     scorers: Scorers,
     *,
     concurrency: int = 16,
-    budget: Budget | None = None,
     stops: Sequence[Stop] = (),
     listener: Listener = lambda finished: None,
     serve: StartServers | None = None,
@@ -78,8 +76,7 @@ async def replay_distributed(
     Raises:
         StopRun: the run cannot go on, was interrupted, or all workers are lost.
     """
-    every = [*([BudgetStop(budget)] if budget is not None else []), *stops]
-    source = WorkQueue(store, planned_runs, questions, golds, every, listener)
+    source = WorkQueue(store, planned_runs, questions, golds, stops, listener)
     leader = Leader(store, journal, planned_runs, scorers, source, concurrency, **how)
     await leader.lead(None if journal.mode == "replay" else serve)
     return source.ended
