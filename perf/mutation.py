@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,21 +44,34 @@ class Room:
     tests: tuple[str, ...]
     but: str = "not postgresql"
     """Those that are left out: they take longer than all others together, and show nothing else."""
+    function: str = ""
+    """The one function that is changed, as mutmut names it; empty: all of the files."""
 
 
 ROOMS = {
     "budgets": Room(
         ("ragrounds/evals/engine/budget.py",), ("tests/engine/test_budget*.py", "tests/judges/test_grading_budget.py")
     ),
+    "calls": Room(
+        ("ragrounds/evals/engine/context.py",),
+        ("tests/engine/test_call_arguments.py", "tests/engine/test_caps.py", "tests/engine/test_identity.py"),
+        function="ragrounds.evals.engine.context.xǁAttemptContextǁcomplete__mutmut_*",
+    ),
+    "cells": Room(("ragrounds/api/study_cells.py",), ("tests/studies",)),
     "claims": Room(
         tuple(f"ragrounds/evals/compare/{name}.py" for name in ("claims", "assertions", "sequential_stop")),
         ("tests/compare/test_expressions.py", "tests/compare/test_claims_*.py", "tests/engine/test_until.py"),
     ),
+    "fusion": Room(("ragrounds/tools/retrievers/fusion.py",), ("tests/tools/test_combining.py",)),
     "journal": Room(
         ("ragrounds/evals/store/journal.py",),
         ("tests/store/test_arrivals.py", "tests/store/test_journal_*.py", "tests/store/test_payers.py",
          "tests/engine/test_replay.py"),
     ),
+    "prices": Room(
+        ("ragrounds/models/prices.py",), ("tests/models/test_prices.py", "tests/engine/test_search_prices.py")
+    ),
+    "prompts": Room(("ragrounds/prompts/loader.py",), ("tests/prompts",)),
     "stats": Room(("ragrounds/evals/stats/*",), ("tests/stats",)),
     "scorers": Room(("ragrounds/evals/scorers/*",), ("tests/scorers",), "not hostile"),
 }  # fmt: skip
@@ -65,9 +79,10 @@ ROOMS = {
 # mutmut runs the tests in its own process: without pytest-xdist, and without the tests marked slow.
 PYTEST = ["-o", "addopts=", "-m", "not slow", "-p", "no:xdist", "-p", "no:langsmith_plugin", "-p", "no:cacheprovider"]
 CONFTEST = '''
-"""The quickest tests first; and processes that tests start are not asked which functions they reach."""
+"""The quickest tests first, nothing remembered of what ran before a fork; and processes that tests start are not asked
+which functions they reach."""
 
-import json, os, subprocess
+import json, os, subprocess, sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +95,12 @@ started = subprocess.Popen.__init__
 def pytest_collection_modifyitems(items):
     known = json.loads(STATS.read_text())["duration_by_test"] if STATS.exists() else {}
     items.sort(key=lambda item: known.get(item.nodeid, 0.0))
+
+
+def pytest_sessionstart(session):
+    for module in [one for name, one in sys.modules.items() if name.startswith("ragrounds")]:
+        for value in list(vars(module).values()):
+            getattr(value, "cache_clear", lambda: None)()
 
 
 def start(self, *arguments, env=None, **options):
@@ -107,8 +128,8 @@ def main() -> None:
         if given.new:
             shutil.rmtree(folder, ignore_errors=True)
         prepare(folder, ROOMS[name])
-        run(folder, given.children)
-        write(name, *figures(folder))
+        run(folder, given.children, ROOMS[name].function)
+        write(name, *figures(folder, ROOMS[name].function))
 
 
 def prepare(folder: Path, room: Room) -> None:
@@ -165,11 +186,12 @@ def selected(test: str) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(test))
 
 
-def run(folder: Path, children: int) -> None:
+def run(folder: Path, children: int, function: str) -> None:
     """Let mutmut try every mutant that it has not tried yet."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAGROUNDS_")}
     environment |= {"PYTHONPATH": str(folder / "mutants"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", "from mutmut.__main__ import cli; cli()", "run", "--max-children", str(children)]
+    command += [function] if function else []
     subprocess.run(command, cwd=folder, env=environment, check=True)
 
 
@@ -216,9 +238,10 @@ def mutants(meta: Path) -> Iterator[tuple[str, int | None, Mutant]]:
         yield name, code, Mutant(f"{module.removeprefix('ragrounds.evals.')}:{path}", was, now, how)
 
 
-def figures(folder: Path) -> tuple[Counter[str], list[Mutant]]:
+def figures(folder: Path, function: str) -> tuple[Counter[str], list[Mutant]]:
     """How many mutants ended in which way, and those that live."""
-    tried = [one for meta in sorted(folder.glob("mutants/**/*.meta")) for _, _, one in mutants(meta)]
+    metas = sorted(folder.glob("mutants/**/*.meta"))
+    tried = [one for meta in metas for name, _, one in mutants(meta) if fnmatch(name, function or "*")]
     return Counter(one.how for one in tried), [one for one in tried if one.how not in ("killed", "timed out")]
 
 

@@ -35,6 +35,9 @@ from ragrounds.records import FINAL, Run
 from ragrounds.settings import Settings
 from ragrounds.ui.run_tables import transfer_lines
 
+STORE = "store"
+"""What is no format: runs with all they rest on."""
+
 
 def list_formats() -> Mapping[str, ExportFormat[Any]]:
     """The export formats by name, each with what it writes or sends and its own options."""
@@ -139,6 +142,7 @@ def export(
     force: bool = False,
     home: str | Path | None = None,
     settings: Settings | None = None,
+    progress: Progress = unheard,
     **options: object,
 ) -> tuple[str, ...]:
     """Export runs: as files of a format, into a store, or sent where a format's options say so.
@@ -152,59 +156,38 @@ def export(
         out: the file or folder, or a store's URL; ``None``: it is sent.
         force: write over what is there.
         home, settings: the folder of the store, and all settings; ``None``: the user's.
+        progress: is told what is being sent, and how many are.
         options: of the format.
 
     Returns:
-        What was written where, a line for each file.
+        What was written where, a line for each file, each written whole or not at all.
 
     Raises:
         UserError: an unknown format, run or option; what is there already; an extra that is not installed.
     """
-    chosen, names = chosen_settings(settings, home), run_names(runs)
-    if format != STORE:
-        place = None if out is None else Path(out)
-        return tuple(export_lines(format, names, options, place, force=force, settings=chosen))
-    if out is None or options:
-        raise UserError("A store takes a place and no options: rr.export('store', runs, 'runs.ragrounds').")
-    return tuple(transfer_lines(export_runs(names, str(out), chosen)))
+    chosen = chosen_settings(settings, home)
+    if format == STORE:
+        if out is None or options:
+            raise UserError("A store takes a place and no options: rr.export('store', runs, 'runs.ragrounds').")
+        return tuple(transfer_lines(export_runs(run_names(runs), str(out), chosen, progress)))
+    return tuple(_exported(format, runs, options, None if out is None else Path(out), force, chosen, progress))
 
 
-STORE = "store"
-"""What is no format: runs with all they rest on."""
-
-
-def export_lines(
+def _exported(
     name: str,
-    references: Sequence[str],
+    runs: RunsGiven,
     options: Mapping[str, object],
-    out: Path | None = None,
-    *,
-    force: bool = False,
-    settings: Settings | None = None,
-    progress: Progress = unheard,
+    out: Path | None,
+    force: bool,
+    settings: Settings,
+    progress: Progress,
 ) -> Iterator[str]:
-    """Write the files of an export, each whole or not at all, or send it where its options say so.
-
-    Args:
-        name: of the format, or an import path of one's own (``package.module:NAME``).
-        references: runs: ids, beginnings of ids, or agents' texts.
-        options: of the format.
-        out: the file or folder; ``None``: it is sent.
-        force: write over what is there.
-        progress: is told what is being sent, and how many are.
-
-    Yields:
-        What was written where, a line for each file.
-
-    Raises:
-        UserError: an unknown format, run or option; what is there already; an extra that is not installed.
-    """
     made = find_export(name)
     chosen = made.options(**options)
     if made.check is not None:
         made.check(chosen, out is not None)
-    with opened_runs(references, settings) as (store, runs), EXPORTS.used(made.name):
-        wanted = Export(store, runs, chosen, progress)
+    with opened_runs(runs, settings) as (store, found), EXPORTS.used(made.name):
+        wanted = Export(store, found, chosen, progress)
         if out is None and made.send is not None:
             yield made.send(wanted)
         elif out is not None and made.parts is not None:

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from ragrounds.api.exchange import (
-    export_lines,
+    export,
     export_runs,
     import_mirage_predictions,
     import_store,
@@ -79,7 +79,7 @@ def _export_command(name: str, export_format: Any) -> Any:
     def _command(**given: Any) -> None:
         references, out, force = given.pop("runs"), given.pop("out", None), given.pop("force", False)
         with counting() as progress:
-            for line in export_lines(name, references, given, out, force=force, progress=progress):
+            for line in export(name, references, out, force=force, progress=progress, **given):
                 say(line)
 
     parameter = inspect.Parameter

@@ -88,6 +88,17 @@ def test_each_cell_shows_the_run_of_its_own_row(tmp_path: Path) -> None:
     rows = "".join(f'[[rows]]\nname = "{name}"\nagent = "{agent}"\n' for name, agent in agents.items())
     settings = '[settings]\ncorpus = "sample"\nmodel = "baseline:extractive"\nseed = 1\nlimit = 24\n'
     path.write_text(f'title = "Two"\n{settings}{rows}[[columns]]\nname = "all"\nbenchmark = "sample"\n')
+
+    class Leaving(rr.StudyListener):
+        def attempts(self, done: int, total: int) -> None:
+            raise rr.Interrupted("enough")
+
+    with pytest.raises(rr.Interrupted):
+        rr.study(path, home=tmp_path, confirmed=True, listener=Leaving())
+    broken_off = show_study("two", home=tmp_path)
+    kept = {name: cell(broken_off, name, "all").runs for name in agents}
+    assert {name: rr.load(*runs, home=tmp_path).agent for name, runs in kept.items()} == agents
+
     made = rr.study(path, home=tmp_path, confirmed=True, progress=False)
     shown = {name: cell(made, name, "all") for name in agents}
     assert shown["none"].value != shown["two"].value
