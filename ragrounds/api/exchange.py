@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,36 +165,25 @@ def export(
     Raises:
         UserError: an unknown format, run or option; what is there already; an extra that is not installed.
     """
-    chosen = chosen_settings(settings, home)
+    kept = chosen_settings(settings, home)
     if format == STORE:
         if out is None or options:
             raise UserError("A store takes a place and no options: rr.export('store', runs, 'runs.ragrounds').")
-        return tuple(transfer_lines(export_runs(run_names(runs), str(out), chosen, progress)))
-    return tuple(_exported(format, runs, options, None if out is None else Path(out), force, chosen, progress))
-
-
-def _exported(
-    name: str,
-    runs: RunsGiven,
-    options: Mapping[str, object],
-    out: Path | None,
-    force: bool,
-    settings: Settings,
-    progress: Progress,
-) -> Iterator[str]:
-    made = find_export(name)
-    chosen = made.options(**options)
+        return tuple(transfer_lines(export_runs(run_names(runs), str(out), kept, progress)))
+    made, folder = find_export(format), None if out is None else Path(out)
+    chosen, lines = made.options(**options), list[str]()
     if made.check is not None:
-        made.check(chosen, out is not None)
-    with opened_runs(runs, settings) as (store, found), EXPORTS.used(made.name):
+        made.check(chosen, folder is not None)
+    with opened_runs(runs, kept) as (store, found), EXPORTS.used(made.name):
         wanted = Export(store, found, chosen, progress)
-        if out is None and made.send is not None:
-            yield made.send(wanted)
-        elif out is not None and made.parts is not None:
+        if folder is None and made.send is not None:
+            lines.append(made.send(wanted))
+        elif folder is not None and made.parts is not None:
             for part in made.parts(wanted):
-                target = out / part.name if part.name else out
+                target = folder / part.name if part.name else folder
                 if part.name:
-                    make_folder(out)
+                    make_folder(folder)
                 with made_beside(target, force) as path:
                     written = part.write(path)
-                yield f"{target}: {written}"
+                lines.append(f"{target}: {written}")
+    return tuple(lines)
