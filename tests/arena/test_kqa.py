@@ -99,7 +99,7 @@ def test_killed_twice_and_resumed_is_as_uninterrupted_then_planned_and_capped(
         before = recorded(home)
         assert before > 40
         done = run(home, *command)
-        made = int(re.search(r"([\d,]+) calls made", done.stderr).group(1).replace(",", ""))
+        made = int(re.search(r"([\d,]+) model calls made", done.stderr).group(1).replace(",", ""))
         # What was durable at the last kill was not asked again.
         assert recorded(home) == before + made
     with judge_server(questions) as server:

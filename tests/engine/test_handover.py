@@ -98,7 +98,7 @@ def test_what_workers_take_up_is_equal_to_one_process_and_nothing_is_asked_twice
     assert said.count(STARTS) == 1, said
     assert stats["asked"] == stats["prompts"] == COUNT  # half of the questions, by two agents
     assert stats["most"] <= 8
-    assert f"{COUNT} calls made, {COUNT} answered from the journal" in said
+    assert f"{COUNT} model calls made, {COUNT} answered from the journal" in said
     assert outcome(tmp_path / "home") == outcome(tmp_path / "alone")
 
 

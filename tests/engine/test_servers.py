@@ -55,7 +55,7 @@ def test_a_group_grows_moves_and_shrinks_under_its_name(command: Cli, home: Path
     with openai_server() as a, openai_server() as b, openai_server() as c:
         for urls, made in ((f"{a.url},{b.url}", 4), (f"{a.url},{b.url},{c.url}", 0), (c.url, 0)):
             done = command(*at(urls, "--alias", "lab", "--new"))
-            assert f"{made} calls made, {4 - made} answered" in done.stderr
+            assert f"{made} model calls made, {4 - made} answered" in done.stderr
         assert (asked(a, b), asked(c)) == (4, 0)
     assert set(identities(home)) == {"openai:m[server=lab]"}
 

@@ -117,7 +117,7 @@ def test_equal_to_one_process_and_equal_questions_are_asked_once(start: Start, t
         assert alone.returncode == 0, said_again
         assert server.stats()["asked"] == stats["asked"]
     assert stats["asked"] == stats["prompts"] == COUNT  # half of the questions, by two agents
-    assert f"{COUNT} calls made, {COUNT} answered from the journal" in said
+    assert f"{COUNT} model calls made, {COUNT} answered from the journal" in said
     assert statuses(tmp_path / "home") == [Counter(completed=COUNT)] * 4
     with Store(tmp_path / "home") as store:
         runs = store.runs()
