@@ -16,7 +16,7 @@ import os
 import weakref
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -50,43 +50,38 @@ if TYPE_CHECKING:
 Vectors = npt.NDArray[np.float32]
 Metric = Literal["ip", "cosine", "l2"]
 Pooling = Literal["mean", "cls", "last", "model"]
+Join = Literal["pair", "sentence", "sep", "line"]
+Computed = Literal["", "float32", "float16", "bfloat16"]
 
 
 class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How texts become vectors; with the model's revision this is an embedder's identity."""
 
-    model: str
-    document_model: str = ""
-    """Empty: documents go through `model` too."""
-    pooling: Pooling = "model"
-    """``model``: as the weights' own configuration says."""
-    metric: Metric = "cosine"
+    model: Annotated[str, "the encoder of queries, and of documents where they have none of their own"]
+    document_model: Annotated[str, "the encoder of documents"] = ""
+    pooling: Annotated[Pooling, "mean, cls, last, or model for what the weights say"] = "model"
+    metric: Annotated[Metric, "ip, cosine or l2"] = "cosine"
     """Inner product, cosine, or squared Euclidean distance, of which the smaller is the better."""
-    normalise: bool = False
-    query_prefix: str = ""
-    document_prefix: str = ""
-    query_length: int = 0
-    """Tokens; 0: the model's own limit."""
-    document_length: int = 0
-    join: Literal["pair", "sentence", "sep", "line"] = "sentence"
+    normalise: Annotated[bool, "scale vectors to length 1"] = False
+    query_prefix: Annotated[str, "text before every query"] = ""
+    document_prefix: Annotated[str, "text before every document"] = ""
+    query_length: Annotated[int, "tokens of a query; 0: the model's limit"] = 0
+    document_length: Annotated[int, "tokens of a document; 0: the model's limit"] = 0
+    join: Annotated[Join, "title and text as pair, sentence, sep or line"] = "sentence"
     """A document's title and text: as a pair of inputs, as ``title. text`` (MedRAG), with ``[SEP]`` between, or on two
     lines."""
-    dimensions: int = 0
-    """Matryoshka: only so many of the first numbers are kept, and normalised anew; 0: all."""
-    kept: Literal["", "float32", "float16"] = ""
-    """Numbers of the vectors that are stored; float16 takes half the disk. Empty: float32."""
-    dtype: Literal["", "float32", "float16", "bfloat16"] = ""
-    """What local weights compute in; empty: as they are."""
-    device: str = ""
-    """Where local weights compute, as torch names it; several joined with ``+`` share the documents. Empty: torch
-    chooses."""
-    batch: int = 0
-    """Texts that local weights are given at once; 0: 32."""
-    base_url: str = ""
-    alias: str = ""
-    """A name for the server at `base_url`, which may then move."""
-    fingerprint: str = ""
-    """Which of the servers that were met there it is; empty: the first. Runs set it."""
+    dimensions: Annotated[int, "first numbers of a vector that are kept; 0: all"] = 0
+    """Matryoshka; those that are kept are normalised anew."""
+    kept: Annotated[Literal["", "float32", "float16"], "numbers of the stored vectors as float32 or float16"] = ""
+    """float16 takes half the disk. Empty: float32."""
+    dtype: Annotated[Computed, "what local weights compute in: float32, float16 or bfloat16; empty: as they are"] = ""
+    device: Annotated[str, "where local weights compute, as cuda:0; several, joined with +, share the work"] = ""
+    """As torch names it. Empty: torch chooses."""
+    batch: Annotated[int, "texts at once; 0: 32"] = 0
+    base_url: Annotated[str, "a server with OpenAI's API"] = ""
+    alias: Annotated[str, "a name for that server, which may then move"] = ""
+    fingerprint: Annotated[str, "which of the servers met at that address it is; set by ragrounds"] = ""
+    """Empty: the first."""
 
     def __post_init__(self) -> None:
         if self.batch < 0:

@@ -43,8 +43,8 @@ from ragrounds.specs import Spec
 from ragrounds.text import safe
 from ragrounds.tools.embedders import Vectors, check_embedder, open_embedder
 from ragrounds.tools.external_engine import EngineFault, ExternalEngine, Found
-from ragrounds.tools.external_parameters import external_parameters, query_encoding, read_parameters
-from ragrounds.tools.retriever import Retriever, SearchedCorpora
+from ragrounds.tools.external_parameters import query_encoding, read_parameters
+from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
 
 SAMPLED = 1_000
 """Passages whose ids and texts the version is made of."""
@@ -266,5 +266,5 @@ def external_retriever(
 
     return Retriever(
         name=name, summary=summary, example=example, open=_open, cost=cost, extra=engine.extra, library=library,
-        parameters=external_parameters(engine.parameters), caution=caution, own_corpus=True,
+        parameters=parameters_of(engine.parameters), caution=caution, own_corpus=True,
     )  # fmt: skip

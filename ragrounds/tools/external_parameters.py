@@ -18,7 +18,6 @@ from ragrounds.specs import Spec, Value, check_known, parse
 from ragrounds.text import safe
 from ragrounds.tools.cards import card_encoding, cards, encoding_of
 from ragrounds.tools.embedders import Encoding
-from ragrounds.tools.retriever import RetrieverParameter
 
 Mode = Literal["vector", "text", "hybrid"]
 Record = Mapping[str, object]
@@ -68,17 +67,6 @@ def text_of(record: Record, name: str) -> str:
     """A field as text; ``""`` where the record has none."""
     value = field_of(record, name) if name else None
     return "" if value is None else value if isinstance(value, str) else str(value)
-
-
-def external_parameters(kind: type[ExternalParameters]) -> tuple[RetrieverParameter, ...]:
-    """The parameters of an adapter's spec, as `ragrounds retrievers show` lists them."""
-    hints = get_type_hints(kind, include_extras=True)
-    return tuple(
-        RetrieverParameter(
-            field.name, hints[field.name].__metadata__[0], field.default if field.default != "" else None
-        )
-        for field in msgspec.structs.fields(kind)
-    )
 
 
 def read_parameters(spec: Spec, kind: type[P], *, words: bool = True) -> P:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -74,6 +74,18 @@ class RetrieverParameter:
         if not fits:
             raise UserError(f"Cannot use {self.name}={value!r} in {spec.name}: expected {wanted}.")
         return value
+
+
+def parameters_of(kind: type[msgspec.Struct]) -> tuple[RetrieverParameter, ...]:
+    """The parameters that a record reads from a spec: each field's type is annotated with its words."""
+    hints = get_type_hints(kind, include_extras=True)
+    none = ("", msgspec.NODEFAULT)
+    return tuple(
+        RetrieverParameter(
+            field.name, hints[field.name].__metadata__[0], None if field.default in none else field.default
+        )
+        for field in msgspec.structs.fields(kind)
+    )
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -51,7 +51,7 @@ from ragrounds.tools.collection import Collection
 from ragrounds.tools.collection_builder import Count, whole_index
 from ragrounds.tools.engine_files import IndexManifest
 from ragrounds.tools.postings import Postings, Weighted
-from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
+from ragrounds.tools.retriever import Retriever, SearchedCorpora, parameters_of
 
 _NEAR = 1e-5
 """Relative room for rounding when two scores are taken to be equal before they are summed exactly."""
@@ -66,13 +66,15 @@ _REMEMBERED = 100_000
 class Bm25Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of BM25; the defaults are Anserini's and MedRAG's."""
 
-    analyser: str = "lucene-english"
-    b: float = 0.4
-    k1: float = 0.9
-    query_weighted: bool = False
-    lengths: Literal["exact", "lucene"] = "exact"
-    ties: Literal["corpus", "id"] = "corpus"
-    zeros: bool = False
+    analyser: Annotated[str, ", ".join(NAMES)] = "lucene-english"
+    b: Annotated[float, "how much a passage's length counts, from 0 to 1"] = 0.4
+    k1: Annotated[float, "how soon a term's repetition stops to count, 0 or more"] = 0.9
+    lengths: Annotated[Literal["exact", "lucene"], "exact, or lucene: one byte each, empty passages not counted"] = (
+        "exact"
+    )
+    ties: Annotated[Literal["corpus", "id"], "equal scores by place in the corpus, or by id"] = "corpus"
+    zeros: Annotated[bool, "fill a ranking up with passages that share no term"] = False
+    query_weighted: Annotated[bool, "weight the query's terms as the passages'"] = False
 
     @property
     def spec(self) -> Spec:
@@ -344,21 +346,12 @@ def _open(spec: Spec, corpora: SearchedCorpora) -> Searcher:
     return corpora.each(lambda collection: open_bm25(collection, parameters, progress=corpora.counting("indexing")))
 
 
-_DEFAULTS = Bm25Parameters()
 BM25 = Retriever(
     name="bm25",
     summary="BM25 as Lucene's; query_weighted=true,zeros=true is R2MED's and BRIGHT's",
     example="bm25[analyser=lucene-english,k1=0.9,b=0.4]",
     open=_open,
-    parameters=(
-        RetrieverParameter("analyser", f"{', '.join(NAMES)}", _DEFAULTS.analyser),
-        RetrieverParameter("b", "how much a passage's length counts, from 0 to 1", _DEFAULTS.b),
-        RetrieverParameter("k1", "how soon a term's repetition stops to count, 0 or more", _DEFAULTS.k1),
-        RetrieverParameter("lengths", "exact, or lucene: one byte each, empty passages not counted", _DEFAULTS.lengths),
-        RetrieverParameter("ties", "equal scores by place in the corpus, or by id", _DEFAULTS.ties),
-        RetrieverParameter("zeros", "fill a ranking up with passages that share no term", _DEFAULTS.zeros),
-        RetrieverParameter("query_weighted", "weight the query's terms as the passages'", _DEFAULTS.query_weighted),
-    ),
+    parameters=parameters_of(Bm25Parameters),
     index="an inverted index in memory-mapped files",
     cost="no model, and milliseconds for a million passages",
 )

@@ -26,7 +26,7 @@ from ragrounds.tools.cards import card_encoding, card_names, encoding_of
 from ragrounds.tools.collection import Collection, map_array, sync
 from ragrounds.tools.collection_builder import Count, Progress, whole_index
 from ragrounds.tools.embedders import Embedder, Encoding, Metric, Vectors, check_embedder, open_embedder
-from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora
+from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCorpora, parameters_of
 from ragrounds.tools.vector_files import EarlierVectors
 from ragrounds.tools.vector_index import (
     FaissForm,
@@ -228,7 +228,6 @@ def _names() -> list[str]:
     return card_names("dense", "api", "foreign", "reranker", "late")
 
 
-_DEFAULTS = Encoding(model="")
 DENSE = Retriever(
     name="dense",
     summary="any embedding model: a Hugging Face id, a folder, openai:MODEL, import:module:name, or a card",
@@ -236,24 +235,7 @@ DENSE = Retriever(
     open=_open,
     parameters=(
         RetrieverParameter("store", "faiss, or faiss[index=sq8|hnsw|ivfpq|auto|FACTORY,search=…,rerank=12]", "faiss"),
-        RetrieverParameter("model", "the encoder of queries, and of documents where they have none of their own"),
-        RetrieverParameter("document_model", "the encoder of documents"),
-        RetrieverParameter("pooling", "mean, cls, last, or model for what the weights say", _DEFAULTS.pooling),
-        RetrieverParameter("metric", "ip, cosine or l2", _DEFAULTS.metric),
-        RetrieverParameter("normalise", "scale vectors to length 1", _DEFAULTS.normalise),
-        RetrieverParameter("query_prefix", "text before every query"),
-        RetrieverParameter("document_prefix", "text before every document"),
-        RetrieverParameter("query_length", "tokens of a query; 0: the model's limit", _DEFAULTS.query_length),
-        RetrieverParameter("document_length", "tokens of a document; 0: the model's limit", _DEFAULTS.document_length),
-        RetrieverParameter("join", "title and text as pair, sentence, sep or line", _DEFAULTS.join),
-        RetrieverParameter("dimensions", "first numbers of a vector that are kept; 0: all", _DEFAULTS.dimensions),
-        RetrieverParameter("kept", "numbers of the stored vectors as float32 or float16", _DEFAULTS.kept),
-        RetrieverParameter("dtype", "what local weights compute in: float32, float16 or bfloat16; empty: as they are"),
-        RetrieverParameter("device", "where local weights compute, as cuda:0; several, joined with +, share the work"),
-        RetrieverParameter("batch", "texts at once; 0: 32", _DEFAULTS.batch),
-        RetrieverParameter("base_url", "a server with OpenAI's API"),
-        RetrieverParameter("alias", "a name for that server, which may then move"),
-        RetrieverParameter("fingerprint", "which of the servers met at that address it is; set by ragrounds"),
+        *parameters_of(Encoding),
     ),
     index="vectors of all passages, made once for every store",
     cost="the model once for each query",
