@@ -175,7 +175,7 @@ async def test_create_react_agent_with_a_form_and_a_tool_that_asks_the_model() -
     assert played.attempt.status == "completed", played.attempt.reason
     assert played.attempt.text == "So it is B."
     assert played.shelf.queries == ["x"]
-    assert (server.calls, played.reused) == (5, 6)
+    assert (server.calls, played.reused) == (5, 5)
     choices = [body.get("tool_choice") for body in server.bodies]
     assert choices == [None, None, None, None, "required"]
     assert "model reading@tools" in played.calls
@@ -192,7 +192,7 @@ async def test_create_agent_with_a_form(name: str) -> None:
         played = await run(server, name, name)
     assert played.attempt.status == "completed", played.attempt.reason
     assert "B" in played.attempt.text
-    assert (server.calls, played.shelf.queries, played.reused) == (2, ["x"], 3)
+    assert (server.calls, played.shelf.queries, played.reused) == (2, ["x"], 2)
     if name == "tool_strategy":
         assert sent(server, "tool_choice", "response_format") == [{"tool_choice": "required"}] * 2
         assert [tool["function"]["name"] for tool in server.bodies[0]["tools"]] == ["search", "Verdict"]
@@ -238,6 +238,6 @@ async def test_a_node_that_begins_an_event_loop_of_its_own_asks_through_the_atte
     assert played.attempt.status == "completed", played.attempt.reason
     assert played.attempt.text.endswith("|Hello")
     assert loops == [asyncio.get_running_loop()] * 4
-    assert (played.made, played.reused) == (4, 4)
+    assert (played.made, played.reused) == (2, 2)
     calls = [event.call for event in played.attempt.events if isinstance(event, Called)]
     assert {one.node for one in calls} == {"node"}

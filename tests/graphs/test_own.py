@@ -18,7 +18,7 @@ async def test_the_first_tier_is_journaled_limited_and_costed():
     assert played.attempt.text == ANSWER
     assert played.nodes == ["keywords", "answer"]
     assert played.shelf.queries == ["heparin onset"], "the second run asks and searches nothing"
-    assert played.reused == 3
+    assert played.reused == 2
     assert "Text of passage 2." in played.shown(1)
     assert "Text of passage 3." not in played.shown(1)
     assert "zq" not in played.shown(0)
@@ -33,7 +33,7 @@ async def test_langchain_s_agent_on_our_model_is_journaled():
     assert played.attempt.status == "completed", played.attempt.reason
     assert played.attempt.text == ANSWER
     assert played.shelf.queries == ["onset"]
-    assert played.reused == 3
+    assert played.reused == 2
     assert played.nodes == ["model", "tools", "model"]
     assert [message.role for message in played.model.requests[1].messages] == ["system", "user", "assistant", "tool"]
     assert played.model.requests[1].messages[3].answers == "call_1"
@@ -153,7 +153,7 @@ async def test_caps_hold_for_observed_calls_too(mine):
     played = await play(mine("build") + "[limits.calls=2]", [])
     assert played.attempt.status == "capped"
     assert played.attempt.text == "The answer is (B)."
-    assert (played.attempt.model_calls, played.attempt.searches) == (1, 1)
+    assert (played.attempt.model_calls, played.attempt.searches) == (2, 0)
 
 
 async def test_the_third_tier_is_timed_and_its_cost_unknown():
