@@ -19,6 +19,7 @@ from ragrounds.build.stages import (
     Changes,
     PipelineState,
     Rejected,
+    Stage,
     ask_for,
     ask_verdict,
     folded,
@@ -65,18 +66,7 @@ class CaseState(PipelineState, total=False):
 
 def build() -> Graph:
     """The stages in their order."""
-    return in_line(
-        CaseState,
-        {
-            "significance": significance,
-            "timeline": timeline,
-            "question": question,
-            "verbatim": verbatim,
-            "follows": follows,
-            "rewrite": rewrite,
-            "unchanged": unchanged,
-        },
-    )
+    return in_line(CaseState, STAGES)
 
 
 class Significance(Struct):
@@ -280,10 +270,19 @@ def question_fault(question: str, answer: str, events: Sequence[str], decision: 
     return TELLS_LATER_EVENT if any(holds_verbatim(event, question) for event in events[decision - 1 :]) else ""
 
 
+STAGES: dict[str, Stage] = {
+    "significance": significance,
+    "timeline": timeline,
+    "question": question,
+    "verbatim": verbatim,
+    "follows": follows,
+    "rewrite": rewrite,
+    "unchanged": unchanged,
+}
 PIPELINE = Pipeline(
     name="case-questions",
     graph="ragrounds.build.case_questions:build",
     summary="Case reports → questions up to the decision point, verbatim answers, distractors, a sheet for experts.",
     source="OGCaReBench, Section 3.1",
-    stages=("significance", "timeline", "question", "verbatim", "follows", "rewrite", "unchanged"),
+    stages=tuple(STAGES),
 )

@@ -40,20 +40,10 @@ from ragrounds.tools.retriever import Retriever, RetrieverParameter, SearchedCor
 from ragrounds.tools.retrievers.joined import JoinedSearcher, open_joined
 
 CONSTANT = 60
+_AS_MEDRAG: dict[str, Value] = {"constant": 100, "double": True, "joined": "whole"}
 MEDRAG = {
-    "rrf2": Spec("rrf", {"bm25": "bm25", "medcpt": "medcpt", "constant": 100, "double": True, "joined": "whole"}),
-    "rrf4": Spec(
-        "rrf",
-        {
-            "bm25": "bm25",
-            "contriever": "contriever",
-            "specter": "specter",
-            "medcpt": "medcpt",
-            "constant": 100,
-            "double": True,
-            "joined": "whole",
-        },
-    ),
+    "rrf2": Spec("rrf", {"bm25": "bm25", "medcpt": "medcpt"} | _AS_MEDRAG),
+    "rrf4": Spec("rrf", {name: name for name in ("bm25", "contriever", "specter", "medcpt")} | _AS_MEDRAG),
 }
 """MedRAG's presets: `double` asks each retriever for ``max(2k, depth)``. The order of the retrievers is the authors':
 equal scores go to the one named first."""
