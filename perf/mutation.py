@@ -255,7 +255,8 @@ at a time, and the room's tests are run on it: *killed* means that a test fails.
 Not mutated: functions under a decorator (properties, caches, context managers), numbers and texts outside of functions.
 Wording of errors is mutated like everything else, but for the words of f-strings, which mutmut leaves alone. Not run:
 tests that need PostgreSQL, real data or more than ten seconds. What is killed once is not tried again when a test is
-edited, unless `--new` is given.
+edited, unless `--new` is given. A row is of the code of its day; survivors in functions that are gone since are left
+out of the lists.
 
 | room | on | mutants | killed | timed out | survived | not covered | equivalent | score |
 |---|---|---|---|---|---|---|---|---|
