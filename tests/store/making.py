@@ -6,6 +6,9 @@ import re
 import sqlite3
 from pathlib import Path
 
+import sqlalchemy as sa
+
+from ragrounds.evals.store.row_sums import summed
 from tests.arena.staging import Stage, by_strength
 from tests.judges.doubles import Scripted
 
@@ -30,3 +33,10 @@ def contents(path: Path) -> list[str]:
         return [re.sub(r"\s+", " ", line) for line in connection.iterdump()]
     finally:
         connection.close()
+
+
+def sum_anew(connection: sa.Connection, table: sa.Table) -> None:
+    """Make the check sums of a table's rows again, which a test has changed on purpose."""
+    for row in connection.execute(sa.select(table)).mappings().all():
+        same = sa.and_(*(column == row[column.name] for column in table.primary_key))
+        connection.execute(sa.update(table).where(same).values(checksum=summed(table, row)["checksum"]))

@@ -18,6 +18,7 @@ from ragrounds.evals.store.attempt_facts import facts_row
 from ragrounds.evals.store.attempt_filter import FilterError, hint, joined, parse, quoted, single_conditions
 from ragrounds.evals.store.attempt_notes import notes_of, write_note
 from ragrounds.evals.store.filter_fields import BY_NAME, EXAMPLES, FIELDS
+from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import SORT_WORDS, SORTS, Pages
 from ragrounds.evals.store.traces import TracedCall
@@ -73,7 +74,9 @@ def write_facts(store: Store, run: Run, number: int, **facts: object) -> None:
     row |= {"run": store.number(run), "question_id": question, **facts}
     with store.engine.begin() as connection:
         at = sa.select(made.at).where(made.run == row["run"], made.question_id == question)
-        connection.execute(sa.insert(schema.facts), row | {"at": connection.execute(at).scalar_one()})
+        connection.execute(
+            sa.insert(schema.facts), summed(schema.facts, row | {"at": connection.execute(at).scalar_one()})
+        )
 
 
 def fill_facts(store: Store) -> None:

@@ -136,6 +136,7 @@ def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     from ragrounds.evals.store import schema
     from ragrounds.evals.store.codec import pack
     from ragrounds.evals.store.journal_file import recorded_text
+    from ragrounds.evals.store.row_sums import summed
     from ragrounds.records import Reply
 
     planted = "planted-3f8Qz71Lk0"
@@ -145,7 +146,8 @@ def test_no_key_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     row = {"key": b"k" * 32, "kind": "model", "actor": f"openai:x[base_url=http://me:{planted}@host/v1]", "at": 1.0}
     with open_store(chosen_settings(None, tmp_path)) as store:
         with store.engine.begin() as connection:
-            connection.execute(schema.calls.insert(), {**row, "seconds": 0.1, "request": request, "response": response})
+            row |= {"seconds": 0.1, "request": request, "response": response, "payer": None}
+            connection.execute(schema.calls.insert(), summed(schema.calls, row))
         text = bytes(recorded_text(store, [], every=True)).decode()
     assert planted not in text
     assert "abcdEFGH" not in text

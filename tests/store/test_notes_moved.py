@@ -13,6 +13,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import lacking_facts, make_facts
 from ragrounds.evals.store.database import open_source, open_target
+from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.evals.store.transfer import copy_runs, read_runs
@@ -30,7 +31,7 @@ def note(store: Store, author: str, text: str, at: float) -> None:
     row = {"run": 1, "question_id": "t/1", "epoch": 0, "author": author, "mark": "star"}
     with store.engine.begin() as connection:
         connection.execute(sa.delete(schema.notes).where(schema.notes.c.author == author))
-        connection.execute(sa.insert(schema.notes), {**row, "text": text, "at": at})
+        connection.execute(sa.insert(schema.notes), summed(schema.notes, {**row, "text": text, "at": at}))
 
 
 def notes(engine: sa.Engine) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ DAMAGE = {
     "epoch": "epoch = 1",
     "scorer": "scorer = 'strict'",
     "checksum": "checksum = x'00000000'",
-    "no checksum": "checksum = NULL",
+    "no checksum": "checksum = x''",
     "a text as value": "value = 'one'",
 }
 

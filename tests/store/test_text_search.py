@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from ragrounds.contracts import Request
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_filter import AllOf, AnyOf, TextTest, Wanted, parse
+from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_folding import TextQueryError, fold, held_terms, terms_of, words_of
 from ragrounds.evals.store.text_search import TextSearch, call_texts, own_texts, without_texts
@@ -219,7 +220,7 @@ async def test_readers_notes_are_found_as_soon_as_they_are_written(store: Store)
     number = await filled(store)
     row = {"run": number, "question_id": "t/2", "epoch": 0, "author": "ann", "mark": "star", "text": "Query drift?"}
     with store.engine.begin() as connection:
-        connection.execute(sa.insert(schema.notes), {**row, "at": 1.0})
+        connection.execute(sa.insert(schema.notes), summed(schema.notes, {**row, "at": 1.0}))
     assert found(store, "query drift") == found(store, "star", "note") == [ALL[2]]
     assert found(store, "drift", "reply") == []
 

@@ -6,10 +6,12 @@ be compared on is decided in `ragrounds.evals.compare.comparability`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 from msgspec import Struct, field
@@ -270,7 +272,7 @@ def _totals(run: Run, basis: ComparisonBasis, answered: ReplyModels, name: str, 
         usage=None if None in usages else sum((usage for usage in usages if usage is not None), Usage()),
         cost_paid=_sum([attempt.cost_paid for attempt in made]),
         cost_uncached=_sum([attempt.cost_uncached for attempt in made]),
-        seconds=sum(attempt.seconds for attempt in made) / len(made) if made and run.origin == "replayed" else None,
+        seconds=fmean(attempt.seconds for attempt in made) if made and run.origin == "replayed" else None,
         answered_by={asked: dict(names) for asked, names in answered.items()},
         **{name: sum(getattr(attempt, name) for attempt in made) for name in COUNTED},
         name=name,
@@ -299,7 +301,7 @@ def kinds_of(found: Sequence[tuple[str, NoModel]]) -> dict[NoModel, tuple[str, .
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    return None if None in values else sum(value for value in values if value is not None)
+    return None if None in values else math.fsum(value for value in values if value is not None)
 
 
 class _RunScores(Struct, frozen=True):

@@ -25,8 +25,9 @@ from ragrounds.evals.scorers import described, known_scorer, score_by, scorer_co
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.judged import JudgedScorer, LabelMethod
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import column_text, is_whole
+from ragrounds.evals.store.codec import column_text
 from ragrounds.evals.store.database import autocommit
+from ragrounds.evals.store.row_sums import is_whole_row
 from ragrounds.evals.store.store import Store
 from ragrounds.records import Attempt, Gold, Question, Run, Score
 
@@ -189,7 +190,7 @@ def _compared(
         scorer, stored = known_scorer(name), _stored(store, run, name, attempts)
         for attempt in attempts:
             row = stored.get((attempt.question_id, attempt.epoch))
-            if row is None or not is_whole(row) or attempt.question_id not in questions:
+            if row is None or not is_whole_row(schema.scores, row) or attempt.question_id not in questions:
                 continue
             now = score_by(scorer, attempt, questions[attempt.question_id], golds[attempt.question_id])
             if _differs(now, row):

@@ -18,8 +18,18 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import blob_rows, compress, decode_without_texts, decompress, pack, unpack
+from ragrounds.evals.store.codec import (
+    SAVE,
+    DamagedRecord,
+    blob_rows,
+    compress,
+    decode_without_texts,
+    decompress,
+    pack,
+    unpack,
+)
 from ragrounds.evals.store.database import stream, upsert, writing
+from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.evals.store.writer import group
@@ -216,7 +226,7 @@ class ArenaStore:
         row = msgspec.structs.asdict(judged)
         usage = row.pop("usage")
         row |= {"input": usage and usage.input, "output": usage and usage.output, "arena": number, "body": body}
-        return [*blob_rows(apart), (schema.judgements, row)]
+        return [*blob_rows(apart), (schema.judgements, summed(schema.judgements, row))]
 
     async def write(self, number: int, judged: ArenaJudgement, detail: JudgementDetail) -> None:
         """Write a judgement; returns when it is on the disk."""
@@ -258,21 +268,22 @@ class ArenaStore:
 
     def add_votes(self, number: int, votes: Sequence[Vote]) -> None:
         """Write votes; a later vote of the same person on the same pair and axis replaces the earlier one."""
-        given = group(
-            [(schema.votes, msgspec.structs.asdict(vote) | {"arena": number, "at": now()}) for vote in votes], {}
-        )
+        rows = [msgspec.structs.asdict(vote) | {"arena": number, "at": now()} for vote in votes]
+        given = group([(schema.votes, summed(schema.votes, row)) for row in rows], {})
         with writing(self._store.engine) as connection:
-            for table, rows in given.values():
-                connection.execute(upsert(self._store.engine, table), list(rows.values()))
+            for table, keyed in given.values():
+                connection.execute(upsert(self._store.engine, table), list(keyed.values()))
 
     def votes(self, number: int) -> list[Vote]:
         """All votes of an arena, by voter and question."""
         table = schema.votes
-        columns = [column for column in table.c if column.name not in ("arena", "at")]
         order = (table.c.voter, table.c.question_id, table.c.first, table.c.second, table.c.axis)
-        statement = sa.select(*columns).where(table.c.arena == number).order_by(*order)
+        statement = sa.select(*summed_columns(table)).where(table.c.arena == number).order_by(*order)
         with self._store.engine.connect() as connection:
-            return [Vote(**row._asdict()) for row in connection.execute(statement)]
+            rows = connection.execute(statement).all()
+        if not all(is_whole(tuple(row)) for row in rows):
+            raise DamagedRecord("a vote is not what was written", SAVE)
+        return [Vote(**{name: getattr(row, name) for name in Vote.__struct_fields__}) for row in rows]
 
     def remove(self, arena: Arena) -> None:
         """Remove an arena with its judgements and votes. Recorded calls stay until `gc`."""
@@ -291,6 +302,9 @@ _PLAIN = tuple(name for name in ArenaJudgement.__struct_fields__ if name in sche
 
 
 def _judgement(row: Any) -> ArenaJudgement:
+    if not is_whole_row(schema.judgements, row, long=False):
+        what = f"a judgement of the question {row.question_id!r} is not what was written"
+        raise DamagedRecord(what, f"{SAVE} There the same `ragrounds arena play` goes on.")
     usage = None if row.input is None or row.output is None else Usage(row.input, row.output)
     return ArenaJudgement(**{name: getattr(row, name) for name in _PLAIN}, usage=usage)
 

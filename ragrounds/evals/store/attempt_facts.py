@@ -16,6 +16,7 @@ from ragrounds.evals.store.database import autocommit, chunks, upsert, writing
 from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.recorded_calls import AttemptReader, stored_questions
+from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import TracedCall
@@ -71,7 +72,7 @@ def facts_row(
         "gold_hop": next((hop.number for hop in hops if hop.gold_ranks), None),
         "notes": f" {' '.join(kinds)} " if kinds else "",
     }
-    return schema.facts, row
+    return _F, summed(_F, row)
 
 
 def lacking_facts(connection: sa.Connection, numbers: Sequence[int]) -> list[tuple[int, str, int]]:

@@ -17,6 +17,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import column_text
 from ragrounds.evals.store.database import autocommit, upsert, write
+from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import Store, now
 from ragrounds.records import Run
 
@@ -101,10 +102,14 @@ def write_note(
         if not note.mark and not note.text:
             connection.execute(sa.delete(_N).where(mine))
             return None
-        connection.execute(upsert(store.engine, _N), {**msgspec.structs.asdict(note), "run": number})
+        connection.execute(upsert(store.engine, _N), summed(_N, {**msgspec.structs.asdict(note), "run": number}))
         return note
 
     return write(store.engine, work)
+
+
+_FIELDS = tuple(name for name in AttemptNote.__struct_fields__ if name != "run")
+_DAMAGED = "damaged note: ragrounds doctor --store"
 
 
 def notes_of(store: Store, runs: Iterable[Run]) -> NotesByPlace:
@@ -125,7 +130,9 @@ def notes_at(
     if questions is not None:
         chosen = chosen.where(_N.c.question_id.in_(sorted(questions)))
     for row in connection.execute(chosen.order_by(_N.c.question_id, _N.c.epoch, _N.c.author)):
-        note = AttemptNote(**{**row._mapping, "run": run})
+        note = AttemptNote(**{name: getattr(row, name) for name in _FIELDS}, run=run)
+        if not is_whole_row(_N, row):
+            note = msgspec.structs.replace(note, mark="", text=_DAMAGED)
         place = (run, row.question_id, row.epoch)
         found[place] = (*found.get(place, ()), note)
     return found

@@ -10,19 +10,20 @@ import functools
 import hashlib
 import itertools
 import threading
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from shlex import quote
 from typing import Any, TypeVar
 
 import msgspec
+import sqlalchemy as sa
 import zstandard
 from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.records import Attempt, Call, Called, Event, Gold, Question, Run, Score, Usage
 from ragrounds.text import wellformed, wellformed_all
@@ -32,6 +33,9 @@ LONG = 600
 
 _LARGEST = 256 << 20
 """Bytes of a record, or of a text stored apart, beyond which a file is not believed."""
+
+
+SAVE = "`ragrounds doctor --store --save FOLDER` makes a store of all that is whole."
 
 
 class DamagedRecord(UserError):
@@ -58,7 +62,6 @@ _CACHED = 4000
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError)
 """What decoding raises where the bytes are not what was written."""
 _local = threading.local()
-_encode = msgspec.msgpack.Encoder().encode
 
 
 def pack(record: Any) -> tuple[bytes, dict[bytes, bytes]]:
@@ -306,15 +309,15 @@ class AttemptBody(Struct, frozen=True, omit_defaults=True):
 _EMPTY = AttemptBody("", ())
 _PLAIN = tuple(name for name in Attempt.__struct_fields__ if name in schema.attempts.c and name != "run")
 """Fields of an attempt that are columns as they are."""
-SUMMARY = tuple(schema.attempts.c[name] for name in (*_PLAIN, *Usage.__struct_fields__))
+SUMMARY = summed_columns(schema.attempts)
 """The columns of an attempt but its body, as :func:`summaries_of` takes them."""
-_summary = attrgetter(*(column.name for column in SUMMARY))
-_CHECKED = ("scorer", "question_id", "epoch", "value", "answer_status", "prediction", "reason")
-"""What the check sum of a score is of. The run's number is its own in every store, and a score whose `code` is another
-is made again: neither counts."""
-SCORED = tuple(schema.scores.c[name] for name in (*_CHECKED, "code", "checksum"))
+_names = [column.name for column in SUMMARY]
+_summary = attrgetter(*_names)
+_plain = itemgetter(*map(_names.index, _PLAIN))
+_used = itemgetter(*map(_names.index, Usage.__struct_fields__))
+SCORED = (*summed_columns(schema.scores), schema.scores.c.code)
 """The columns of a score as :func:`scores_of` takes them."""
-_checked, _scored = attrgetter(*_CHECKED), attrgetter(*(column.name for column in SCORED))
+_scored = attrgetter(*(column.name for column in SCORED))
 
 
 def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
@@ -333,17 +336,46 @@ def attempt_rows(attempt: Attempt, number: int) -> list[Row]:
         "body": body,
         "models": msgspec.json.encode(named).decode() if named else None,
     }
-    return [*blob_rows(apart), (schema.attempts, row)]
+    return [*blob_rows(apart), (schema.attempts, summed(schema.attempts, row))]
 
 
 def attempt_of(run: Run, row: Any, fetch: Fetch) -> Attempt:
-    """The attempt that a row holds."""
+    """The attempt that a row holds.
+
+    Raises:
+        DamagedRecord: it is not what was written.
+    """
+    if not is_whole_row(schema.attempts, row):
+        raise _damaged_attempt(run, row.question_id, row.epoch)
     return _attempt(run, _summary(row), unpack(row.body, AttemptBody, fetch))
 
 
 def summaries_of(run: Run, rows: Iterable[Sequence[Any]]) -> list[Attempt]:
-    """The attempts that rows of the columns `SUMMARY` hold, without text and events."""
-    return [_attempt(run, row, _EMPTY) for row in rows]
+    """The attempts that rows of the columns `SUMMARY` hold, without text and events.
+
+    Raises:
+        DamagedRecord: one is not what was written.
+    """
+    return [_attempt(run, row, _EMPTY) for row in whole_attempts(run, rows)]
+
+
+def whole_attempts(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+    """Rows of the columns `SUMMARY` as they come.
+
+    Raises:
+        DamagedRecord: one is not what was written.
+    """
+    for row in rows:
+        if not is_whole(tuple(row)):
+            raise _damaged_attempt(run, row[0], row[1])
+        yield row
+
+
+def _damaged_attempt(run: Run, question_id: str, epoch: int) -> DamagedRecord:
+    return DamagedRecord(
+        f"the attempt of {run.id} at the question {question_id!r}, epoch {epoch}, is not what was written",
+        "The command that made the run makes the attempt again, from its recorded calls.",
+    )
 
 
 def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt]:
@@ -352,19 +384,19 @@ def attempts_of(run: Run, rows: Sequence[Any], fetch: Fetch) -> Iterator[Attempt
     return (
         _attempt(run, _summary(row), body)
         for row, body in zip(rows, bodies, strict=True)
-        if isinstance(body, AttemptBody)
+        if isinstance(body, AttemptBody) and is_whole_row(schema.attempts, row)
     )
 
 
 def _attempt(run: Run, values: Sequence[Any], body: AttemptBody) -> Attempt:
-    used = values[len(_PLAIN) :]
+    used = _used(values)
     return Attempt(
         run=run.id,
         text=body.text,
         events=body.events,
         choice=body.choice,
         usage=None if used[0] is None else Usage(*used),
-        **dict(zip(_PLAIN, values, strict=False)),
+        **dict(zip(_PLAIN, _plain(values), strict=True)),
     )
 
 
@@ -374,7 +406,7 @@ def score_rows(scores: Iterable[Score], number: int) -> list[Row]:
     for score in scores:
         row = {"run": number, **msgspec.structs.asdict(score), "code": score.code or None}
         row["prediction"], row["reason"] = column_text(score.prediction), column_text(score.reason)
-        rows.append((schema.scores, {**row, "checksum": _checksum(*(row[name] for name in _CHECKED))}))
+        rows.append((schema.scores, summed(schema.scores, row)))
     return rows
 
 
@@ -395,12 +427,13 @@ def grading_rows(calls: Iterable[Call], number: int, graded: Collection[str] = (
                 at = round(at + 0.001, 3)
             again[call.key, at] = msgspec.structs.replace(made, at=at)
 
-    def row(call: Call) -> dict[str, object]:
-        return {"run": number, "key": bytes.fromhex(call.key), "body": compress(msgspec.msgpack.encode(call))}
+    def row(table: sa.Table, call: Call, **more: float) -> Row:
+        body = compress(msgspec.msgpack.encode(call))
+        return table, summed(table, {"run": number, "key": bytes.fromhex(call.key), "body": body, **more})
 
     return [
-        *((schema.gradings, row(call)) for call in first.values()),
-        *((schema.regradings, row(call) | {"at": at}) for (_, at), call in again.items()),
+        *(row(schema.gradings, call) for call in first.values()),
+        *(row(schema.regradings, call, at=at) for (_, at), call in again.items()),
     ]
 
 
@@ -429,23 +462,6 @@ def run_of(body: bytes) -> Run:
     return msgspec.msgpack.decode(decompress(body), type=Run)
 
 
-def _checksum(scorer: Any, question_id: Any, epoch: Any, value: Any, *words: Any) -> bytes:
-    known = None if value is None else float(value) + 0.0  # SQLite keeps no -0.0
-    return zlib.crc32(_encode((scorer, question_id, epoch, known, *words))).to_bytes(4, "big")
-
-
-def is_whole(row: Any) -> bool:
-    """Whether a score's row is what was written."""
-    return _is_whole(_checked(row), row.checksum)
-
-
-def _is_whole(parts: Iterable[Any], checksum: Any) -> bool:
-    try:
-        return checksum is not None and bytes(checksum) == _checksum(*parts)
-    except (TypeError, ValueError):  # a value of another kind than was written
-        return False
-
-
 def score_of(run: Run, row: Any) -> Score:
     """The score that a row holds.
 
@@ -461,8 +477,10 @@ def scores_of(run: Run, rows: Iterable[Iterable[Any]]) -> Iterator[Score]:
     Raises:
         DamagedRecord: one is not what was written.
     """
-    for scorer, question_id, epoch, value, answer_status, prediction, reason, code, checksum in rows:
-        if not _is_whole((scorer, question_id, epoch, value, answer_status, prediction, reason), checksum):
+    for row in rows:
+        values = tuple(row)
+        scorer, question_id, epoch, value, answer_status, prediction, reason, _, code = values
+        if not is_whole(values[:-1]):
             raise DamagedRecord(
                 f"the score of {run.id} by {scorer} for the question {question_id!r}, epoch {epoch}, is not what was "
                 "written",

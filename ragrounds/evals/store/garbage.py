@@ -27,7 +27,6 @@ from ragrounds.evals.store.codec import (
     decode_without_texts,
     decompress_untrusted,
     hash_of,
-    is_whole,
     run_of,
 )
 from ragrounds.evals.store.database import (
@@ -40,6 +39,7 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.journal import arena_payer, attempt_payer, judging_payer
+from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row
 from ragrounds.records import AnswerStatus, Called, Run, Status
 
 BATCH = 500
@@ -109,8 +109,8 @@ class Marks:
         for name, known in _WORDS.items():
             if name in table.c and getattr(row, name) not in known:
                 raise ValueError(f"the {name.replace('_', ' ')} {getattr(row, name)!r} is none")
-        if table is schema.scores and not is_whole(row):
-            raise ValueError(f"the score of {row.question_id!r} by {row.scorer} is not what was written")
+        if CHECKSUM in table.c and not is_whole_row(table, row):
+            raise ValueError(_NOT_WRITTEN.get(table.name, "a row is not what was written").format(row=row))
         if table in (schema.gradings, schema.regradings):
             self.mark(self.calls, [bytes(row.key)])
         if table is schema.blobs:
@@ -177,6 +177,10 @@ class Marks:
 
 _WORDS: dict[str, tuple[str, ...]] = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
 """Columns that hold one of some words."""
+_NOT_WRITTEN = {
+    "attempts": "the attempt at {row.question_id!r} is not what was written",
+    "scores": "the score of {row.question_id!r} by {row.scorer} is not what was written",
+}
 _READ_TABLES = "runs, questions, attempts, gradings, arenas, judgements, calls, blobs"
 UNREADABLE = (
     DamagedRecord,

@@ -30,8 +30,9 @@ from msgspec import Struct
 from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import blob_rows, compress, decompress, pack, storable, unpack
+from ragrounds.evals.store.codec import DamagedRecord, blob_rows, compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.database import ARRIVALS, again, autocommit, chunks
+from ragrounds.evals.store.row_sums import is_whole, summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.processes import Process, process
@@ -432,7 +433,11 @@ class StoreJournal:
             self._reading.invalidate()
             self._reading, self._lost = None, True
             raise _ConnectionLost from error
-        return None if row is None else (unpack(row[0], kind, self._store.texts), row[1])
+        if row is None:
+            return None
+        if not is_whole(row[1:]):
+            raise DamagedRecord(f"the recorded call {key[:12]} is not what was written")
+        return unpack(row[0], kind, self._store.texts), row[_PAYER]
 
     def close(self) -> None:
         """Close the reading connection and the file of uncommitted responses."""
@@ -448,7 +453,9 @@ class _ConnectionLost(Exception):
     """The journal's reading connection was lost; what was asked may be asked again on another."""
 
 
-_FIND = sa.select(schema.calls.c.response, schema.calls.c.payer).where(schema.calls.c.key == sa.bindparam("key"))
+_COLUMNS = summed_columns(schema.calls)
+_FIND = sa.select(schema.calls.c.response, *_COLUMNS).where(schema.calls.c.key == sa.bindparam("key"))
+_PAYER = 1 + _COLUMNS.index(schema.calls.c.payer)
 
 
 def _rows(entry: Entry, response: Struct, at: float, seconds: float, payer: bytes) -> list[Row]:
@@ -464,7 +471,7 @@ def _rows(entry: Entry, response: Struct, at: float, seconds: float, payer: byte
         "response": answer,
         "payer": payer or None,
     }
-    return [*blob_rows(apart | more), (schema.calls, row)]
+    return [*blob_rows(apart | more), (schema.calls, summed(schema.calls, row))]
 
 
 def _description(entry: Entry) -> str:

@@ -20,6 +20,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import compress, decompress
 from ragrounds.evals.store.database import exclusive_transaction, writing_failed
+from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import VLLM, read_options
 from ragrounds.models.prices import Price, listed_price, used_price
@@ -115,7 +116,8 @@ class _Repricing:
                         same = sa.and_(*(column == value for column, value in zip(key, row, strict=False)))
                         sums = _sums(calls, row.input is None) if "input" in table.c else {}
                         written = {"body": compress(msgspec.msgpack.encode(body)), **sums}
-                        connection.execute(sa.update(table).where(same).values(written))
+                        whole = summed(table, {**row._mapping, **written})
+                        connection.execute(sa.update(table).where(same).values(whole))
             if len(rows) < _BATCH:
                 return
             last = tuple(rows[-1])[: len(key)]

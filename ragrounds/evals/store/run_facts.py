@@ -3,9 +3,11 @@ searched, and which calls were not recorded."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import compress
 
 import msgspec
 import sqlalchemy as sa
@@ -13,7 +15,9 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, whole_attempts
 from ragrounds.evals.store.database import autocommit, chunks
+from ragrounds.evals.store.row_sums import is_whole, summed_columns
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
@@ -39,38 +43,30 @@ class AttemptTotals(Struct, frozen=True, kw_only=True):
 
 
 def attempt_totals(store: Store, run: Run) -> AttemptTotals:
-    """The sums over a run's attempts, made by the database."""
-    table = schema.attempts
-    summed = [table.c[name] for name in ("input", "output", "cost_paid", "cost_uncached")]
-    statement = (
-        sa.select(
-            table.c.status,
-            sa.func.count().label("attempts"),
-            *(sa.func.sum(table.c[name]).label(name) for name in COUNTED),
-            *(sa.func.count(column).label(f"{column.name}_known") for column in summed),
-            *(sa.func.sum(column).label(column.name) for column in (*summed, table.c.seconds)),
-        )
-        .where(table.c.run == store.number(run))
-        .group_by(table.c.status)
-    )
+    """The sums over a run's attempts.
+
+    Raises:
+        DamagedRecord: an attempt is not what was written.
+    """
+    mine = sa.select(*SUMMARY).where(schema.attempts.c.run == store.number(run))
     with autocommit(store.engine) as connection:
-        rows = connection.execute(statement).all()
-    made = [row for row in rows if row.status != "not_run"]
+        rows = list(whole_attempts(run, connection.execute(mine)))
+    columns = dict(zip((column.name for column in SUMMARY), zip(*rows, strict=True), strict=False))
+    made = [status != "not_run" for status in columns.get("status", ())]
 
     def _sum(name: str) -> float | None:
-        if any(getattr(row, f"{name}_known") < row.attempts for row in made):
-            return None
-        return float(sum(getattr(row, name) for row in made))
+        values = list(compress(columns.get(name, ()), made))
+        return None if None in values else math.fsum(values)  # the same in whatever order a database gives them
 
     tokens = [_sum(name) for name in ("input", "output")]
     return AttemptTotals(
-        statuses={row.status: int(row.attempts) for row in rows},
+        statuses=dict(Counter(columns.get("status", ()))),
         input=None if tokens[0] is None else int(tokens[0]),
         output=None if tokens[1] is None else int(tokens[1]),
         cost_paid=_sum("cost_paid"),
         cost_uncached=_sum("cost_uncached"),
-        seconds=float(sum(row.seconds for row in made)),
-        counted={name: sum(int(getattr(row, name)) for row in rows) for name in COUNTED},
+        seconds=_sum("seconds") or 0.0,
+        counted={name: sum(columns.get(name, ())) for name in COUNTED},
     )
 
 
@@ -90,7 +86,11 @@ def reply_models(store: Store, runs: Sequence[Run]) -> dict[str, ReplyModels]:
     found: dict[str, dict[str, Counter[str]]] = {run.id: {} for run in runs}
     with store.engine.connect() as connection:
         for run, models, attempts in connection.execute(statement):
-            for asked, name, calls in msgspec.json.decode(models, type=list[tuple[str, str, int]]):
+            try:
+                told = msgspec.json.decode(models, type=list[tuple[str, str, int]])
+            except (msgspec.MsgspecError, TypeError) as error:
+                raise DamagedRecord(f"which models answered in {run} is not what was written") from error
+            for asked, name, calls in told:
                 found[run].setdefault(asked, Counter())[name] += calls * attempts
     return {run: {asked: dict(names) for asked, names in counts.items()} for run, counts in found.items()}
 
@@ -149,9 +149,10 @@ def _days(store: Store, keys: Iterable[bytes]) -> str:
     wanted, table, moments = sorted(keys), schema.calls, list[float]()
     with store.engine.connect() as connection:
         for chunk in chunks(wanted):
-            chosen = table.c.key.in_(chunk)
-            row = connection.execute(sa.select(sa.func.min(table.c.at), sa.func.max(table.c.at)).where(chosen)).one()
-            moments += [float(moment) for moment in row if moment is not None]
+            for row in connection.execute(sa.select(*summed_columns(table)).where(table.c.key.in_(chunk))):
+                if not is_whole(tuple(row)):
+                    raise DamagedRecord(f"the recorded call {bytes(row.key).hex()[:12]} is not what was written")
+                moments.append(row.at)
     if not moments:
         return ""
     days = [datetime.fromtimestamp(moment, UTC).date().isoformat() for moment in (min(moments), max(moments))]

@@ -14,11 +14,11 @@ Row = tuple[sa.Table, Mapping[str, object]]
 """A row to be written, and its table."""
 
 MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = ()
-"""Steps from each released version to the next, the first from 1 to 2. Empty: nothing but this version was released.
+"""Steps from each released version to the next, the first from 2 to 3. Empty: nothing but this version was released.
 
 From then on a change of a table here appends a step that makes the same change, in its own words and never by the
 tables of this file, which later versions change. Each is one transaction under a lock, together with the new number."""
-VERSION = 1 + len(MIGRATIONS)
+VERSION = 2 + len(MIGRATIONS)
 """The version of these tables. A store of another one is refused."""
 
 metadata = sa.MetaData()
@@ -42,6 +42,11 @@ def _column(
 
 _text, _whole = partial(_column, sa.Text), partial(_column, sa.Integer)
 _real, _bytes = partial(_column, sa.Float), partial(_column, sa.LargeBinary)
+
+
+def _checksum() -> sa.Column[Any]:
+    """Of the other columns (:mod:`ragrounds.evals.store.row_sums`), so that nothing changes unseen."""
+    return _bytes("checksum")
 
 
 def _owner(name: str, table: str) -> sa.Column[Any]:
@@ -84,6 +89,7 @@ calls = _table(
     _bytes("request"),
     _bytes("response"),
     _bytes("payer", "who paid for it first; null: nobody", null=True),
+    _checksum(),
     comment="The journal. It only adds.",
     rowid=True,
 )
@@ -130,6 +136,7 @@ attempts = _table(
     _bytes("body", "final text, events and choice"),
     _text("models", "JSON, [asked, named in the reply, calls] …; null: none", null=True),
     *(_whole(name, about) for name, about in COUNTED.items()),
+    _checksum(),
 )
 
 
@@ -150,6 +157,7 @@ facts = _table(
     _whole("gold_rank", "best rank of one, from 1; null: none was found", null=True),
     _whole("gold_hop", "first search that found one, from 1", null=True),
     _text("notes", "kinds of notes, with a space before and after each"),
+    _checksum(),
     comment="What can be asked of an attempt without reading its steps. Derived: made again where it is missing.",
 )
 
@@ -160,6 +168,7 @@ notes = _table(
     _text("mark", "one word of the reader's own; empty: none"),
     _text("text"),
     _real("at"),
+    _checksum(),
     comment="What readers have written beside attempts.",
 )
 
@@ -177,7 +186,7 @@ scores = _table(
     _text("prediction"),
     _text("reason"),
     _text("code", "digest of scorer, prompts and parser; null: not known", null=True),
-    _bytes("checksum", "of the other columns but run and code, so that no bit flips unseen", null=True),
+    _checksum(),
 )
 
 gradings = _table(
@@ -185,6 +194,7 @@ gradings = _table(
     _owner("run", "runs"),
     _bytes("key", key=True),
     _bytes("body", "the call, with its price"),
+    _checksum(),
     comment="Calls that judges of a run's answers made or reused: its scores rest on them, no attempt names them.",
 )
 
@@ -194,6 +204,7 @@ regradings = _table(
     _bytes("key", key=True),
     _real("at", key=True),
     _bytes("body", "the call, with its price"),
+    _checksum(),
     comment="Calls of `gradings` that judges made, and somebody paid for, once more: --journal fresh.",
 )
 
@@ -203,6 +214,7 @@ stoppings = _table(
     _text("claim", key=True),
     _text("seed", "of the order of its questions, which has any size", key=True),
     _bytes("body"),
+    _checksum(),
     comment="Claims that a run was watched for, and how they stood: how long it went on depended on its own results.",
 )
 
@@ -245,6 +257,7 @@ judgements = _table(
     _real("cost_paid", null=True),
     _real("cost_uncached", null=True),
     _bytes("body", "reasons and calls"),
+    _checksum(),
 )
 
 votes = _table(
@@ -257,6 +270,7 @@ votes = _table(
     _text("axis", key=True),
     _text("outcome", "first, second, tie or skip"),
     _real("at"),
+    _checksum(),
     comment="Human votes, cast in the terminal or read from a file.",
 )
 
@@ -267,5 +281,6 @@ servers = _table(
     _text("facts", "what it said of the model, as JSON"),
     _real("first"),
     _real("last"),
+    _checksum(),
     comment="What servers said of themselves: another server behind one address is told from the first by it.",
 )

@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
+from ragrounds.evals.store.codec import SAVE, DamagedRecord
 from ragrounds.evals.store.database import shown, upsert, writing
+from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import now
 from ragrounds.models.options import server_of
 from ragrounds.records import Run
@@ -37,8 +39,13 @@ def known_servers(engine: sa.Engine, server: str) -> list[KnownServer]:
     statement = sa.select(table).where(table.c.server == server).order_by(table.c.last.desc())
     with engine.connect() as connection:
         rows = connection.execute(statement).all()
+    if not all(is_whole_row(table, row) for row in rows):
+        raise DamagedRecord(f"what {server} told of itself is not what was written", SAVE)
     told = [msgspec.json.decode(row.facts, type=dict[str, str]) for row in rows]
-    return [KnownServer(**{**row._mapping, "facts": facts}) for row, facts in zip(rows, told, strict=True)]
+    return [
+        KnownServer(server=row.server, fingerprint=row.fingerprint, facts=facts, first=row.first, last=row.last)
+        for row, facts in zip(rows, told, strict=True)
+    ]
 
 
 def keep_server(engine: sa.Engine, server: str, fingerprint: str, facts: Mapping[str, str]) -> None:
@@ -52,7 +59,7 @@ def keep_server(engine: sa.Engine, server: str, fingerprint: str, facts: Mapping
     first = at if before is None else before
     row = {"server": server, "fingerprint": fingerprint, "facts": told, "first": first, "last": at}
     with writing(engine) as connection:
-        connection.execute(upsert(engine, schema.servers), [row])
+        connection.execute(upsert(engine, schema.servers), [summed(schema.servers, row)])
 
 
 def fingerprint_in(run: Run, server: str) -> str:

@@ -47,6 +47,7 @@ from ragrounds.evals.store.database import (
     writing_failed,
 )
 from ragrounds.evals.store.dialect import Say
+from ragrounds.evals.store.row_sums import is_whole, summed, summed_columns
 from ragrounds.evals.store.run_names import best_fitting, chosen_line, find_runs, kept_names, made_attempts
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.sqlite import is_writable
@@ -258,8 +259,10 @@ class Store:
         return {(question_id, epoch): status for question_id, epoch, status in rows}
 
     def settled(self, run: Run) -> dict[AttemptKey, str]:
-        """Question id and epoch → status of the attempts that are not made again when the run is resumed."""
-        return {key: status for key, status in self.done(run).items() if status in FINAL}
+        """Question id and epoch → status of the attempts that are not made again when the run is resumed: those that
+        ended for good and are what was written."""
+        rows = self._read(sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))).all()
+        return {(row[0], row[1]): row.status for row in rows if row.status in FINAL and is_whole(tuple(row))}
 
     def summaries(self, run: Run) -> list[Attempt]:
         """All attempts of a run without text and events, which is enough for tables."""
@@ -356,14 +359,14 @@ class Store:
     def judges(self, run: Run) -> list[str]:
         """The models whose replies the run's scores rest on, by their canonical texts."""
         calls, used = schema.calls, schema.gradings
-        statement = (
-            sa.select(calls.c.actor)
-            .join(used, used.c.key == calls.c.key)
-            .where(used.c.run == self.number(run), calls.c.kind == "model")
-            .distinct()
-            .order_by(calls.c.actor)
-        )
-        return [row.actor for row in self._read(statement)]
+        columns = summed_columns(calls)
+        statement = sa.select(*columns).join(used, used.c.key == calls.c.key).where(used.c.run == self.number(run))
+        found: set[str] = set()
+        for row in self._read(statement):
+            if not is_whole(tuple(row)):
+                raise DamagedRecord(f"the recorded call {bytes(row.key).hex()[:12]} is not what was written")
+            found |= {row.actor} if row.kind == "model" else set()
+        return sorted(found)
 
     def graded(self, run: Run) -> frozenset[str]:
         """Keys of the judges' calls that the scores of a run rest on."""
@@ -385,7 +388,7 @@ class Store:
     def write_stop(self, runs: Iterable[str], claim: str, seed: int, body: bytes) -> None:
         """Keep with each of `runs` (ids) how a claim stands; one of the same claim and seed is replaced."""
         known = {run.id: run for run in self.runs()}
-        row = {"claim": claim, "seed": str(seed), "body": compress(body)}
+        row = summed(schema.stoppings, {"claim": claim, "seed": str(seed), "body": compress(body)})
         self._write([(schema.stoppings, {"run": self.number(known[id]), **row}) for id in runs])
 
     def texts(self, hashes: Iterable[bytes]) -> dict[bytes, str]:

@@ -25,11 +25,12 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import lacking_facts, make_facts
 from ragrounds.evals.store.attempt_filter import TextTest, Wanted, parse, single_conditions
 from ragrounds.evals.store.attempt_notes import AttemptNote, notes_at
-from ragrounds.evals.store.codec import StoredQuestion, decompress, is_whole, score_of
+from ragrounds.evals.store.codec import StoredQuestion, decompress, score_of
 from ragrounds.evals.store.database import autocommit
 from ragrounds.evals.store.filter_fields import BY_NAME, FACTS, GOLD
 from ragrounds.evals.store.garbage import Progress
 from ragrounds.evals.store.recorded_calls import Place
+from ragrounds.evals.store.row_sums import is_whole, summed_columns
 from ragrounds.evals.store.run_rows import TROUBLED, Column, RowNames, RunRows, score_rows_of, scorers_of
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.text_search import TextSearch, without_texts
@@ -435,7 +436,7 @@ class Pages:
     def _summary(self, number: int, row: Any, notes: tuple[AttemptNote, ...]) -> AttemptSummary:
         run = self.runs[number]
         item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
-        whole = not row.scorer or is_whole(row)
+        made, scored, told = (_part(row, name) for name in ("attempts", "scores", "facts"))
         return AttemptSummary(
             run=run,
             index=self._starts[number] + row.position * run.epochs + row.epoch,
@@ -443,16 +444,16 @@ class Pages:
             gold=item.gold,
             epoch=row.epoch,
             outcome=row.outcome,
-            scorer=row.scorer or "",
-            value=row.value if whole else None,
-            prediction=(row.prediction or "") if whole else _DAMAGED,
-            cost_uncached=row.cost_uncached,
-            cost_paid=row.cost_paid,
-            tokens=row.tokens,
-            model_calls=row.model_calls,
-            seconds=row.seconds if row.seconds or row.at else None,  # imported: never measured
-            at=row.at,
-            facts=None if row.steps is None else AttemptFacts(**{name: getattr(row, name) for name in _FACTS}),
+            scorer=row.scores_scorer or "",
+            value=scored.get("value"),
+            prediction=_damaged(row) or scored.get("prediction") or "",
+            cost_uncached=made.get("cost_uncached"),
+            cost_paid=made.get("cost_paid"),
+            tokens=row.tokens if made else None,
+            model_calls=made.get("model_calls"),
+            seconds=made["seconds"] if made and (made["seconds"] or made["at"]) else None,  # imported: never measured
+            at=row.attempts_at,
+            facts=AttemptFacts(**{name: told[name] for name in _FACTS}) if told else None,
             notes=notes,
         )
 
@@ -465,25 +466,38 @@ def _report_search(progress: Progress, before: int, done: int) -> None:
     progress("searching the texts", before + done)
 
 
-_OF_SCORES = ("scorer", "value", "answer_status", "prediction", "reason", "checksum")
-_DAMAGED = "the score is damaged: ragrounds doctor --store"
+_PARTS = {
+    table.name: [one.name for one in summed_columns(table)] for table in (schema.attempts, schema.scores, schema.facts)
+}
+"""Tables that a row of the list is of, with the columns that tell whether their rows are whole."""
 _FACTS = AttemptFacts.__struct_fields__
 
 
 def _shown(rows: RunRows) -> list[Column]:
     """The columns of a row of the list."""
-    of_attempt = ("cost_uncached", "cost_paid", "model_calls", "seconds", "at")
+    reads = {"attempts": rows.of_attempt, "scores": rows.of_score, "facts": rows.of_facts}
     return [
         _Q.c.position,
         _Q.c.body,
         rows.epoch.label("epoch"),
-        *(rows.of_attempt(name) for name in of_attempt),
         rows.number("tokens").label("tokens"),
         rows.outcome().label("outcome"),
-        *(rows.of_score(name).label(name) for name in _OF_SCORES),
-        *(rows.of_facts(name) for name in _FACTS),
+        *(reads[part](name).label(f"{part}_{name}") for part, names in _PARTS.items() for name in names),
         _Q.c.question_id,
     ]
+
+
+def _part(row: Any, part: str) -> dict[str, Any]:
+    """What a row of the list holds of a table, by column; nothing where that has no row for it, or a damaged one."""
+    values = tuple([getattr(row, f"{part}_{name}") for name in _PARTS[part]])
+    return dict(zip(_PARTS[part], values, strict=True)) if is_whole(values) else {}
+
+
+def _damaged(row: Any) -> str:
+    """In words, which part of a row of the list is not what was written."""
+    there = {part: getattr(row, f"{part}_question_id") is not None for part in _PARTS}
+    part = next((part for part in _PARTS if there[part] and not _part(row, part)), "")
+    return f"damaged {part}: ragrounds doctor --store" if part else ""
 
 
 def _paired(rows: RunRows) -> list[Column]:

@@ -83,8 +83,7 @@ class Verification:
             self._reading, self._marks = reading, Marks(reading)
             # Runs name the places of other rows; recorded calls and texts are looked at once all else has named them.
             ends = {schema.runs: 0, schema.questions: 1, schema.calls: 3, schema.blobs: 4}
-            tables = [table for table in schema.metadata.sorted_tables if table not in schema.DERIVED]
-            for table in sorted(tables, key=lambda one: ends.get(one, 2)):
+            for table in sorted(schema.metadata.sorted_tables, key=lambda one: ends.get(one, 2)):
                 self._part(table.name, partial(self._table, table))
             self._marks.drop()
 
