@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
+from sqlalchemy.exc import DatabaseError
 
 from ragrounds.api.event_loop import finish
 from ragrounds.api.progress import counted
@@ -20,6 +21,7 @@ from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import Progress, chosen_settings, open_store
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.judges.rescoring import check_scores
+from ragrounds.evals.store.salvage import SavedStore, save_store
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.verification import Finding, Findings, Verification
 from ragrounds.models.options import with_defaults
@@ -98,6 +100,8 @@ class Diagnosis(Result, frozen=True, kw_only=True):
     """``None``: no model was named."""
     contents: StoreCheck | None = None
     """``None``: the store was not looked through."""
+    saved: SavedStore | None = None
+    """What was saved of a damaged store; `store` and `contents` are the new one's. ``None``: nothing was to be."""
 
     @property
     def verdict(self) -> str:
@@ -123,6 +127,8 @@ class Diagnosis(Result, frozen=True, kw_only=True):
         missing = ", ".join(name for name, there in self.extras.items() if not there) or "none"
         yield f"{'extras':10} here: {here}; not here: {missing} (pip install 'ragrounds[NAME]')"
         yield from _added(self.additions)
+        if self.saved is not None:
+            yield from self.saved.lines()
         if self.contents is not None:
             yield from self.contents.lines()
 
@@ -172,6 +178,7 @@ def doctor(
     alias: str | None = None,
     *,
     store: bool = False,
+    save: str | Path | None = None,
     progress: Progress | bool | None = None,
     home: str | Path | None = None,
     settings: Settings | None = None,
@@ -189,6 +196,8 @@ def doctor(
         model: ``provider:model``.
         base_url, alias: of its server, where it is OpenAI-compatible, and a name for several; by default the settings'.
         store: look through the whole store, which takes some ten seconds for 100,000 short attempts.
+        save: a new folder: all that can be read of the store's file, damaged as it may be, is saved into a store there,
+            and that one is looked through.
         progress: is told what is looked at and how many are done; False: nothing is shown.
         home, settings: the folder of runs and journal, and all settings; ``None``: the user's.
 
@@ -199,9 +208,17 @@ def doctor(
     chosen = chosen_settings(settings, home)
     if store and chosen.store is None and not chosen.home.is_dir():
         raise UserError(f"There is no store to look through: the folder {str(chosen.home)!r} is not there.")
+    saved = None
+    if save is not None:
+        saved = _save(chosen, Path(save), progress)
+        chosen = chosen_settings(chosen, save)
     with open_store(chosen) as opened:
-        place, runs = opened.place, opened.count_runs()
-        contents = _look_through(opened, progress) if store else None
+        contents = _look_through(opened, progress) if store or saved else None
+        place = opened.place
+        try:
+            runs = number_of(opened.count_runs(), "run")
+        except DatabaseError:
+            runs = "whose runs cannot be read"
     probed = None
     if model is not None:
         text = with_defaults(model, {**server_defaults(base_url, alias, chosen), "timeout": 60.0})
@@ -211,11 +228,12 @@ def doctor(
         python=platform.python_version(),
         home=str(chosen.home),
         settings=str(settings_file()) + ("" if settings_file().is_file() else " (not there: defaults)"),
-        store=f"{place}, {number_of(runs, 'run')}",
+        store=f"{place}, {runs}",
         extras=_extras(),
         additions=tuple(additions()),
         model=probed,
         contents=contents,
+        saved=saved,
     )
 
 
@@ -229,6 +247,13 @@ def _extras() -> dict[str, bool]:
                 wanted = re.split(r"[^\w.-]", line, maxsplit=1)[0]
                 found[extra[1]] = found.get(extra[1], True) and re.sub(r"[-_.]+", "-", wanted).lower() in here
     return {name: found[name] for name in sorted(found) if name not in _OURS}
+
+
+def _save(settings: Settings, folder: Path, progress: Progress | bool | None) -> SavedStore:
+    if settings.store is not None:
+        raise UserError("--save is of a store in a file. One on a server is saved by the server's own tools: pg_dump.")
+    with counted(progress) as tell:
+        return save_store(settings.home / "store.sqlite", folder, settings.home, tell)
 
 
 def _look_through(store: Store, progress: Progress | bool | None) -> StoreCheck:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from ragrounds.api.doctor import doctor
@@ -22,21 +24,27 @@ def doctor_command(
         "--store",
         help="Look through the whole store: check sums, references, and today's scores beside its own.",
     ),
+    save: Path | None = typer.Option(
+        None,
+        help="Save all that can be read of a damaged store into a new one in this folder, and look through that.",
+    ),
     as_json: options.AsJson = False,
 ) -> None:
     """Say where things live, which extras are here, what installed packages add and what of it is broken; of a model,
     how it goes on with a text and takes tools; of the store, whether it is whole.
 
     With --model the server is asked a few questions of some twenty tokens each. With --store every row of the store is
-    read and nothing is changed; damage is named, and the exit code is 1.
+    read and nothing is changed; damage is named, and the exit code is 1. With --save the store is only read, too.
 
     Examples:
 
       ragrounds doctor --model openai:NAME --base-url http://127.0.0.1:8000/v1
 
       ragrounds doctor --store
+
+      ragrounds doctor --store --save FOLDER
     """
-    found = doctor(model, base_url, alias, store=store)
+    found = doctor(model, base_url, alias, store=store, save=save)
     if as_json:
         print_json(found)
     else:

@@ -96,7 +96,10 @@ def main(*, own_process: bool = True) -> None:
         except Exception as error:
             if not _of_the_database(error):
                 raise
-            _say(f"The store cannot be read: {error.args[0]}. `ragrounds doctor --store` looks at all of it.")
+            _say(
+                f"The store cannot be read: {error.args[0]}. `ragrounds doctor --store` names what is damaged; "
+                "`ragrounds doctor --store --save FOLDER` saves what can be read into a new store."
+            )
             sys.exit(2)
 
 

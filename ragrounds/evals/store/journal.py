@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
@@ -144,6 +145,12 @@ class Arrivals:
                 self._path.rename(self._path.with_name(left))
             else:
                 self._path.unlink(missing_ok=True)
+
+
+def copy_arrivals(home: Path, place: str, store: Store) -> None:
+    """Copy what processes have left beside a store (in the folder `home`, and named by `place`) to another one."""
+    with contextlib.suppress(OSError):  # there is none
+        shutil.copytree(Arrivals(home, place)._folder, Arrivals(store.home, store.place)._folder)
 
 
 def leave_arrivals(store: Store, responses: Iterable[Arrived]) -> None:

@@ -108,7 +108,7 @@ def read_runs(engine: sa.Engine) -> list[Run]:
     found: list[Run] = []
     with engine.connect() as reading, _believed(shown(engine), lambda: "runs"):
         for row in stream(reading, sa.select(schema.runs).order_by(schema.runs.c.number)):
-            _check_row(schema.runs, row)
+            check_row(schema.runs, row)
             run = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Run)
             if run.id != row.id or run.fingerprint != row.fingerprint:
                 raise ValueError(f"the run {row.id} is not what its row says")
@@ -265,7 +265,7 @@ class _Source:
     def _stream(self, table: sa.Table, statement: sa.Select[Any]) -> Iterator[Any]:
         size = 20 if table is schema.blobs else 100
         for row in reported(stream(self._reading, statement, size), f"reading {self.at}", self._report):
-            _check_row(table, row)
+            check_row(table, row)
             yield row
 
     def _count(self, statement: sa.Select[Any]) -> int:
@@ -295,7 +295,12 @@ def _check_names(*names: str) -> None:
             raise ValueError(f"a name holds control characters: {name!r}")
 
 
-def _check_row(table: sa.Table, row: Any) -> None:
+def check_row(table: sa.Table, row: Any) -> None:
+    """Check the kinds of a row's values, and names.
+
+    Raises:
+        ValueError: one cannot be.
+    """
     # SQLite keeps whatever it is given in any column.
     for column, value in zip(table.columns, row, strict=True):
         if value is None and column.nullable:
@@ -304,8 +309,8 @@ def _check_row(table: sa.Table, row: Any) -> None:
             raise ValueError(f"{table.name}.{column.name} holds {type(value).__name__} of the wrong kind")
         if isinstance(value, str) and (column.primary_key or column.name in _NAMES):
             _check_names(value)
-    if table is schema.notes and len(row.text) > LONGEST_NOTE:
-        raise ValueError(f"a note has {len(row.text):,} characters")
+    if table is schema.notes and len(text := row[table.c.keys().index("text")]) > LONGEST_NOTE:
+        raise ValueError(f"a note has {len(text):,} characters")
 
 
 def _is_there(owner: _Owner, reading: sa.Connection, there: sa.Connection, place: str) -> bool:

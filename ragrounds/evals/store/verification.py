@@ -85,7 +85,7 @@ class Verification:
             ends = {schema.runs: 0, schema.questions: 1, schema.calls: 3, schema.blobs: 4}
             for table in sorted(schema.metadata.sorted_tables, key=lambda one: ends.get(one, 2)):
                 self._part(table.name, partial(self._table, table))
-            self._marks.drop()
+            self._part("database", self._marks.drop)
 
     def _part(self, name: str, part: Callable[[], None]) -> None:
         try:
