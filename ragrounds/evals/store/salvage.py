@@ -7,7 +7,6 @@ What is lost is made again by the commands that made it: a run's from its record
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import sqlite3
 import tempfile
@@ -26,7 +25,7 @@ from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import Arena
 from ragrounds.evals.store.codec import StoredQuestion, decompress_untrusted, run_of
-from ragrounds.evals.store.database import chunks, insert_new, writing
+from ragrounds.evals.store.database import insert_new, writing
 from ragrounds.evals.store.garbage import BATCH, UNREADABLE, Marks, Progress
 from ragrounds.evals.store.journal import copy_arrivals
 from ragrounds.evals.store.sqlite_pages import Pages
@@ -35,8 +34,8 @@ from ragrounds.evals.store.transfer import check_row
 from ragrounds.records import Run
 
 _PASSES = (
-    (schema.runs, schema.questions, schema.blobs, schema.arenas, schema.servers, schema.meta),
-    (schema.calls,),
+    (schema.questions, schema.blobs, schema.servers, schema.meta),
+    (schema.runs, schema.arenas, schema.calls),
     (schema.attempts, schema.gradings, schema.regradings, schema.stoppings, schema.notes, schema.recalls),
     (schema.scores, schema.judgements, schema.votes),
 )
@@ -94,8 +93,9 @@ def save_store(damaged: Path, home: Path, old_home: Path, report: Progress = lam
             for tables in _PASSES:
                 salvage.passage(pages, tables)
             copy_arrivals(old_home, str(damaged.absolute()), new)
-            kept, dropped = ({table.name: count[table.name] for table in _TABLES} for count in salvage.counts)
-            return SavedStore(place=new.place, saved=kept, dropped=dropped, unread=pages.unread)
+            return SavedStore(
+                place=new.place, saved=dict(salvage.saved), dropped=dict(salvage.dropped), unread=pages.unread
+            )
 
 
 def _merged(damaged: Path, folder: Path) -> Path:
@@ -107,18 +107,6 @@ def _merged(damaged: Path, folder: Path) -> Path:
     with suppress(sqlite3.Error), closing(sqlite3.connect(whole)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return whole
-
-
-_TABLES = tuple(itertools.chain(*_PASSES))
-
-
-def _fitting(tables: Sequence[sa.Table], rowid: int | None, values: Sequence[Any]) -> Iterator[sa.Table]:
-    """The tables that a row can be of, by the number and kinds of its values."""
-    for table in tables:
-        if table.dialect_options["sqlite"]["with_rowid"] == (rowid is not None) and len(values) == len(table.c):
-            with suppress(ValueError):
-                check_row(table, tuple(_row(table, rowid, values).values()))
-                yield table
 
 
 def _row(table: sa.Table, rowid: int | None, values: Sequence[Any]) -> dict[str, Any]:
@@ -148,102 +136,92 @@ class _Salvage:
 
     def __init__(self, new: Store, report: Progress) -> None:
         self._new, self._report = new, report
-        self.counts = Counter[str](), Counter[str]()
-        """Rows by table: those that were kept, and those that were not."""
+        self.saved, self.dropped = Counter[str](), Counter[str]()
         self._runs: dict[int, Run] = {}
-        self._arenas: set[int] = set()
-        self._asked: dict[str, dict[int, str]] = {}
-        """Set → position → the question's id."""
-        self._ids: dict[str, frozenset[str]] = {}
-        """Set → the ids of its questions, of those that are whole."""
-        self._kept: set[tuple[str, bytes]] = set()
-        """Recorded calls and texts that were kept: the table's name, the key."""
-        self._attempts: set[tuple[int, str, int]] = set()
+        self._asked: dict[str, set[int]] = {}
+        """Set → the positions of its questions."""
+        self._kept: set[tuple[Any, ...]] = set()
+        """What others may rest on, by the name of its table and its key."""
 
     def passage(self, pages: Pages, tables: Sequence[sa.Table]) -> None:
         """Save the rows of some tables."""
-        batches: dict[sa.Table, list[dict[str, Any]]] = {table: [] for table in tables}
-        for number, (rowid, values) in enumerate(pages.rows(), 1):
-            fitting = list(_fitting(tables, rowid, values))
-            table = next((one for one in fitting if self._keeps(one, _row(one, rowid, values))), None)
-            if table is not None:
-                batches[table].append(_row(table, rowid, values))
-                if len(batches[table]) == BATCH:
-                    self._write(table, batches[table])
-                    batches[table] = []
-            elif fitting:
-                self.counts[1][fitting[0].name] += 1
-            if number % BATCH == 0:
-                self._report(f"saving {tables[0].name}", number)
-        for table, batch in batches.items():
-            self._write(table, batch)
-        if schema.runs in tables:
-            self._choose_runs()
+        with writing(self._new.engine) as connection:
+            for number, (rowid, values) in enumerate(pages.rows(), 1):
+                rows = [(table, _row(table, rowid, values)) for table in tables if _fits(table, rowid, values)]
+                for table, row in rows:
+                    if self._keeps(table, SimpleNamespace(**row)):
+                        self.saved[table.name] += connection.execute(insert_new(self._new.engine, table), row).rowcount
+                        break
+                else:
+                    self.dropped.update(table.name for table, _ in rows[:1])
+                if number % BATCH == 0:
+                    self._report(f"saving {tables[0].name}", number)
+            for name, positions in self._asked.items() if schema.questions in tables else ():
+                if len(positions) <= max(positions):  # the command that asked them asks all again
+                    broken = sa.delete(schema.questions).where(schema.questions.c.set == name)
+                    self.dropped["questions"] += (gone := connection.execute(broken).rowcount)
+                    self.saved["questions"] -= gone
+                    positions.clear()
 
-    def _write(self, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-        if rows:
-            with writing(self._new.engine) as connection:
-                self.counts[0][table.name] += connection.execute(insert_new(self._new.engine, table), rows).rowcount
-
-    def _choose_runs(self) -> None:
-        """Give the runs and questions up that lack a question: the same command makes such a run anew."""
-        counts = {run.questions: run.count for run in self._runs.values()}
-        for name, places in self._asked.items():
-            if sorted(places) == list(range(counts.get(name, len(places)))):
-                self._ids[name] = frozenset(places.values())
-        lost = [number for number, run in self._runs.items() if run.questions not in self._ids]
-        broken = [name for name in self._asked if name not in self._ids]
-        for table, column, values in (
-            (schema.runs, schema.runs.c.number, lost),
-            (schema.questions, schema.questions.c.set, broken),
-        ):
-            for some in chunks(values):
-                with writing(self._new.engine) as connection:
-                    gone = connection.execute(sa.delete(table).where(column.in_(some))).rowcount
-                self.counts[0][table.name] -= gone
-                self.counts[1][table.name] += gone
-        self._runs = {number: run for number, run in self._runs.items() if number not in lost}
-
-    def _keeps(self, table: sa.Table, values: dict[str, Any]) -> bool:
+    def _keeps(self, table: sa.Table, row: Any) -> bool:
         """Whether a row is what was written, and all is there that it rests on; remembers what others rest on."""
-        row, references = SimpleNamespace(**values), _References()
+        references = _References()
         try:
             references.of(table, row)
-            return all(one in self._kept for one in references.found) and self._fits(table, row)
+            made = self._made(table, row)
         except UNREADABLE:
             return False
+        whole = self._kept.issuperset(references.found) and made is not None
+        if whole:
+            self._kept |= set(made or ())
+        return whole
 
-    def _fits(self, table: sa.Table, row: Any) -> bool:
+    def _made(self, table: sa.Table, row: Any) -> list[tuple[Any, ...]] | None:
+        """What can rest on a row; ``None``: what it rests on itself is not there.
+
+        Raises:
+            UNREADABLE: it is not what was written.
+        """
         if "run" in table.c:
-            run = self._runs.get(row.run)
-            if run is None or ("question_id" in table.c and not self._is_asked(run, row)):
-                return False
+            run = self._runs[row.run]  # a KeyError is unreadable, too
+            known = ("questions", run.questions, getattr(row, "question_id", "")) in self._kept
+            if "question_id" in table.c and not (known and 0 <= row.epoch < run.epochs):
+                return None
         match table.name:
             case "blobs" | "calls":
-                self._kept.add((table.name, row.hash if table is schema.blobs else row.key))
+                return [(table.name, row.hash if table is schema.blobs else row.key)]
             case "runs":
-                run = run_of(row.body)
-                if (run.id, run.fingerprint, run.created) != (row.id, row.fingerprint, row.created):
-                    return False
-                self._runs[row.number] = run
+                told = run_of(row.body)
+                same = (told.id, told.fingerprint, told.created) == (row.id, row.fingerprint, row.created)
+                if not same or len(self._asked.get(told.questions, ())) != told.count:
+                    return None
+                self._runs[row.number] = told
             case "questions":
                 item = msgspec.msgpack.decode(decompress_untrusted(row.body), type=StoredQuestion)
                 if item.question.id != row.question_id:
-                    return False
-                self._asked.setdefault(row.set, {})[row.position] = row.question_id
+                    return None
+                self._asked.setdefault(row.set, set()).add(row.position)
+                return [("questions", row.set, row.question_id)]
             case "attempts":
-                self._attempts.add((row.run, row.question_id, row.epoch))
-            case "scores":
-                return (row.run, row.question_id, row.epoch) in self._attempts
+                return [("attempts", row.run, row.question_id, row.epoch)]
+            case "scores" if ("attempts", row.run, row.question_id, row.epoch) not in self._kept:
+                return None
             case "arenas":
-                if msgspec.msgpack.decode(decompress_untrusted(row.body), type=Arena).fingerprint != row.fingerprint:
-                    return False
-                self._arenas.add(row.number)
-            case "judgements" | "votes":
-                return row.arena in self._arenas
+                told = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Arena)
+                return [("arenas", row.number)] if told.fingerprint == row.fingerprint else None
+            case "judgements" | "votes" if ("arenas", row.arena) not in self._kept:
+                return None
             case "recalls":
                 decompress_untrusted(row.response)
-        return True
+        return []
 
-    def _is_asked(self, run: Run, row: Any) -> bool:
-        return row.question_id in self._ids[run.questions] and 0 <= row.epoch < run.epochs
+
+def _fits(table: sa.Table, rowid: int | None, values: Sequence[Any]) -> bool:
+    """Whether a row can be of a table, by the number and kinds of its values."""
+    if table.dialect_options["sqlite"]["with_rowid"] != (rowid is not None) or len(values) != len(table.c):
+        return False
+    try:
+        check_row(table, tuple(_row(table, rowid, values).values()))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,166 @@
+"""Whatever is changed in a row that a table rests on is named: by `doctor --store`, and where the row is read."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import sqlalchemy as sa
+
+import ragrounds as rr
+from ragrounds.errors import UserError
+from ragrounds.evals.compare.comparison import compare
+from ragrounds.evals.store import schema
+from ragrounds.evals.store.arenas import ArenaStore
+from ragrounds.evals.store.attempt_facts import make_facts
+from ragrounds.evals.store.attempt_notes import notes_of, write_note
+from ragrounds.evals.store.codec import DamagedRecord
+from ragrounds.evals.store.row_sums import CHECKSUM, is_whole_row, summed
+from ragrounds.evals.store.run_facts import attempt_totals
+from ragrounds.evals.store.servers import keep_server, known_servers
+from ragrounds.evals.store.store import Store
+from ragrounds.evals.store.summaries import Pages
+from ragrounds.evals.store.traces import calls
+from ragrounds.evals.store.verification import Findings, Verification
+from ragrounds.records import AnswerStatus, Status
+from tests.store.making import two_in_an_arena
+from tests.store.test_verification import filled
+
+SUMMED = [table for table in schema.metadata.sorted_tables if CHECKSUM in table.c]
+COLUMNS = [
+    (table, column) for table in SUMMED for column in table.c if not column.foreign_keys and column.name != "code"
+]
+WORDS = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with rows in every table that has check sums."""
+    home = tmp_path_factory.mktemp("sums")
+    asyncio.run(two_in_an_arena(home))
+    asyncio.run(filled(home))
+    with Store(home) as store:
+        run = store.run("direct")
+        (some,) = [call for one in list(store.attempts(run))[:1] for call in calls(one.events)]
+        store.add_scores(run, store.scores(run), [some])
+        store.add_scores(run, [], [rr_replaced(some)])
+        store.write_stop(["strong-1"], "accuracy(direct) > 50", 0, b"{}")
+        write_note(store, run, store.questions(run)[0][0].id, 0, author="ann", mark="star", text="look")
+        make_facts(store, [run])
+        keep_server(store.engine, "openai:m@host", "", {"id": "m"})
+    return home
+
+
+def rr_replaced(call: Any) -> Any:
+    """The same call, made once more."""
+    return type(call)(**{name: getattr(call, name) for name in call.__struct_fields__} | {"cached": False, "at": 9.0})
+
+
+@pytest.fixture
+def store(place: Path) -> Iterator[Store]:
+    with Store(place) as opened:
+        yield opened
+
+
+def other(column: sa.Column[Any], value: Any) -> Any:
+    """Another value that the column could hold."""
+    if column.name in WORDS:
+        return next(word for word in WORDS[column.name] if word != value)
+    if isinstance(column.type, sa.Text):
+        return f"{value or ''}x"
+    if isinstance(column.type, sa.LargeBinary):
+        return bytes([(value or b"\0")[0] ^ 1]) + (value or b"\0")[1:]
+    return (value or 0) + 1
+
+
+def shown(store: Store) -> dict[str, Callable[[], object]]:
+    """What shows the rows of a table to somebody."""
+    run, arenas = store.run("direct"), ArenaStore(store)
+
+    def worded(text: str) -> None:
+        if "damaged" in text:
+            raise DamagedRecord(text)
+
+    return {
+        "attempts": lambda: [compare(store, [run]), attempt_totals(store, run), *store.attempts(run)],
+        "scores": lambda: compare(store, [run]),
+        "calls": lambda: [store.judges(run), *(store.call(key, dict, dict) for key in store.graded(run))],
+        "judgements": lambda: list(arenas.details(1)),
+        "votes": lambda: arenas.votes(1),
+        "servers": lambda: known_servers(store.engine, "openai:m@host"),
+        "facts": lambda: [worded(row.prediction) for row in Pages(store, [run]).read(range(6))],
+        "notes": lambda: [worded(note.text) for notes in notes_of(store, [run]).values() for note in notes],
+    }
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda one: getattr(one, "name", None))
+def test_another_value_in_any_column_is_named(store: Store, table: sa.Table, column: sa.Column[Any]) -> None:
+    draw, number = random.Random(f"{table.name}.{column.name}"), store.number(store.run("direct"))
+    mine = table.c.run == number if "run" in table.c and table is not schema.stoppings else sa.true()
+    if table is schema.calls:
+        mine = table.c.key.in_(sa.select(schema.gradings.c.key))
+    with store.engine.connect() as connection:
+        row = draw.choice(connection.execute(sa.select(table).where(mine)).all())
+    same = sa.and_(*(one == getattr(row, one.name) for one in table.primary_key))
+    changed = {column.name: other(column, getattr(row, column.name))}
+    back = sa.and_(*(one == changed.get(one.name, getattr(row, one.name)) for one in table.primary_key))
+    with store.engine.begin() as connection:
+        assert connection.execute(sa.update(table).where(same).values(changed)).rowcount == 1
+    try:
+        findings = Findings()
+        Verification(store.engine, findings).walk()
+        assert any("not what was written" in one.what for one in findings.kept), findings.kept
+        look = shown(store).get(table.name)
+        if look and (not column.primary_key or table in (schema.attempts, schema.scores)):
+            with pytest.raises(DamagedRecord, match="damaged"):
+                look()
+    finally:
+        with store.engine.begin() as connection:
+            connection.execute(sa.update(table).where(back).values({column.name: getattr(row, column.name)}))
+    findings = Findings()
+    Verification(store.engine, findings).walk()
+    assert not [one for one in findings.kept if one.grade == "damage"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "models = 'x'",
+        "models = '[[1]]'",
+        "status = 'xompleted'",
+        "cost_paid = 999, input = 7000000",
+        "seconds = 'long'",
+    ],
+)
+def test_a_damaged_attempt_is_named_and_made_again(place: Path, store: Store, damage: str) -> None:
+    run = store.run("vanilla_rag")
+    whole = attempt_totals(store, run)
+    with store.engine.begin() as connection:
+        where = f"run = {store.number(run)} AND question_id = 't/1'"
+        before = connection.execute(sa.text(f"SELECT * FROM attempts WHERE {where}")).one()
+        connection.execute(sa.text(f"UPDATE attempts SET {damage} WHERE {where}"))
+    with pytest.raises(UserError, match=r"the attempt of vanilla_rag-.* at the question 't/1', epoch 0, is not"):
+        rr.compare(run.id, home=place)
+    assert ("t/1", 0) not in store.settled(run)
+    assert len(store.settled(run)) == 5
+    with store.engine.begin() as connection:
+        values = {name: value for name, value in before._mapping.items() if name not in ("run", "question_id", "epoch")}
+        table = schema.attempts
+        connection.execute(
+            sa.update(table).where(table.c.run == store.number(run), table.c.question_id == "t/1").values(values)
+        )
+    assert attempt_totals(store, run) == whole
+
+
+@pytest.mark.parametrize("value", [0, 1, 7, -0.0, 0.1, 1e300, None, 2**53])
+def test_sums_are_of_values_as_databases_keep_them(tmp_path: Path, value: float | None) -> None:
+    row = {"run": 1, "scorer": "s", "question_id": "q", "epoch": 0, "value": value, "answer_status": "answered"}
+    with Store(tmp_path) as store, store.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
+        full = summed(schema.scores, row | {"prediction": "", "reason": "", "code": None})
+        connection.execute(sa.insert(schema.scores), full)
+        assert is_whole_row(schema.scores, connection.execute(sa.select(schema.scores)).one())
