@@ -92,7 +92,7 @@ async def test_facts_are_made_where_they_are_missing_or_of_before(file: Store, t
         assert (pages.backlog("hops>0"), pages.backlog("wrong")) == (5, 0)
         told: list[int] = []
         make_facts(other, other.runs(), lambda step, rows: told.append(rows))
-        assert told[-1] == 5
+        assert told[-1] == 4  # one cannot be read
         assert lacking_facts(connection, [1, 2]) == [(1, "t/0", 0)]
         make_facts(file, file.runs())
         with file.engine.connect() as first:

@@ -31,9 +31,9 @@ from tests.store.making import two_in_an_arena
 from tests.store.test_verification import filled
 
 SUMMED = [table for table in schema.metadata.sorted_tables if CHECKSUM in table.c]
-COLUMNS = [
-    (table, column) for table in SUMMED for column in table.c if not column.foreign_keys and column.name != "code"
-]
+COLUMNS = [(table, one) for table in SUMMED for one in table.c if not one.foreign_keys and one.name != "code"]
+QUICK = {"actor", "status", "models", "cost_paid", "value", "outcomes", "outcome", "facts", "steps", "text", "at"}
+"""Columns that are tried in every run of the tests."""
 WORDS = {"status": get_args(Status), "answer_status": get_args(AnswerStatus)}
 
 
@@ -97,7 +97,13 @@ def shown(store: Store) -> dict[str, Callable[[], object]]:
     }
 
 
-@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda one: getattr(one, "name", None))
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        pytest.param(table, one, id=f"{table.name}.{one.name}", marks=() if one.name in QUICK else pytest.mark.slow)
+        for table, one in COLUMNS
+    ],
+)
 def test_another_value_in_any_column_is_named(store: Store, table: sa.Table, column: sa.Column[Any]) -> None:
     draw, number = random.Random(f"{table.name}.{column.name}"), store.number(store.run("direct"))
     mine = table.c.run == number if "run" in table.c and table is not schema.stoppings else sa.true()
@@ -115,15 +121,13 @@ def test_another_value_in_any_column_is_named(store: Store, table: sa.Table, col
         Verification(store.engine, findings).walk()
         assert any("not what was written" in one.what for one in findings.kept), findings.kept
         look = shown(store).get(table.name)
-        if look and (not column.primary_key or table in (schema.attempts, schema.scores)):
+        elsewhere = column.primary_key and table not in (schema.attempts, schema.scores)  # the row is not found
+        if look and not elsewhere and column is not schema.facts.c.at:  # facts of another time are made again
             with pytest.raises(DamagedRecord, match="damaged"):
                 look()
     finally:
         with store.engine.begin() as connection:
             connection.execute(sa.update(table).where(back).values({column.name: getattr(row, column.name)}))
-    findings = Findings()
-    Verification(store.engine, findings).walk()
-    assert not [one for one in findings.kept if one.grade == "damage"]
 
 
 @pytest.mark.parametrize(

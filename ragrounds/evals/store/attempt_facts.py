@@ -113,16 +113,14 @@ def make_facts(
 def derived_facts(
     store: Store, runs: Sequence[Run], among: Collection[tuple[str, str, int]] | None = None
 ) -> Iterator[list[Mapping[str, object]]]:
-    """The rows of facts that attempts of these runs lack, some at a time; as :func:`make_facts`, which keeps them."""
+    """The rows of facts that attempts of these runs lack, some at a time; as :func:`make_facts`, which keeps them.
+    Facts of those `among` which they are wanted are made whatever there is: it may be damaged."""
     by_number = {store.number(run): run for run in runs}
     with autocommit(store.engine) as reading:
-        lacking = lacking_facts(reading, list(by_number))
+        lacking = lacking_facts(reading, list(by_number)) if among is None else []
         for number, run in by_number.items():
-            places = [
-                (question_id, epoch)
-                for one, question_id, epoch in lacking
-                if one == number and (among is None or (run.id, question_id, epoch) in among)
-            ]
+            places = [(question_id, epoch) for one, question_id, epoch in lacking if one == number]
+            places += [(question_id, epoch) for one, question_id, epoch in among or () if one == run.id]
             asked = stored_questions(reading, run, {question_id for question_id, _ in places})
             reader = AttemptReader()
             for batch in chunks(places, _BATCH):
