@@ -21,6 +21,7 @@ from ragrounds.api.servers import server_defaults
 from ragrounds.api.workspace import Progress, chosen_settings, open_store
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.judges.rescoring import check_scores
+from ragrounds.evals.store.database import SAVE
 from ragrounds.evals.store.salvage import SavedStore, save_store
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.verification import Finding, Findings, Verification
@@ -79,6 +80,8 @@ class StoreCheck(Struct, frozen=True, kw_only=True):
                 yield f"  {kind}: {count - shown:,} more"
         notes = sum(self.found.values()) - self.damaged
         yield f"{'damage':10} {self.damaged:,} found; {notes:,} notes"
+        if self.damaged:
+            yield f"  {SAVE}"
 
 
 class Diagnosis(Result, frozen=True, kw_only=True):

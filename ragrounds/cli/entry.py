@@ -97,8 +97,8 @@ def main(*, own_process: bool = True) -> None:
             if not _of_the_database(error):
                 raise
             _say(
-                f"The store cannot be read: {error.args[0]}. `ragrounds doctor --store` names what is damaged; "
-                "`ragrounds doctor --store --save FOLDER` saves what can be read into a new store."
+                f"The store cannot be read: {getattr(error, 'orig', error)}. `ragrounds doctor --store` names what is "
+                "damaged; `ragrounds doctor --store --save FOLDER` saves what can be read into a new store."
             )
             sys.exit(2)
 

@@ -19,7 +19,6 @@ from msgspec import Struct
 from ragrounds.errors import UserError, nearest
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import (
-    SAVE,
     DamagedRecord,
     blob_rows,
     compress,
@@ -28,7 +27,7 @@ from ragrounds.evals.store.codec import (
     pack,
     unpack,
 )
-from ragrounds.evals.store.database import stream, upsert, writing
+from ragrounds.evals.store.database import SAVE, stream, upsert, writing
 from ragrounds.evals.store.row_sums import is_whole, is_whole_row, summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now

@@ -35,9 +35,6 @@ _LARGEST = 256 << 20
 """Bytes of a record, or of a text stored apart, beyond which a file is not believed."""
 
 
-SAVE = "`ragrounds doctor --store --save FOLDER` makes a store of all that is whole."
-
-
 class DamagedRecord(UserError):
     """A record of the store is not what was written."""
 

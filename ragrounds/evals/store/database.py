@@ -25,6 +25,8 @@ from ragrounds.evals.store.sqlite import SQLITE, open_file, open_to_read
 from ragrounds.files import make_home
 
 T = TypeVar("T")
+SAVE = "`ragrounds doctor --store --save FOLDER` makes a new store of all that is whole in this one."
+"""What to do where something in a store is not what was written."""
 _SERVERS = {"postgresql": f"{hooks.DATABASE.folder}.postgresql"}
 """Scheme of a URL → the module that has `open_url` and the dialect by the scheme's name in capitals."""
 ARRIVALS = "arrivals"
@@ -262,7 +264,8 @@ def _prepared(engine: sa.Engine) -> sa.Engine:
     try:
         _prepare(engine)
     except sa.exc.DatabaseError as error:
-        raise UserError(f"Cannot open the store {shown(engine)}: {said(error)}.") from error
+        remedy = f" {SAVE}" if engine.dialect.name == "sqlite" else ""
+        raise UserError(f"Cannot open the store {shown(engine)}: {said(error)}.{remedy}") from error
     return engine
 
 

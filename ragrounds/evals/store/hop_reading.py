@@ -15,7 +15,8 @@ from msgspec import Struct
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.attempt_facts import derived_facts, make_facts
 from ragrounds.evals.store.causes import Cause, cause_of
-from ragrounds.evals.store.codec import SAVE, DamagedRecord, score_of
+from ragrounds.evals.store.codec import DamagedRecord, score_of
+from ragrounds.evals.store.database import SAVE
 from ragrounds.evals.store.hops import Hop, hops_of
 from ragrounds.evals.store.recorded_calls import AttemptReader
 from ragrounds.evals.store.row_sums import is_whole_row
@@ -106,7 +107,7 @@ def gold_hops(pages: Pages, run: Run) -> dict[tuple[str, int], GoldHop]:
         kept = connection.execute(sa.select(schema.facts).where(facts.run == number, facts.gold > 0)).all()
     if not all(is_whole_row(schema.facts, row) for row in kept):
         raise DamagedRecord(f"what is known of the searches of {run.id} is not what was written", SAVE)
-    rows += (row._mapping for row in kept)
+    rows += (dict(row._mapping) for row in kept)
     return {
         (row["question_id"], row["epoch"]): GoldHop(row["hops"] + row["failed_searches"], row["gold_hop"])
         for row in rows

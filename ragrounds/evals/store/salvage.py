@@ -207,8 +207,8 @@ class _Salvage:
             case "scores" if ("attempts", row.run, row.question_id, row.epoch) not in self._kept:
                 return None
             case "arenas":
-                told = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Arena)
-                return [("arenas", row.number)] if told.fingerprint == row.fingerprint else None
+                arena = msgspec.msgpack.decode(decompress_untrusted(row.body), type=Arena)
+                return [("arenas", row.number)] if arena.fingerprint == row.fingerprint else None
             case "judgements" | "votes" if ("arenas", row.arena) not in self._kept:
                 return None
             case "recalls":

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import SAVE, DamagedRecord
-from ragrounds.evals.store.database import shown, upsert, writing
+from ragrounds.evals.store.codec import DamagedRecord
+from ragrounds.evals.store.database import SAVE, shown, upsert, writing
 from ragrounds.evals.store.row_sums import is_whole_row, summed
 from ragrounds.evals.store.store import now
 from ragrounds.models.options import server_of

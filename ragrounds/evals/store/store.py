@@ -261,8 +261,9 @@ class Store:
     def settled(self, run: Run) -> dict[AttemptKey, str]:
         """Question id and epoch → status of the attempts that are not made again when the run is resumed: those that
         ended for good and are what was written."""
-        rows = self._read(sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))).all()
-        return {(row[0], row[1]): row.status for row in rows if row.status in FINAL and is_whole(tuple(row))}
+        statement = sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))
+        rows = (row for row in self._read(statement) if row.status in FINAL and is_whole(tuple(row)))
+        return {(row.question_id, row.epoch): row.status for row in rows}
 
     def summaries(self, run: Run) -> list[Attempt]:
         """All attempts of a run without text and events, which is enough for tables."""
