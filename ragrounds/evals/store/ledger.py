@@ -221,6 +221,8 @@ def _arenas(store: Store) -> Iterator[tuple[str, _Call]]:
 
 
 _TOKENS = Usage.__struct_fields__
+_UNIT = 2.0**100
+"""Of a dollar. Costs are added as whole numbers of these: the sum is the same in whatever order a database has them."""
 
 
 def _figures(call: _Call) -> dict[str, float]:
@@ -239,7 +241,7 @@ def _figures(call: _Call) -> dict[str, float]:
         found["uncounted"] = call.times
     (paid,) = call.paid or (0.0 if call.cached else call.cost_uncached,)
     for name, unknown, cost in (("known", "unpriced", call.cost_uncached), ("paid", "unpaid", paid)):
-        found |= {unknown: call.times} if cost is None else {name: cost}
+        found |= {unknown: call.times} if cost is None else {name: int(cost * _UNIT)}
     return found
 
 
@@ -255,8 +257,8 @@ def _line(figures: Counter[str], run: str = "", role: str = "", node: str = "", 
         searches=figures["searches"],
         unanswered=figures["unanswered"],
         usage=None if figures["uncounted"] else Usage(*(figures[name] for name in _TOKENS)),
-        cost_paid=None if figures["unpaid"] else float(figures["paid"]),
-        cost_uncached=None if figures["unpriced"] else float(figures["known"]),
+        cost_paid=None if figures["unpaid"] else figures["paid"] / _UNIT,
+        cost_uncached=None if figures["unpriced"] else figures["known"] / _UNIT,
         unpriced=figures["unpriced"],
-        known=float(figures["known"]),
+        known=figures["known"] / _UNIT,
     )
