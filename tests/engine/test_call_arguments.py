@@ -107,6 +107,21 @@ async def test_each_argument_and_each_value_of_it_is_another_call() -> None:
     assert journal.keys[-1] != journal.keys[0]
 
 
+async def test_the_same_call_again_in_an_attempt_is_another_sample_and_a_models_code_is_a_part_of_it() -> None:
+    journal = Keys()
+    for _ in range(2):
+        attempt = context(Known(), journal)
+        for _ in range(3):
+            await attempt.ask(TURNS)
+    assert len(set(journal.keys[:3])) == 3, "each is asked"
+    assert journal.keys[3:] == journal.keys[:3], "and found again in the next attempt"
+    for code in ("one", "other"):
+        coded = Known()
+        coded.code = code  # type: ignore[attr-defined]
+        await context(coded, journal).ask(TURNS)
+    assert len({journal.keys[0], *journal.keys[6:]}) == 3, "changed code never meets an old reply"
+
+
 @pytest.mark.parametrize("nested", [False, True])
 async def test_what_is_asked_stands_in_the_body_and_the_reply_brings_log_probabilities(nested: bool) -> None:
     tokens = [{"token": "So", "logprob": -1.5, "top_logprobs": [{"token": "No", "logprob": -0.5}, {"token": 3}]}]
