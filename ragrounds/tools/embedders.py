@@ -399,7 +399,10 @@ class OpenAIEmbedder(_TextEmbedder):
             _numbers(row.embedding) for _, row in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0] or 0)
         ]
         usage = given.get("usage") if isinstance(given, dict) else None
-        return vectors, believed_count(usage.get("prompt_tokens")) if isinstance(usage, dict) else None
+        if not isinstance(usage, dict):
+            return vectors, None
+        count, total = believed_count(usage.get("prompt_tokens")), believed_count(usage.get("total_tokens"))
+        return vectors, None if count is not None and total is not None and total < count else count
 
 
 def _numbers(given: list[float] | str) -> Vectors:
