@@ -15,7 +15,7 @@ from msgspec import structs
 
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.profiles import published
-from ragrounds.agents.systems import open_system
+from ragrounds.agents.systems import code_of, open_system
 from ragrounds.api.agent_texts import agent_texts, with_settings
 from ragrounds.api.aliases import check_names, keep_planned_names
 from ragrounds.api.arguments import takes
@@ -47,7 +47,7 @@ from ragrounds.evals.scorers import described
 from ragrounds.evals.scorers.words import keep_words
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.leases import Lease
-from ragrounds.evals.store.run_facts import check_replayable
+from ragrounds.evals.store.run_facts import check_replayable, was_unheard
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.models.options import VLLM
@@ -282,8 +282,12 @@ class _Replay:
                 self._listener.message(words)
 
     def _probe(self, agent: Agent, question: Question) -> Sequence[ProbedCall]:
-        """The models that somebody's own system asks for a question. Nothing is sent."""
+        """The models that somebody's own system asks for a question. Nothing is sent: where it was never heard to ask
+        one, it is not tried, since what it sends unheard cannot be held back."""
         from ragrounds.evals.engine.probe import probe
+
+        if was_unheard(self._store, agent.spec, code_of(agent.card)):
+            return ()
 
         return finish(probe(open_system(agent.card), agent, self._store, question))
 

@@ -23,6 +23,7 @@ from ragrounds.evals.engine.recording.watch import installed, keep_watching
 from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
 from ragrounds.evals.store.hops import SYSTEMS_OWN
 from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.run_facts import was_heard
 from ragrounds.records import Answer, Called, Passage, Reply
 
 R = TypeVar("R", bound=Reply)
@@ -182,8 +183,8 @@ async def _landed(context: AttemptContext) -> None:
 
 
 def _settle(context: AttemptContext, recorder: AttemptRecorder) -> None:
-    """Say what was seen. Where it was no call at all, the attempt's tokens and cost are not known."""
+    """Say what was seen. Where it was no call but searches, the attempt's tokens and cost are not known."""
     context.missed = recorder.missed.total()
-    if not context.calls and recorder.stop is None:
+    if not was_heard(context.events) and recorder.stop is None:
         context.note("tier", "timed only: no call was seen")
         context.usage = context.cost_paid = context.cost_uncached = context.billable = None

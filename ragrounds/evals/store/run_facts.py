@@ -13,6 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from ragrounds.agents.systems.packages import compiled_package
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, whole_attempts
@@ -23,7 +24,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.models.model_names import SERVED, other_models
 from ragrounds.models.options import server_of
-from ragrounds.records import COUNTED, Noted, Run
+from ragrounds.records import COUNTED, Called, Event, Noted, Run
 from ragrounds.tools.search_notes import LIVE
 
 
@@ -193,15 +194,59 @@ def _not_recorded(store: Store, run: Run) -> str:
     return f"{calls:,} calls of {attempts:,} attempts are not recorded ({what})"
 
 
+def was_unheard(store: Store, agent: str, code: object) -> bool:
+    """Whether attempts of an agent's system, as its code is, were completed without a call that was seen: it makes
+    none, or by a client that nobody hears."""
+    table = schema.attempts
+    for run in (one for one in store.runs() if _is_own(one) and _same(one, agent, code)):
+        silent = table.c.run == store.number(run), table.c.models.is_(None), table.c.status == "completed"
+        some = sa.select(table.c.question_id, table.c.epoch).where(*silent).limit(_LOOKED_AT)
+        with store.engine.connect() as connection:
+            keys = [(row.question_id, row.epoch) for row in connection.execute(some)]
+        for attempt in (store.attempt(run, *key) for key in keys):
+            if attempt is not None and not was_heard(attempt.events):
+                return True
+    return False
+
+
+def was_heard(events: Iterable[Event]) -> bool:
+    """Whether an attempt made a call that was seen, beside searches inside its process."""
+    return any(isinstance(event, Called) and event.call.kind != "search" for event in events)
+
+
+def may_send_unheard(run: Run) -> str:
+    """The package by which a system of somebody's own may send what nobody hears; empty: it uses none such."""
+    needs = [*(run.identity.get("packages") or {}), *(run.identity.get("requirements") or {})]
+    return compiled_package(needs) if _is_own(run) else ""
+
+
+def unheard_words(package: str) -> str:
+    """Why an attempt without a call that was seen is not replayed."""
+    return (
+        f"no call of it was seen, and {package}, which it uses, holds code that is not Python: what that sends "
+        "is neither heard nor recorded, and would be sent again. Without --journal replay it is asked again"
+    )
+
+
+def _is_own(run: Run) -> bool:
+    return run.identity.get("tier") == "own"
+
+
+def _same(run: Run, agent: str, code: object) -> bool:
+    return (run.agent, run.identity.get("graph_code")) == (agent, code)
+
+
 def check_replayable(store: Store, run: Run) -> None:
     """Check that a replay can answer all that runs of this agent and this code asked.
 
     Raises:
-        UserError: calls of it are in no journal.
+        UserError: calls of it are in no journal, or may have been made that nobody heard.
     """
+    code, whole = run.identity.get("graph_code"), run.count * run.epochs
+    if len(store.done(run)) < whole and was_unheard(store, run.agent, code) and (by := may_send_unheard(run)):
+        raise UserError(f"{run.agent} cannot be replayed: {unheard_words(by)}.")
     for before in store.runs():
-        same = (before.agent, before.identity.get("graph_code")) == (run.agent, run.identity.get("graph_code"))
-        if same and (what := _not_recorded(store, before)):
+        if _same(before, run.agent, code) and (what := _not_recorded(store, before)):
             remedy = (
                 'List their addresses under `record = ["https://…"]` in the agent\'s file '
                 "(docs/concepts/recording.md), "
