@@ -101,7 +101,7 @@ def names_of(store: Store, runs: Sequence[Run], given: Mapping[str, str] | None 
     """
     kept, wanted = kept_names(store.engine), dict[str, str]()
     for reference, name in (given or {}).items():
-        run = run_among(reference, runs, "--as")
+        run = run_among(reference, runs, "--as", kept)
         if wanted.setdefault(run.id, name) != name:
             raise UserError(f"--as names the run {run.id} twice.")
     names = {run.id: kept[run.id] for run in runs if run.id in kept} | check_names(wanted)

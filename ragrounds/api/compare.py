@@ -217,8 +217,10 @@ def compare(given: CompareArguments) -> CompareResult:
     with opened_runs(_some(given.runs, given.baseline), chosen) as (store, found):
         found, comparison = _compared(store, found, given)
         asked = texts(given.claims)
-        first = wanted[0] if wanted else None
-        checked = check_claims(store, found, asked, scorer=first, common=given.common, seed=given.seed) if asked else []
+        called = {row.run: row.name for row in comparison.rows}
+        checked = check_claims(
+            store, found, asked, scorer=next(iter(wanted), None), common=given.common, seed=given.seed, names=called
+        )
     return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted)
 
 

@@ -73,6 +73,9 @@ _SIZES = tuple(
 )
 
 
+_SHORTER = "(Fewer or shorter passages, AGENT[top_k=…], or a model or server with a longer context.)"
+
+
 class TooLong(Struct, frozen=True):
     """A prompt that is too long for its model: the figures that the server gave; ``None``: it gave none."""
 
@@ -85,7 +88,7 @@ class TooLong(Struct, frozen=True):
         """The failed call, with both figures first in its message."""
         size = f"{self.size:,} tokens" if self.size is not None else "a size the server does not tell"
         limit = f"{self.limit:,}" if self.limit is not None else "not given"
-        return CallFailed("context_too_long", f"{size}, the model's limit is {limit}: {said}")
+        return CallFailed("context_too_long", f"{size}, the model's limit is {limit}: {said} {_SHORTER}")
 
 
 def too_long(code: str, said: str, fields: dict[str, object] | None = None) -> TooLong | None:

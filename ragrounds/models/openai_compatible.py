@@ -17,6 +17,7 @@ from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.reply_parts import with_logprobs, without_keys
 from ragrounds.models.retries import with_retries
+from ragrounds.models.server_facts import served_names
 from ragrounds.models.server_time import ServerTime, clock_of
 from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import BalancedServer, ServerPool, Transport
@@ -42,7 +43,10 @@ class OpenAICompatible(ProviderModel):
         self._key = key_of(options)
         self._servers = ServerPool(
             [
-                BalancedServer(Transport(url, self._key, options.serving.timeout), clock_of(url) if urls else None)
+                BalancedServer(
+                    Transport(url, self._key, options.serving.timeout, setting=_setting(url)),
+                    clock_of(url) if urls else None,
+                )
                 for url in urls or (OPENAI,)
             ]
         )
@@ -87,10 +91,18 @@ class OpenAICompatible(ProviderModel):
                 if answered.status >= 400:
                     place = server.place if self._own else None
                     keyed = self._key != _NO_KEY
-                    return read_error(answered, self._options.model, place, redact, key_variable(self._options), keyed)
+                    served = await served_names(server.transport) if answered.status == 404 else []
+                    variable = key_variable(self._options)
+                    return read_error(answered, self._options.model, place, redact, variable, keyed, served)
                 if stream.begun:
                     return without_keys(stream.reply(), redact)
                 return without_keys(read_reply(answered.body, answered.headers.get("content-type", "")), redact)
+
+
+def _setting(url: str) -> str:
+    """Where the address of a server was given, as far as that can be told."""
+    said = os.environ.get("OPENAI_BASE_URL", "").split(",")
+    return "OPENAI_BASE_URL" if url in [one.strip().rstrip("/") for one in said] else "--base-url"
 
 
 def key_variable(options: ModelOptions) -> str:

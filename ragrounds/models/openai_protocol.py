@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from shlex import quote
 
 import msgspec
 from msgspec import Struct
@@ -400,8 +401,18 @@ def _whole_reply(body: bytes) -> Reply:
     return CompletionStream().whole(completion, choice)
 
 
+_NAMED = 8
+"""Models that a message names."""
+
+
 def read_error(
-    answered: HttpAnswer, model: str, base_url: str | None, redact: Redactor, variable: str, keyed: bool
+    answered: HttpAnswer,
+    model: str,
+    base_url: str | None,
+    redact: Redactor,
+    variable: str,
+    keyed: bool,
+    served: Sequence[str] = (),
 ) -> Reply:
     """Raise what an HTTP error means; return a reply only for a provider's content filter.
 
@@ -410,6 +421,7 @@ def read_error(
         model, base_url: what was asked; ``None``: OpenAI's own address.
         redact: takes keys out of what the server says.
         variable, keyed: the environment variable of the key, and whether a key was sent.
+        served: the models that the server lists, where they were looked for.
 
     Raises:
         StopRun: every further call would fail alike (wrong key, unknown model, no credit).
@@ -424,7 +436,11 @@ def read_error(
             raise StopRun(f"{server} wants a key ({status}): {sentence(said)} {variable} is not set.")
         raise StopRun(f"{server} refused the key ({status}): {sentence(said)} Check {variable}.")
     if status == 404:
-        raise StopRun(f"{server} does not know the model {model!r}, or the address is wrong (404): {said}")
+        raise StopRun(
+            f"{server} does not know the model {model!r}, or the address is wrong (404): {sentence(said)}"
+            + (f" It lists {', '.join(served[:_NAMED])}." if served else "")
+            + (f" `ragrounds doctor --model openai:NAME --base-url {quote(base_url)}` asks it." if base_url else "")
+        )
     if status == 429 and code == "insufficient_quota":
         raise StopRun(f"{server}: no credit left (429): {said}")
     if status == 429:

@@ -194,17 +194,17 @@ def _model_in(path: str) -> str:
 _PROVIDERS = {
     "api.openai.com": "openai",
     "api.anthropic.com": "anthropic",
-    "generativelanguage.googleapis.com": "google",
-    "api.mistral.ai": "mistral",
+    "generativelanguage.googleapis.com": "google_genai",
+    "api.mistral.ai": "mistralai",
     "api.groq.com": "groq",
     "api.deepseek.com": "deepseek",
-    "api.x.ai": "x-ai",
+    "api.x.ai": "xai",
     "api.together.xyz": "together",
     "api.fireworks.ai": "fireworks",
     "api.cohere.com": "cohere",
     "openrouter.ai": "openrouter",
 }
-"""Hosts of providers, by the names that price lists have for them."""
+"""Hosts of providers, by the names by which models are given: `--model google_genai:…`, prices.toml."""
 _SAMPLING = frozenset(
     "temperature top_p top_k seed presence_penalty frequency_penalty repetition_penalty reasoning_effort".split()
 )
@@ -212,7 +212,7 @@ _GEMINI_CALL = "enerateContent"
 _SECRET = re.compile(r"(?i)key|token|secret|password|signature|^sig$|^auth")
 
 
-GEMINI = WireForm("generateContent", ":generateContent", "google", "contents", gemini_read)
+GEMINI = WireForm("generateContent", ":generateContent", "google_genai", "contents", gemini_read)
 FORMS: tuple[WireForm, ...] = (
     WireForm("chat completions", "/chat/completions", "openai", "messages", read_reply),
     WireForm("completions", "/completions", "openai", "prompt", read_reply),

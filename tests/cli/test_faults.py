@@ -59,6 +59,7 @@ def test_what_a_server_says_is_told_apart(
     found = kept(home)
     assert [attempt.status for attempt in found] == [status] * 2
     assert all(reason in attempt.reason for attempt in found)
+    assert all(("AGENT[top_k=…]" in attempt.reason) is ("context" in reason) for attempt in found)
     assert json.loads(done.stdout)["rows"][0]["statuses"][status] == 2
 
 
@@ -71,6 +72,9 @@ def test_a_wrong_key_or_model_stops_the_run_at_once(command: Cli, home: Path, fa
         )
         assert done.returncode == 2
         assert [said in line for line in lines(done)] == [True]
+        if fault == "404":
+            assert " It lists " in done.stderr
+            assert f"`ragrounds doctor --model openai:NAME --base-url {server.url}` asks it." in done.stderr
         assert server.stats()["asked"] <= 3  # what was in flight, and nothing after it
     assert kept(home) == []
 
@@ -85,6 +89,8 @@ def test_a_closed_port_is_named_in_one_line(command: Cli, home: Path, inside_a_l
     async def carry_out() -> subprocess.CompletedProcess[str]:
         return command(*options)
 
+    named = command(*options[:-4], "--display", "none", OPENAI_BASE_URL=address)
+    assert "and is OPENAI_BASE_URL right?" in named.stderr
     done = asyncio.run(carry_out()) if inside_a_loop else command(*options)
     assert done.returncode == 2
     [line] = lines(done)

@@ -174,6 +174,13 @@ def test_a_run_is_named_in_one_of_four_ways(reference, id):
     assert run_among(reference, RUNS, "claim").id == id
 
 
+def test_a_run_is_named_by_what_it_is_called_too():
+    claim = resolved(parse_claim("accuracy(new) - accuracy(old) > -90%"), RUNS, {"rag-8": "new", "rag-1": "old"})
+    assert [term.run for term in claim.conditions[0].terms] == ["rag-8", "rag-1"]
+    with pytest.raises(UserError, match=r"shown \(old, new, direct-5, other-7, zz-9\)\. Did you mean 'new'\?"):
+        run_among("neww", RUNS, "claim", {"rag-8": "new", "rag-1": "old"})
+
+
 def test_a_run_that_is_named_badly_is_said_with_those_that_fit():
     with pytest.raises(UserError) as caught:
         run_among("rag", RUNS, "claim")
@@ -183,7 +190,10 @@ def test_a_run_that_is_named_badly_is_said_with_those_that_fit():
     assert str(caught.value) == "claim 'rag-' names several of the runs: rag-1, rag-8. Name one by its id."
     with pytest.raises(UserError) as caught:
         run_among("zzzzzz", RUNS, "claim")
-    assert str(caught.value) == "claim 'zzzzzz' names none of the runs that are shown."
+    assert (
+        str(caught.value)
+        == "claim 'zzzzzz' names none of the runs that are shown (rag-1, rag-8, direct-5, other-7, zz-9)."
+    )
     with pytest.raises(UserError, match=r"Did you mean 'other-7'\?$"):
         run_among("ather-7", RUNS, "claim")
     with pytest.raises(UserError, match=r"Did you mean 'rag\[k=1\]' or 'rag\[k=8\]'\?$"):

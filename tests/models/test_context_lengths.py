@@ -77,6 +77,7 @@ def test_the_failure_says_both() -> None:
     failed = TooLong(9000, 4096).failed("the server's words")
     assert (failed.kind, failed.message) == (
         "context_too_long",
-        "9,000 tokens, the model's limit is 4,096: the server's words",
+        "9,000 tokens, the model's limit is 4,096: the server's words "
+        "(Fewer or shorter passages, AGENT[top_k=…], or a model or server with a longer context.)",
     )
     assert "does not tell" in TooLong(None, None).failed("x").message

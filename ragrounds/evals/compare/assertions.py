@@ -74,14 +74,16 @@ def check_claims(
     scorer: str | None = None,
     common: bool = False,
     seed: int = 0,
+    names: Mapping[str, str] | None = None,
 ) -> list[ClaimVerdict]:
-    """Decide claims about stored runs under one scorer, by default the first headline.
+    """Decide claims about stored runs under one scorer, by default the first headline; `names`: run id → what a claim
+    may call it.
 
     Raises:
         UserError: a claim that cannot be read or names another run; runs that cannot be compared.
     """
     written = [parse_claim(text) for text in claims]
-    read = [resolved(claim, runs) for claim in written]
+    read = [resolved(claim, runs, names) for claim in written]
     early = early_stops(store, runs)
     basis = comparison_basis(store, runs, [scorer_name(scorer)] if scorer else [], common, answered=bool(early))
     if not basis.scorers:

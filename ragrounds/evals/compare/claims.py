@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -329,15 +329,15 @@ def _term(reader: _Reader, factor: float) -> Term:
     return Term(factor, name, run)
 
 
-def resolved(claim: Claim, runs: Sequence[Run]) -> Claim:
-    """The claim with its runs named by their ids.
+def resolved(claim: Claim, runs: Sequence[Run], names: Mapping[str, str] | None = None) -> Claim:
+    """The claim with its runs named by their ids; `names`: run id → what users call it.
 
     Raises:
         UserError: it names another run, or not one alone.
     """
 
     def named(condition: Condition) -> Condition:
-        terms = tuple(replace(term, run=run_among(term.run, runs, "The claim's").id) for term in condition.terms)
+        terms = tuple(replace(term, run=run_among(term.run, runs, "The claim's", names).id) for term in condition.terms)
         return replace(condition, terms=terms)
 
     return replace(claim, conditions=tuple(named(condition) for condition in claim.conditions))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -310,6 +311,7 @@ def model_texts(agent: Agent, default: str | None, defaults: Mapping[str, Value 
         raise UserError(
             f"No model was named for {agent.spec!r}. Give one with --model, such as openai:gpt-4o-mini, or openai:NAME "
             f"with --base-url for a server of your own; {BASELINE} is the built-in baseline."
+            + (" The address comes from OPENAI_BASE_URL." if os.environ.get("OPENAI_BASE_URL") else "")
         )
     return {role: with_defaults(text, defaults) for role, text in named.items()}
 

@@ -130,21 +130,23 @@ def find_runs(
     return found
 
 
-def run_among(reference: str, runs: Sequence[Run], where: str) -> Run:
-    """The one of some runs shown together that a text means.
+def run_among(reference: str, runs: Sequence[Run], where: str, names: Mapping[str, str] | None = None) -> Run:
+    """The one of some runs shown together that a text means; `names`: run id → what users call it.
 
     Raises:
         UserError: none, or several; `where` says in what it was named.
     """
     unique = list({run.id: run for run in runs}.values())
-    fitting = fitting_runs(reference, unique, bare=True)
+    fitting = fitting_runs(reference, unique, names, bare=True)
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         ids = ", ".join(run.id for run in fitting)
         raise UserError(f"{where} {reference!r} names several of the runs: {ids}. Name one by its id.")
-    near = nearest(reference, [name for run in unique for name in (run.agent, run.id)])
-    raise UserError(f"{where} {reference!r} names none of the runs that are shown.{near}")
+    called = [name for run in unique if (name := (names or {}).get(run.id))]
+    near = nearest(reference, [*called, *(name for run in unique for name in (run.agent, run.id))])
+    shown = ", ".join((names or {}).get(run.id) or run.id for run in unique[:_NAMED])
+    raise UserError(f"{where} {reference!r} names none of the runs that are shown ({shown}).{near}")
 
 
 def best_fitting(fitting: Sequence[Sequence[Run]], made: Mapping[str, int]) -> list[Run]:
