@@ -409,6 +409,11 @@ def before_import(place: str, asker: str, check: Callable[[], None]) -> None:
     _CHECKS.setdefault(place, {})[asker] = check
 
 
+def is_checked(place: str) -> bool:
+    """Whether somebody has something checked before that place is imported."""
+    return bool(_CHECKS.get(place))
+
+
 def imported_module(place: str) -> ModuleType:
     """The module that a user named: a file, ``PATH.py``, or a dotted name that is installed or stands in the current
     folder, which is looked in last.

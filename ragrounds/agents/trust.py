@@ -2,8 +2,9 @@
 
 A file of one's own is run, and the line says so until it was run once. Where the agent's file or the code belongs to
 another user of the machine, or can be written by every one of them, a yes is needed: `ragrounds agents trust FILE`, or
-the setting ``allow_code``. What was run or trusted is known by the digest of the code, under the home folder, so that
-code that changes is said, and asked for, anew.
+the setting ``allow_code``; code that the user names without such a file is run then, with a line. What was run or
+trusted is known by the digest of the code, under the home folder, so that code that changes is said, and asked for,
+anew.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -21,7 +22,7 @@ from shlex import quote
 from ragrounds.digests import files_behind, text_digest
 from ragrounds.errors import UserError
 from ragrounds.files import make_home
-from ragrounds.plugins import before_import, say_once
+from ragrounds.plugins import before_import, is_checked, say_once
 from ragrounds.settings import read_settings
 from ragrounds.text import safe
 
@@ -57,6 +58,21 @@ def trust(file: str, code: Sequence[str]) -> None:
             _remember(digest, file)
         except OSError as error:
             raise UserError(f"Cannot write {_place()}: {error.strerror}.") from error
+
+
+def say_whose(name: str, digest: str, files: Iterable[Path]) -> None:
+    """Say once of a system that the user named by its place where its code is not the user's own: naming it is the yes.
+
+    Args:
+        name: of the place.
+        digest: of the code.
+        files: of the code.
+    """
+    foreign = next((reason for path in sorted(files) if (reason := _foreign(path))), "")
+    if foreign and digest not in _trusted() and not is_checked(name.rpartition(":")[0]):
+        say_once(f"{name} is run with your rights, and {foreign}.")
+        with contextlib.suppress(OSError):
+            _remember(digest, name)
 
 
 def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -> None:

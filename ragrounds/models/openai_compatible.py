@@ -11,17 +11,18 @@ from ragrounds.contracts import Continuation, Request
 from ragrounds.errors import StopRun, UserError
 from ragrounds.http import PROBABILITIES, REPLY
 from ragrounds.models.base import ProviderModel
+from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.kept_prefixes import ASKED
 from ragrounds.models.openai_protocol import CompletionStream, body_of, read_error, read_reply
 from ragrounds.models.options import VLLM, ModelOptions
 from ragrounds.models.prices import Price
 from ragrounds.models.reply_parts import with_logprobs, without_keys
 from ragrounds.models.retries import with_retries
-from ragrounds.models.server_facts import served_names
 from ragrounds.models.server_time import ServerTime, clock_of
 from ragrounds.models.traffic import traffic_of
 from ragrounds.models.transport import BalancedServer, ServerPool, Transport
 from ragrounds.records import Fault, Reply
+from ragrounds.text import safe
 
 OPENAI = "https://api.openai.com/v1"
 _NO_KEY = "none"
@@ -91,12 +92,31 @@ class OpenAICompatible(ProviderModel):
                 if answered.status >= 400:
                     place = server.place if self._own else None
                     keyed = self._key != _NO_KEY
-                    served = await served_names(server.transport) if answered.status == 404 else []
+                    served = await _served(server.transport) if answered.status == 404 else []
                     variable = key_variable(self._options)
                     return read_error(answered, self._options.model, place, redact, variable, keyed, served)
                 if stream.begun:
                     return without_keys(stream.reply(), redact)
                 return without_keys(read_reply(answered.body, answered.headers.get("content-type", "")), redact)
+
+
+class _Named(msgspec.Struct):
+    id: str
+
+
+class _Listed(msgspec.Struct):
+    """What `/models` answers."""
+
+    data: list[_Named]
+
+
+async def _served(server: Transport) -> list[str]:
+    """The models that a server lists; none: it lists none, or does not answer."""
+    try:
+        listed = msgspec.json.decode((await server.get("/models")).body, type=_Listed)
+    except (StopRun, Transient, CallFailed, msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+    return [server.redact(safe(one.id, 200)) for one in listed.data]
 
 
 def _setting(url: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import UserError
 from ragrounds.http import read_json
 from ragrounds.models.faults import CallFailed, Transient
 from ragrounds.models.options import ModelOptions
@@ -104,15 +104,6 @@ async def ask_server(url: str, options: ModelOptions) -> Facts:
         for transport in (server, root):
             await transport.close()
     return {name: server.redact(value) for name, value in facts.items()}
-
-
-async def served_names(server: Transport) -> list[str]:
-    """The models that a server lists; none: it lists none, or does not answer."""
-    try:
-        listed = _entries(_fields(await _told(server, "/models")).get("data"))
-    except (StopRun, TimeoutError, Transient, CallFailed):
-        return []
-    return [server.redact(safe(name, _LONGEST)) for one in listed if isinstance(name := one.get("id"), str)]
 
 
 async def _told(server: Transport, path: str) -> object:

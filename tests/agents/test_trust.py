@@ -101,3 +101,21 @@ def test_a_file_without_code_has_nothing_to_trust(command: Cli, tmp_path: Path) 
     done = command("agents", "trust", "plain.toml")
     assert (done.returncode, done.stderr) == (0, "plain.toml names no code.\n")
     assert command("agents", "trust", "direct").returncode == 2
+
+
+def test_code_of_another_user_that_is_named_itself_is_run_and_says_so_once(
+    command: Cli, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "named"
+    folder.mkdir()
+    (folder / "mine.py").write_text("def ask(question):\n    return 'A'\n")
+    line = ("run", "--agent", "named/mine.py:ask", "--limit", "1", "--display", "none", "--new")
+    assert command(*line).returncode == 0
+    assert "run with your rights" not in caplog.text
+    why = _others(folder)
+    for _ in range(2):
+        assert command(*line).returncode == 0
+    assert (
+        caplog.text.count(f"named/mine.py:ask is run with your rights, and {(folder / 'mine.py').resolve()} {why}.")
+        == 1
+    )

@@ -23,6 +23,7 @@ from ragrounds.agents.systems.apart import check_apart
 from ragrounds.agents.systems.code import OwnSource, reading_of
 from ragrounds.agents.systems.live_objects import object_source
 from ragrounds.agents.systems.opening import watched
+from ragrounds.agents.trust import say_whose
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.plugins import imported_module, say_once
@@ -293,6 +294,7 @@ def _forget_changed(name: str) -> None:
         return
     check_apart(name, source, read)
     own = {path for _, path in read.own}
+    say_whose(name, read.digest, own)
     if _read_then.get(name, read.digest) != read.digest:
         for module, loaded in list(sys.modules.items()):
             file = getattr(loaded, "__file__", None)

@@ -38,7 +38,14 @@ from ragrounds.evals.scorers import Headline, described, scorer_name, typed_scor
 from ragrounds.evals.scorers.base import ScorerRecord
 from ragrounds.evals.scorers.words import recall_words, unknown_words
 from ragrounds.evals.store.ledger import LedgerLine, judging_of
-from ragrounds.evals.store.run_facts import ReplyModels, live_words, not_recorded_words, reply_models, said_of_models
+from ragrounds.evals.store.run_facts import (
+    ReplyModels,
+    live_words,
+    not_recorded_words,
+    options_words,
+    reply_models,
+    said_of_models,
+)
 from ragrounds.evals.store.run_names import kept_names
 from ragrounds.evals.store.store import Store
 from ragrounds.records import COUNTED, OPEN, OUTCOMES, Question, Run, Usage, outcome
@@ -234,7 +241,7 @@ def compare(
         if row.statuses.get("not_run")
     ]
     notes += [f"{run.id} was {said}." for run in runs for said in said_of_models(store, run, answered[run.id])]
-    notes += [words for run in runs if (words := not_recorded_words(store, run))]
+    notes += [words for run in runs for said in (not_recorded_words, options_words) if (words := said(store, run))]
     notes += [one.note for run in runs for one in stale_scores(store, run) if one.scorer in basis.scorers]
     notes += reading_notes(runs, basis.scores, [one.scorer for one in basis.headlines])
     notes += [words for run in runs if (words := live_words(store, run))]

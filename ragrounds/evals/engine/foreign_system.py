@@ -21,10 +21,10 @@ from ragrounds.evals.engine.recording.callbacks import HANDLER, CallbackRecorder
 from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorder
 from ragrounds.evals.engine.recording.watch import installed, keep_watching
 from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
-from ragrounds.evals.store.hops import SYSTEMS_OWN
+from ragrounds.evals.store.hops import SYSTEMS_OWN, plain_query
 from ragrounds.evals.store.journal import StoreJournal
-from ragrounds.evals.store.run_facts import was_heard
-from ragrounds.records import Answer, Called, Passage, Reply
+from ragrounds.evals.store.run_facts import OPTIONS_SEARCHED, was_heard
+from ragrounds.records import Answer, Called, Passage, Question, Reply
 
 R = TypeVar("R", bound=Reply)
 _GRACE = 5.0
@@ -76,6 +76,8 @@ class AttemptObservation:
         self, query: str, passages: Sequence[Passage], tool: str, *, node: str = "", seconds: float = 0.0
     ) -> None:
         """Record a search inside the system's process, as one that its attempt made."""
+        if named := _options_in(query, self._context.item):
+            self._context.note(OPTIONS_SEARCHED, f"{', '.join(named)}: {query[:200]}")
         kept = tuple(
             msgspec.structs.replace(passage, retriever=tool, rank=passage.rank or rank)
             for rank, passage in enumerate(passages, 1)
@@ -102,6 +104,15 @@ class AttemptObservation:
         """Count a call that cannot be replayed; a replay ends by it."""
         if self._recorder:
             self._recorder.unseen(what)
+
+
+def _options_in(query: str, item: Question) -> list[str]:
+    """The letters of options whose text a query holds, where these are two or more: one may be a guess of the model's.
+    What the question itself says does not count."""
+    searched, asked = plain_query(query), plain_query(item.text)
+    texts = {letter: plain_query(text) for letter, text in item.options.items()}
+    named = [letter for letter, text in texts.items() if len(text) > 1 and text in searched and text not in asked]
+    return named if len(named) > 1 else []
 
 
 async def run_system(system: System, context: AttemptContext, journal: StoreJournal) -> Answer:

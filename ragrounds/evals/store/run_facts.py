@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import compress
 
@@ -24,7 +24,7 @@ from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
 from ragrounds.models.model_names import SERVED, other_models
 from ragrounds.models.options import server_of
-from ragrounds.records import COUNTED, Called, Event, Noted, Run
+from ragrounds.records import COUNTED, Attempt, Called, Event, Noted, Run
 from ragrounds.tools.search_notes import LIVE
 
 
@@ -194,19 +194,41 @@ def _not_recorded(store: Store, run: Run) -> str:
     return f"{calls:,} calls of {attempts:,} attempts are not recorded ({what})"
 
 
+OPTIONS_SEARCHED = "options_in_query"
+"""The note of a search whose query holds options of the question."""
+
+
+def options_words(store: Store, run: Run) -> str:
+    """That a system of one's own searches for options, as far as its first attempts show; empty: they do not. From what
+    takes the run's context they are hidden where it searches."""
+    if not _is_own(run):
+        return ""
+    found = [attempt.events for attempt in _some_attempts(store, run, schema.attempts.c.status == "completed")]
+    count = sum(any(isinstance(one, Noted) and one.what == OPTIONS_SEARCHED for one in each) for each in found)
+    if not count:
+        return ""
+    return (
+        f"{run.id}: in {count:,} of the {len(found):,} attempts that were looked at, its own searches held options of "
+        "the question: its retrieval saw more than the question."
+    )
+
+
+def _some_attempts(store: Store, run: Run, *which: sa.ColumnElement[bool]) -> Iterator[Attempt]:
+    """The first of a run's attempts for which some conditions hold."""
+    table = schema.attempts
+    some = sa.select(table.c.question_id, table.c.epoch).where(table.c.run == store.number(run), *which)
+    with store.engine.connect() as connection:
+        keys = [(row.question_id, row.epoch) for row in connection.execute(some.limit(_LOOKED_AT))]
+    yield from (attempt for key in keys if (attempt := store.attempt(run, *key)) is not None)
+
+
 def was_unheard(store: Store, agent: str, code: object) -> bool:
     """Whether attempts of an agent's system, as its code is, were completed without a call that was seen: it makes
     none, or by a client that nobody hears."""
     table = schema.attempts
-    for run in (one for one in store.runs() if _is_own(one) and _same(one, agent, code)):
-        silent = table.c.run == store.number(run), table.c.models.is_(None), table.c.status == "completed"
-        some = sa.select(table.c.question_id, table.c.epoch).where(*silent).limit(_LOOKED_AT)
-        with store.engine.connect() as connection:
-            keys = [(row.question_id, row.epoch) for row in connection.execute(some)]
-        for attempt in (store.attempt(run, *key) for key in keys):
-            if attempt is not None and not was_heard(attempt.events):
-                return True
-    return False
+    silent = table.c.models.is_(None), table.c.status == "completed"
+    runs = [one for one in store.runs() if _is_own(one) and _same(one, agent, code)]
+    return any(not was_heard(one.events) for run in runs for one in _some_attempts(store, run, *silent))
 
 
 def was_heard(events: Iterable[Event]) -> bool:
