@@ -401,8 +401,8 @@ class OpenAIEmbedder(_TextEmbedder):
         usage = given.get("usage") if isinstance(given, dict) else None
         if not isinstance(usage, dict):
             return vectors, None
-        count, total = believed_count(usage.get("prompt_tokens")), believed_count(usage.get("total_tokens"))
-        return vectors, None if count is not None and total is not None and total < count else count
+        tokens, total = believed_count(usage.get("prompt_tokens")), believed_count(usage.get("total_tokens"))
+        return vectors, None if tokens is not None and total is not None and total < tokens else tokens
 
 
 def _numbers(given: list[float] | str) -> Vectors:

@@ -28,13 +28,13 @@ from ragrounds.ui.leaderboard.board import Board, BoardRanking
 from ragrounds.ui.leaderboard.index_page import index_page
 from ragrounds.ui.progress.facts import ProgressGatherer
 from ragrounds.ui.progress.frame import frame
-from ragrounds.ui.progress.screen import drawn_lines
 from ragrounds.ui.report.page import report_page
 from ragrounds.ui.table_layout import TextTable
 from ragrounds.ui.text import dollars, duration, percent, tokens
 from ragrounds.ui.trace.hop_lines import hop_cells, hop_columns, hop_heading, hop_line
 from tests.compare.making import add_run, questions
 from tests.store.test_causes import model, passage, search
+from tests.ui.drawn import drawn_lines
 from tests.ui.report.figures import figures, sheets, shows
 
 LARGE, SMALL = 23, 14
@@ -55,7 +55,7 @@ def made(name: str) -> list[tuple[Attempt, list[Score]]]:
         attempt = Attempt(
             run=f"{name}-run", question_id=question.id, epoch=0, status="failed" if failed else "completed",
             text="The answer is A.", usage=Usage(210 * place + 3, 17 * place), cost_paid=0.01 * place,
-            cost_uncached=0.0137 * place + 0.0002, seconds=0.41 * place, calls=place + 2,
+            cost_uncached=0.0137 * place + 0.0002, seconds=0.41 * place, model_calls=place + 2, searches=place + 5,
         )  # fmt: skip
         scores = [
             Score(
@@ -99,7 +99,8 @@ def by_hand(name: str) -> dict[str, str]:
         "pooled": percent((large + small) / count), "strict": average(-1), "mirage": average(1),
         "at best": average(0, FAILED[name]), "n": str(count), "failed": str(FAILED[name]),
         "abstained": str(ABSTAINED[name]), "answered": str(count - FAILED[name] - ABSTAINED[name]),
-        "calls": str(count * (place + 2)), "in": tokens(count * (210 * place + 3)), "out": tokens(count * 17 * place),
+        "model calls": str(count * (place + 2)), "searches": str(count * (place + 5)),
+        "in": tokens(count * (210 * place + 3)), "out": tokens(count * 17 * place),
         "paid": dollars(count * 0.01 * place), "uncached": dollars(count * (0.0137 * place + 0.0002)),
         "time": duration(0.41 * place), "tokens": tokens(count * (227 * place + 3)),
     }  # fmt: skip
@@ -128,7 +129,8 @@ def test_every_figure_of_the_store_differs() -> None:
 
 def test_in_tables(compared: Comparison) -> None:
     scores, outcomes = (one for one in comparison_tables(compared) if one.key in ("scores", "outcomes"))
-    for table, heads in ((scores, {"at best", "pooled", "strict"}), (outcomes, {"calls", "in", "uncached"})):
+    own = {"model calls", "searches", "in", "uncached"}
+    for table, heads in ((scores, {"at best", "pooled", "strict"}), (outcomes, own)):
         shown = rows_of(table)
         assert list(shown) == list(RIGHT)
         assert heads < set(shown["one"])

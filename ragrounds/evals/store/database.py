@@ -205,13 +205,10 @@ def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
             f"The store {shown(engine)} can only be read here. What this needs is not in it yet: copy the file into a "
             "folder that you may write, and set RAGROUNDS_HOME to that."
         )
-    place = Path(shown(engine))
-    gone = engine.dialect.name == "sqlite" and not place.exists()
-    kept = (
-        "The file is gone, and with it what it held but what arrived last: the same command asks the rest again."
-        if gone
-        else "What was written before is safe; free the cause and give the same command again to resume."
-    )
+    place = shown(engine)
+    kept = "What was written before is safe; free the cause and give the same command again to resume."
+    if engine.dialect.name == "sqlite" and not Path(place).exists():
+        kept = "The file is gone, and with it what it held but what arrived last: the same command asks the rest again."
     return StopRun(f"Cannot write to the store {place}: {str(cause) or type(cause).__name__}. {kept}")
 
 

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import IO, Self, TextIO
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -245,14 +245,6 @@ def foot_words(in_flight: int, what: str, asked: int) -> list[str]:
         f"Ctrl-C finishes {flying} and ends; twice stops at once.",
         "Ctrl-C ends; twice stops at once.",
     ]
-
-
-def drawn_lines(console: Console, picture: RenderableType, width: int, height: int) -> list[str]:
-    """What is drawn as lines of text with their styles, at most `height` of them and none longer than `width`."""
-    console.size = ConsoleDimensions(width, max(height, 1))
-    with console.capture() as captured:
-        console.print(picture, overflow="ellipsis", crop=True)
-    return captured.get().removesuffix("\n").split("\n")[:height]
 
 
 def server_words(traffic: Sequence[ServerTraffic]) -> list[str]:

@@ -18,7 +18,7 @@ from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.facts import AgentProgress, BudgetUse, ProgressFacts, SeenFaults
 from ragrounds.ui.progress.frame import frame, table_parts
 from ragrounds.ui.progress.lines import progress_line
-from ragrounds.ui.progress.screen import drawn_lines
+from tests.ui.drawn import drawn_lines
 
 SIZES = [(80, 24), (120, 40), (200, 60), (60, 15), (40, 10), (20, 6)]
 

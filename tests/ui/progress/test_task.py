@@ -15,8 +15,9 @@ from ragrounds.evals.studies.table import CellResult
 from ragrounds.records import Call, Verdict
 from ragrounds.ui.console import SafeConsole
 from ragrounds.ui.progress.judged import JudgeProgress
-from ragrounds.ui.progress.screen import TaskDisplay, drawn_lines
+from ragrounds.ui.progress.screen import TaskDisplay
 from ragrounds.ui.study_progress import StudyProgress
+from tests.ui.drawn import drawn_lines
 
 
 class Task(TaskDisplay):
