@@ -7,6 +7,7 @@ other form is ``{"dataset", "id", "setting", "model", "raw": [reply, …]}``, pl
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list
     Raises:
         UserError: a prediction for a question that the benchmark lacks, two for the same question, or none at all.
     """
-    grouped: dict[tuple[str, str], dict[str, Prediction]] = {}
+    grouped: dict[tuple[str, str], dict[str, bytes]] = {}  # replies packed: of many files all are held
     for prediction in predictions:
         id = f"{prediction.dataset}/{prediction.id}"
         group = grouped.setdefault((prediction.setting, prediction.model), {})
@@ -79,18 +80,20 @@ def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list
             )
         if id in group:
             raise UserError(f"There are two predictions for {id!r} under {prediction.setting}, {prediction.model}.")
-        group[id] = prediction
+        group[id] = zlib.compress(msgspec.msgpack.encode(prediction.raw), 1)
     if not grouped:
         raise UserError("There is no prediction in what was given. Expected the authors' folder, or JSON lines.")
     named = list(taken)
     for setting, model in sorted(grouped):
-        imported = _as_run(setting, model, grouped.pop((setting, model)), benchmark, named)
+        packed = grouped.pop((setting, model))
+        replies = {id: msgspec.msgpack.decode(zlib.decompress(raw), type=list[str]) for id, raw in packed.items()}
+        imported = _as_run(setting, model, replies, benchmark, named)
         named.append(imported.run.id)
         yield imported
 
 
 def _as_run(
-    setting: str, model: str, found: dict[str, Prediction], benchmark: Benchmark, taken: list[str]
+    setting: str, model: str, found: dict[str, list[str]], benchmark: Benchmark, taken: list[str]
 ) -> ImportedRun:
     agent = str(Spec("mirage_predictions", {"setting": setting, "model": model}))
     identity = {
@@ -99,7 +102,7 @@ def _as_run(
         "model": model,
         "benchmark": benchmark.name,
         "questions": benchmark.version,
-        "content": fingerprint({id: prediction.raw for id, prediction in sorted(found.items())}),
+        "content": fingerprint(dict(sorted(found.items()))),
         "epochs": 1,
     }
     print_ = fingerprint(identity)
@@ -115,12 +118,12 @@ def _as_run(
         created=now(),
         origin="imported",
     )
-    attempts = tuple(_attempt(run, question, found.get(question.id)) for question in benchmark.questions)
+    attempts = tuple(_attempt(run, question, found.get(question.id), model) for question in benchmark.questions)
     return ImportedRun(run, attempts, len(benchmark) - len(found))
 
 
-def _attempt(run: Run, question: Question, prediction: Prediction | None) -> Attempt:
-    if prediction is None:
+def _attempt(run: Run, question: Question, replies: list[str] | None, model: str) -> Attempt:
+    if replies is None:
         return Attempt(
             run=run.id,
             question_id=question.id,
@@ -132,9 +135,9 @@ def _attempt(run: Run, question: Question, prediction: Prediction | None) -> Att
             cost_paid=None,
             cost_uncached=None,
         )
-    text = prediction.raw[0] if prediction.raw else ""
-    status, reason = _ended(text, question) if prediction.raw else ("failed", "the list of replies is empty")
-    call = Call(key="", kind="model", role="answering", node="imported", actor=prediction.model, at=0.0, seconds=0.0)
+    text = replies[0] if replies else ""
+    status, reason = _ended(text, question) if replies else ("failed", "the list of replies is empty")
+    call = Call(key="", kind="model", role="answering", node="imported", actor=model, at=0.0, seconds=0.0)
     return Attempt(
         run=run.id,
         question_id=question.id,
@@ -149,7 +152,7 @@ def _attempt(run: Run, question: Question, prediction: Prediction | None) -> Att
         events=(
             Entered(step=0, node="imported", at=0.0),
             Called(step=0, call=call),
-            Left(step=0, seconds=0.0, changes={"answer": text} if prediction.raw else {}),
+            Left(step=0, seconds=0.0, changes={"answer": text} if replies else {}),
         ),
     )
 
