@@ -92,7 +92,7 @@ def test_a_server_is_asked_once_and_then_never(pytester: pytest.Pytester, monkey
     replayed = run(pytester)  # no server, no key
     replayed.assert_outcomes(passed=1)
     replayed.stdout.fnmatch_lines(
-        ["*test_no_attempt_fails: 3 claims hold; 15 model calls from *test_model/test_no_attempt_fails.jsonl"]
+        ["*test_no_attempt_fails: 3 claims hold; 10 model calls from *test_model/test_no_attempt_fails.jsonl"]
     )
     assert journals(pytester) == written
 

@@ -10,11 +10,17 @@ import ragrounds as rr
 from ragrounds.errors import StopRun, UserError
 
 
-@pytest.mark.parametrize(("imports", "refused"), [("import json", False), ("import numpy", True)])
+@pytest.mark.parametrize(("imports", "refused"), [("import json", False), ("import numpy", False), ("import sender", True)])
 def test_a_replay_does_not_ask_what_may_send_unheard(
     imports: str, refused: bool, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = tmp_path / "asked"
+    place = tmp_path / "site-packages"
+    (place / "sender-1.0.dist-info").mkdir(parents=True)
+    (place / "sender-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: sender\nVersion: 1.0\n")
+    (place / "sender-1.0.dist-info" / "RECORD").write_text("sender.py,,\n_sender.so,,\n")
+    (place / "sender.py").write_text("")
+    monkeypatch.syspath_prepend(place)
     (tmp_path / f"mine_{imports[-4:]}.py").write_text(
         f"{imports}\ndef ask(question):\n    with open({str(asked)!r}, 'a') as file:\n        file.write('x')\n"
         "    return 'A'\n"
@@ -31,7 +37,7 @@ def test_a_replay_does_not_ask_what_may_send_unheard(
     assert run(new=True) == 1  # a probe could not hold back what it sends unheard
     if refused:
         count = len(asked.read_text())
-        with pytest.raises((UserError, StopRun), match="numpy, which it uses, holds code that is not Python"):
+        with pytest.raises((UserError, StopRun), match="sender, which it uses, holds code that is not Python"):
             run(new=True, journal="replay")
         assert len(asked.read_text()) == count
     else:

@@ -37,8 +37,9 @@ def installed_versions(modules: Iterable[str], named: Iterable[str] = ()) -> tup
 
 def compiled_package(names: Iterable[str]) -> str:
     """The first of some installed packages that holds code which is not Python: what that sends is heard by no hook.
-    Empty: none does."""
-    found = ((name, _distribution(name)) for name in names)
+    Empty: none does. What this package requires itself is heard, or sends nothing."""
+    _, below = installed_versions((), [_OURS])
+    found = ((name, _distribution(name)) for name in names if name not in below)
     compiled = (".so", ".pyd", ".dylib")
     return next((name for name, held in found if held and any(f.suffix in compiled for f in held.files or ())), "")
 
