@@ -130,7 +130,7 @@ def test_arenas(home: Path, grader: Running, mode: JournalMode) -> None:
         assert line.cost_uncached is not None
         assert cost.cost_paid == pytest.approx(line.cost_paid)
         assert cost.cost_uncached == pytest.approx(line.cost_uncached)
-        return line.cost_paid, line.cost_uncached, line.calls - line.reused
+        return line.cost_paid, line.cost_uncached, line.model_calls - line.reused
 
     played(max_total_tokens=300, concurrency=1)
     first = grader.account() - start

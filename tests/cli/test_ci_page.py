@@ -38,7 +38,7 @@ def test_the_example_is_recorded_replayed_and_fails_as_the_page_says(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     run(pytester, "evals", RECORD).assert_outcomes(passed=2, skipped=1)
-    assert Model.asked == 16  # three tests share one file
+    assert Model.asked == 20  # three tests share one file
     model.shutdown()
     model.server_close()
     recorded = pytester.path / "evals" / "ragrounds_journal" / "assistant.jsonl"

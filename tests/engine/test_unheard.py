@@ -10,7 +10,9 @@ import ragrounds as rr
 from ragrounds.errors import StopRun, UserError
 
 
-@pytest.mark.parametrize(("imports", "refused"), [("import json", False), ("import numpy", False), ("import sender", True)])
+@pytest.mark.parametrize(
+    ("imports", "refused"), [("import json", False), ("import numpy", False), ("import sender", True)]
+)
 def test_a_replay_does_not_ask_what_may_send_unheard(
     imports: str, refused: bool, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,7 +135,7 @@ def test_ctrl_c_on_the_command_line(cli, home, tmp_path, times, how):
         told = interrupted(process, times, how=how)
         assert "kept; the same command resumes from there." in told
         if times == 1:
-            assert "4 calls: 4 made now, 0 from the journal" in told
+            assert "4 model calls: 4 made now, 0 from the journal" in told
             assert "8 answers not judged" in told
         else:
             assert len(told.splitlines()) == 2, told  # one for each

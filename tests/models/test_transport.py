@@ -116,7 +116,7 @@ async def test_calls_survive_a_server_that_goes_and_it_takes_its_share_when_it_i
         for i in range(20):
             await model.complete(asked(f"b{i}"), faults)
         assert stays.stats()["answered"] == 40  # each call was answered
-        assert {fault.kind for fault in faults} == {"connection"}
+        assert {fault.kind for fault in faults} == {"unreachable"}
         with openai_server("--latency", "0.02", "--port", str(port)) as back:
             deadline = time.monotonic() + 10
             while not back.stats()["answered"] and time.monotonic() < deadline:

@@ -23,6 +23,7 @@ from ragrounds.evals.store import schema
 from ragrounds.evals.store.arenas import ArenaStore
 from ragrounds.evals.store.codec import run_body, run_of
 from ragrounds.evals.store.database import open_source, open_target
+from ragrounds.evals.store.row_sums import summed
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import trace
 from ragrounds.evals.store.transfer import TransferResult, copy_runs, read_runs, tables_of
@@ -330,7 +331,14 @@ def test_a_record_that_swells_is_refused(file: Path, tmp_path: Path) -> None:
 
     bomb = zstandard.ZstdCompressor(level=1).compress(b"\0" * (300 << 20))
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE attempts SET body = ?", (bomb,))
+        connection.row_factory = sqlite3.Row
+        for row in connection.execute("SELECT * FROM attempts").fetchall():  # a stranger's file has sums that fit
+            kept = summed(schema.attempts, {**dict(row), "body": bomb})
+            place = (row["run"], row["question_id"], row["epoch"])
+            connection.execute(
+                "UPDATE attempts SET body = ?, checksum = ? WHERE run = ? AND question_id = ? AND epoch = ?",
+                (bomb, kept["checksum"], *place),
+            )
     with pytest.raises(UserError, match="more than 256 MiB"):
         brought(file, tmp_path / "other")
 
