@@ -110,15 +110,11 @@ async def _meet(
 def _same(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     """Whether both may be told of the same server. One with an alias may move. A group has its alias because it must,
     and where it says nothing of its model (a program's version is no such thing) one of its addresses must be known."""
-    if _ADDRESSES not in now:
-        return same_server(before, now)
     parts = [{name: fact for name, fact in facts.items() if name != _ADDRESSES} for facts in (before, now)]
-    then, today = set(before.get(_ADDRESSES, "").split()), set(now[_ADDRESSES].split())
-    placed = bool(then & today) or max(len(then), len(today)) == 1
-    told = same_server(*parts)
-    if told and any(name in parts[1] for name in parts[0] if name != "version"):
-        return True
-    return placed and (told or not all(parts))
+    then, today = (set(facts.get(_ADDRESSES, "").split()) for facts in (before, now))
+    placed = bool(then & today) or max(len(then), len(today)) <= 1
+    told, named = same_server(*parts), any(name in parts[1] for name in parts[0] if name != "version")
+    return (told and named) or (placed and (told or not all(parts)))
 
 
 def _keep(store: Store, server: str, mark: str, facts: Mapping[str, str]) -> KnownServer:
