@@ -11,9 +11,10 @@ from ragrounds.evals.engine.scheduler import replay
 from ragrounds.evals.scorers import scorers_for
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.store import Store
-from ragrounds.records import Noted, Reply, Usage
+from ragrounds.models.faults import CallFailed
+from ragrounds.records import Noted, Passage, Reply, Usage
 from tests.engine.conftest import planned
-from tests.engine.doubles import ScriptedModel, questions
+from tests.engine.doubles import ScriptedModel, ScriptedSearcher, questions
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,19 @@ async def test_an_unknown_cost_ends_a_run_with_a_budget_of_money(store: Store) -
     )
     assert "unknown" in ended
     assert len(store.done(one.run)) == 1
+    journal.close()
+
+
+async def test_a_search_that_failed_leaves_the_cost_known(store: Store) -> None:
+    class Failing(ScriptedSearcher):
+        async def search(self, query: str, k: int) -> list[Passage]:
+            raise CallFailed("server", "the search is away")
+
+    asked, golds = questions(4)
+    one = planned(store, "vanilla_rag", asked, golds, ScriptedModel(), Failing())
+    journal, stop = StoreJournal(store), BudgetStop(Budget(cost=5))
+    assert await replay(store, journal, [one], asked, golds, scorers_for, concurrency=1, stops=[stop]) == ""
+    assert [attempt.status for attempt in store.attempts(one.run)] == ["failed"] * 4
     journal.close()
 
 

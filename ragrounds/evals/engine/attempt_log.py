@@ -218,7 +218,7 @@ class AttemptLog:
             self.calls[kind] += 1
             self.events.append(Called(step=begun.step, call=call))
             unread = sum(fault.unanswered for fault in faults) if kind == "model" else 0
-            asked = request_price() if unread or (price is None and not cached) else 0.0
+            asked = request_price() if unread or (price is None and not cached and not error) else 0.0
             self.unanswered += unread
             self.billable = _plus(self.billable, None if asked is None else unread * asked)
             if not error:
