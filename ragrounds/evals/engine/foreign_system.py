@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import random
 import time
 from collections.abc import Sequence
 from typing import TypeVar
-from uuid import UUID
+from uuid import uuid4
 
 import msgspec
 
@@ -34,7 +33,6 @@ _GRACE = 5.0
 SOURCES = "sources of the answer"
 """What passages are known to come from that a system gives with its answer, where no search of it was seen."""
 
-_random = random.Random()
 _LOOK = 0.02
 """Seconds after which is looked again."""
 
@@ -50,7 +48,7 @@ class AttemptObservation:
         self._recorder = recorder
         self._journal = journal
         self._loop = asyncio.get_running_loop()
-        self.thread = UUID(int=_random.getrandbits(128), version=4).hex
+        self.thread = uuid4().hex
         self.max_steps = MAX_STEPS
         self.handler = CallbackRecorder(context, recorder, self) if recorder else None
         self.callbacks: Sequence[object] = (self.handler,) if self.handler else ()
