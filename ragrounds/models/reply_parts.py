@@ -74,6 +74,16 @@ def read_usage(value: object) -> tuple[Usage | None, str]:
     return usage, note
 
 
+def characters_of(request: Request) -> int:
+    """Characters of what is asked."""
+    return sum(len(message.content) for message in request.messages)
+
+
+def request_usage(request: Request) -> Usage:
+    """The tokens of what is asked alone, about, at four characters each."""
+    return Usage(input=characters_of(request) // 4)
+
+
 def believed(reply: R, request: Request) -> R:
     """The reply, its usage unknown where it cannot be true: of one that an earlier version recorded, of a model that is
     not ours, or beside the texts. A token has at least one byte, and a text at least one token."""
@@ -83,8 +93,7 @@ def believed(reply: R, request: Request) -> R:
     if not (0 <= usage.cached <= usage.input <= MOST_TOKENS and 0 <= usage.reasoning <= usage.output):
         found, note = counted_usage(usage.input, usage.output, usage.cached, usage.reasoning)
         return noted(replace(reply, usage=found), [note])
-    asked = sum(len(message.content) for message in request.messages)
-    answered = len(reply.text) + len(reply.reasoning)
+    asked, answered = characters_of(request), len(reply.text) + len(reply.reasoning)
     for name, count, characters in (("input", usage.input, asked), ("output", usage.output, answered)):
         if count > 4 * characters + _UNSEEN or (characters and not count):  # UTF-8 has at most 4 bytes a character
             said = f"{count:,} {name} tokens for {characters:,} characters"

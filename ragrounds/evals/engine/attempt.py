@@ -11,7 +11,6 @@ from typing import Any
 
 from langgraph.errors import GraphRecursionError
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
@@ -130,7 +129,7 @@ class AttemptRunner:
         )
         with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
             attempt = await _attempt(opened.system, context, run, self._journal)
-        finished = replace(_scored(attempt, planned, item, self._scorers), billable=context.billable)
+        finished = _scored(attempt, planned, item, self._scorers, context.billable)
         on_end(finished)
         scores = finished.scores
         if (attempt.question_id, attempt.epoch) in opened.made:
@@ -163,12 +162,14 @@ def stored_attempt(store: Store, planned: PlannedRun, item: WorkItem, scorers: S
     attempt = store.attempt(planned.run, item.question.id, item.epoch)
     if attempt is None or attempt.status not in FINAL:
         return None
-    return _scored(attempt, planned, item, scorers)
+    return _scored(attempt, planned, item, scorers, attempt.cost_paid)
 
 
-def _scored(attempt: Attempt, planned: PlannedRun, item: WorkItem, scorers: Scorers) -> FinishedAttempt:
+def _scored(
+    attempt: Attempt, planned: PlannedRun, item: WorkItem, scorers: Scorers, billable: float | None
+) -> FinishedAttempt:
     scores = tuple([score_by(scorer, attempt, item.question, item.gold) for scorer in scorers(item.question)])
-    return FinishedAttempt(planned.run, attempt, scores, _tokens_made(attempt), attempt.cost_paid)
+    return FinishedAttempt(planned.run, attempt, scores, _tokens_made(attempt), billable)
 
 
 def _tokens_made(attempt: Attempt) -> int | None:

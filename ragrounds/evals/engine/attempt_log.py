@@ -220,7 +220,7 @@ class AttemptLog:
             unread = sum(fault.unanswered for fault in faults) if kind == "model" else 0
             asked = request_price() if unread or (price is None and not cached and not error) else 0.0
             self.unanswered += unread
-            self.billable = _plus(self.billable, None if asked is None else unread * asked)
+            self.billable = plus(self.billable, None if asked is None else unread * asked)
             if not error:
                 self.add_cost(Usage() if kind == "search" or role in TOKENS_APART else usage, price, cached, asked)
 
@@ -228,10 +228,10 @@ class AttemptLog:
         """Add tokens and dollars to the sums; a `cached` call was not paid for. `asked`: the request's price, which a
         budget counts where the call's is not known."""
         self.usage = None if self.usage is None or usage is None else self.usage + usage
-        self.cost_uncached = _plus(self.cost_uncached, price)
+        self.cost_uncached = plus(self.cost_uncached, price)
         if not cached:
-            self.cost_paid = _plus(self.cost_paid, price)
-            self.billable = _plus(self.billable, asked if price is None else price)
+            self.cost_paid = plus(self.cost_paid, price)
+            self.billable = plus(self.billable, asked if price is None else price)
 
     def _step(self) -> tuple[int, str]:
         """The number and the node of the step that is running; -1 outside of nodes."""
@@ -251,7 +251,8 @@ class AttemptLog:
         return step, str(meta.get("langgraph_node", ""))
 
 
-def _plus(total: float | None, more: float | None) -> float | None:
+def plus(total: float | None, more: float | None) -> float | None:
+    """A sum; ``None``: a part of it is not known."""
     return None if total is None or more is None else total + more
 
 

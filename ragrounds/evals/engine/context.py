@@ -47,7 +47,7 @@ from ragrounds.evals.engine.thread_bridge import ThreadBridge
 from ragrounds.graphs import catalogue
 from ragrounds.models.faults import CallFailed
 from ragrounds.models.prices import Price, used_price
-from ragrounds.models.reply_parts import believed
+from ragrounds.models.reply_parts import believed, request_usage
 from ragrounds.prompts.loader import PromptFolder
 from ragrounds.records import (
     Fault,
@@ -188,11 +188,8 @@ class AttemptContext(AttemptLog):
         faults: list[Fault] = []
 
         def request_price() -> float | None:
-            """Dollars of what is asked alone, at four characters a token."""
-            if kind is not Reply:
-                return None
-            characters = sum(len(message.content) for message in request.messages)
-            return _price_of(model, kind(text="", usage=Usage(input=characters // 4), busy=0.0), prices)
+            """Dollars of what is asked alone."""
+            return _price_of(model, kind(text="", usage=request_usage(request), busy=0.0), prices)
 
         async def asked() -> R:
             """Ask. A response without choices is no reply: it is not recorded, and is asked for again on resuming."""

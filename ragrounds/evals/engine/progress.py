@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ragrounds.contracts import FinishedAttempt
 from ragrounds.evals.benchmarks.benchmark import lot
+from ragrounds.evals.engine.attempt_log import plus
 from ragrounds.evals.engine.budget import BudgetStop
 from ragrounds.evals.engine.in_flight import IN_FLIGHT, LiveAttempt
 from ragrounds.evals.engine.live_score import LiveScore
@@ -48,8 +49,8 @@ class RunProgress:
 
     def count(self, attempt: Attempt, scores: Sequence[Score]) -> None:
         """Count an attempt with its scores."""
-        self.cost_paid = _plus(self.cost_paid, attempt.cost_paid)
-        self.cost_uncached = _plus(self.cost_uncached, attempt.cost_uncached)
+        self.cost_paid = plus(self.cost_paid, attempt.cost_paid)
+        self.cost_uncached = plus(self.cost_uncached, attempt.cost_uncached)
         self.tokens += (attempt.usage.input + attempt.usage.output) if attempt.usage else 0
         found = next((one for one in scores if one.scorer == self.score.scorer), None)
         read = found or next(iter(scores), None)
@@ -76,10 +77,6 @@ def _fault_of(attempt: Attempt) -> str:
     (``ValueError``), or ``other``."""
     kind = attempt.reason.partition(":")[0]
     return kind if kind.isidentifier() else "other"
-
-
-def _plus(sum_: float | None, cost: float | None) -> float | None:
-    return None if sum_ is None or cost is None else sum_ + cost
 
 
 class ReplayProgress:

@@ -31,7 +31,7 @@ from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.http import REPLY, BadReply, read_json, too_large
 from ragrounds.models.faults import Transient
 from ragrounds.models.prices import listed_price
-from ragrounds.models.reply_parts import believed
+from ragrounds.models.reply_parts import believed, request_usage
 from ragrounds.models.wire_forms import (
     LISTED,
     ModelCall,
@@ -384,10 +384,10 @@ class AttemptRecorder:
         return given_back(answered)
 
     def _request_price(self, started: _Started) -> float | None:
-        """Dollars of what is asked alone, at four characters a token."""
+        """Dollars of what is asked alone."""
         asked = started.entry.request
-        characters = sum(len(one.content) for one in asked.messages) if isinstance(asked, Request) else 0
-        return self._price(started.call, started.entry.actor, Reply(text="", usage=Usage(characters // 4), busy=0.0))
+        usage = request_usage(asked) if isinstance(asked, Request) else Usage()
+        return self._price(started.call, started.entry.actor, Reply(text="", usage=usage, busy=0.0))
 
     def _price(self, call: ModelCall, actor: str, reply: Reply) -> float | None:
         """Dollars: by the user's list, or the provider's own where the provider is asked; ``None``: not known."""
