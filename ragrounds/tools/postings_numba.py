@@ -17,7 +17,6 @@ from numba import njit
 from ragrounds.tools.postings_layout import FULL, RawLists
 
 Floats = npt.NDArray[np.float32]
-Bytes = npt.NDArray[np.uint8]
 Shorts = npt.NDArray[np.uint16]
 Words = npt.NDArray[np.uint32]
 Ints = npt.NDArray[np.int32]
@@ -253,7 +252,8 @@ def _in_reach(sums: Shorts, need: int) -> int:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator,unused-ignore]
 def _tops(sums: Shorts, tops: Shorts) -> None:
-    """The greatest sum of each block. Only apart from what is done with them are several compared at once."""
+    """The greatest sum of each block. Several are compared at once only where the loop does nothing else, and where its
+    range ends with its start plus a constant."""
     for block in range(len(tops)):
         most = np.uint16(0)
         for spot in range(block * _BLOCK, block * _BLOCK + _BLOCK):
