@@ -30,8 +30,9 @@ from ragrounds.evals.benchmarks.audit import Audit
 from ragrounds.evals.benchmarks.audit import audit as audit_benchmark
 from ragrounds.evals.benchmarks.family import FAMILIES, installed_cards
 from ragrounds.evals.benchmarks.registry import unregister
+from ragrounds.evals.compare.question_values import answered_with
 from ragrounds.evals.scorers import scorers_for
-from ragrounds.records import Attempt, Gold, Question
+from ragrounds.records import Gold, Question
 from ragrounds.settings import Settings
 from ragrounds.tools.collection import open_named
 from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
@@ -127,22 +128,20 @@ def audit(
     """
     folder = chosen_settings(settings, home).home
     found = load(reference, folder)
-    documents = None
-    if corpus is not None:
-        documents = (one for part in corpora_of(corpus) for one in _documents(part, folder))
+    documents = None if corpus is None else ((document, text) for document, _, text in corpus_texts(corpus, folder))
     return audit_benchmark(found, documents, _read)
 
 
 def _read(question: Question, text: str) -> str:
     """The label that the headline's scorer reads in a reply."""
-    attempt = Attempt(run="", question_id=question.id, epoch=0, status="completed", text=text)
-    read = scorers_for(question)[0].score(attempt, question, Gold(question_id=question.id, answer=""))
+    read = answered_with(scorers_for(question)[0], question, Gold(question_id=question.id, answer=""), text)
     return read.prediction if read.answer_status == "answered" else ""
 
 
-def _documents(corpus: str, home: Path) -> Iterator[tuple[str, str]]:
-    """Document id and text of every passage of a source or an index."""
-    if is_source(corpus):
-        yield from ((passage.document, passage.text) for passage, _ in passages(corpus_source(corpus)))
-    else:
-        yield from ((document, text) for _, document, _, text in open_named(corpus, home).store.each())
+def corpus_texts(corpus: str, home: Path) -> Iterator[tuple[str, str, str]]:
+    """Document id, title and text of every passage of a source or an index, or of several (``one+two``)."""
+    for part in corpora_of(corpus):
+        if is_source(part):
+            yield from ((one.document, one.title, one.text) for one, _ in passages(corpus_source(part)))
+        else:
+            yield from ((document, title, text) for _, document, title, text in open_named(part, home).store.each())

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragrounds.api.arena import arena
 from ragrounds.api.build import BuildExecution, build
+from ragrounds.api.data import corpus_texts
 from ragrounds.api.pipelines import FalseNegatives
 from ragrounds.api.retrieve import retrieval_identity, retrieve
 from ragrounds.api.study_call import Arguments, CountingListener, StudyCall
@@ -26,10 +27,7 @@ from ragrounds.evals.studies.study import Settings, StudyCell
 from ragrounds.evals.studies.table import CellResult
 from ragrounds.files import read_text
 from ragrounds.specs import parse
-from ragrounds.tools.cards import card_encoding, cards, encoding_of
-from ragrounds.tools.collection import open_named
-from ragrounds.tools.corpora import corpora_of, corpus_source, is_source, passages
-from ragrounds.tools.embedders import open_embedder
+from ragrounds.tools.cards import named_embedder
 from ragrounds.tools.retriever import spec_code
 
 Carried = Iterator[tuple[StudyCell, CellResult]]
@@ -170,10 +168,10 @@ class Speed(FigureKind):
             entry = retrieve(**_search(settings), progress=False, settings=call.settings).entries[-1]
             made["queries_per_second"] = (entry["queries_per_second"], entry["queries"])
         if "hours_per_million" in measures:
-            texts = list(islice(_documents(settings, call), _TIMED))
-            spec = parse(str(settings["retriever"]))
-            card = card_encoding(spec) if spec.name in cards() else None
-            embedder = open_embedder(encoding_of(spec, card)[0])
+            home = call.settings.home
+            corpus = str(settings.get("corpus") or query_set(str(settings["benchmark"]), home=home).corpus)
+            texts = [(title, text) for _, title, text in islice(corpus_texts(corpus, home), _TIMED)]
+            embedder = named_embedder(str(settings["retriever"])).embedder
             embedder.documents(texts[:1])  # loaded, and warm
             began = time.perf_counter()
             embedder.documents(texts)
@@ -182,17 +180,6 @@ class Speed(FigureKind):
         return {
             name: CellFigure(value=value, n=n, unit=SPEEDS[name], measure=name) for name, (value, n) in made.items()
         }
-
-
-def _documents(settings: Settings, call: StudyCall) -> Iterator[tuple[str, str]]:
-    """Title and text of every passage of the corpora of a set of queries."""
-    home = call.settings.home
-    corpus = str(settings.get("corpus") or query_set(str(settings["benchmark"]), home=home).corpus)
-    for part in corpora_of(corpus):
-        if is_source(part):
-            yield from ((passage.title, passage.text) for passage, _ in passages(corpus_source(part)))
-        else:
-            yield from ((title, text) for _, _, title, text in open_named(part, home).store.each())
 
 
 class Labels(FigureKind):
