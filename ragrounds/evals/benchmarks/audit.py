@@ -179,13 +179,12 @@ class ReadForm(Struct, frozen=True, kw_only=True):
 
 def replies(dataset: str, questions: Sequence[Question], read: Read) -> tuple[ReadForm, ...]:
     """Answer the first questions of a dataset with each of their options, in the forms that agents answer in."""
-    made = []
-    for form in _FORMS:
-        said = [(question, label, form % label) for question in questions[:_SAMPLE] for label in question.options]
-        amiss = [text for question, label, text in said if read(question, text) != label]
-        example = (amiss or [text for *_, text in said] or [""])[0]
-        made.append(ReadForm(dataset=dataset, example=example, read=len(said) - len(amiss), of=len(said)))
-    return tuple(one for one in made if one.of)
+    meant, made = [(one, label) for one in questions[:_SAMPLE] for label in one.options], []
+    for form in _FORMS if meant else ():
+        amiss = [form % label for question, label in meant if read(question, form % label) != label]
+        example = amiss[0] if amiss else form % meant[0][1]
+        made.append(ReadForm(dataset=dataset, example=example, read=len(meant) - len(amiss), of=len(meant)))
+    return tuple(made)
 
 
 class Audit(Struct, frozen=True, kw_only=True):
