@@ -368,16 +368,13 @@ def judge_agreement(given: AgreementArguments) -> AgreementResult:
     with opened_runs(given.runs, given.settings, suits=_judged(wanted, epoch)) as (store, found):
         said = pooled({run.id: verdicts(store, run, wanted, epoch) for run in found})
         labels, changed = labels.of({run.id: shown_items(store, run, wanted, epoch) for run in found})
-        recorded = {run.id: recorded_verdicts(store, run, wanted, epoch) for run in found}
+        recorded = {
+            run.id: {one.judge: one.verdicts for one in recorded_verdicts(store, run, wanted, epoch)} for run in found
+        }
         panel, by = any(by_panel(store, run, wanted) for run in found), _by_all(store, found, wanted)
     judges = [
-        RecordedVerdicts(
-            judge=name,
-            verdicts=pooled(
-                {run: next((one.verdicts for one in of if one.judge == name), {}) for run, of in recorded.items()}
-            ),
-        )
-        for name in dict.fromkeys(one.judge for of in recorded.values() for one in of)
+        RecordedVerdicts(judge=name, verdicts=pooled({run: of.get(name, {}) for run, of in recorded.items()}))
+        for name in dict.fromkeys(name for of in recorded.values() for name in of)
     ]
     try:
         agreed = structs.replace(
