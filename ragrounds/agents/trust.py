@@ -71,8 +71,7 @@ def say_whose(name: str, digest: str, files: Iterable[Path]) -> None:
     foreign = next((reason for path in sorted(files) if (reason := _foreign(path))), "")
     if foreign and digest not in _trusted() and not is_checked(name.rpartition(":")[0]):
         say_once(f"{name} is run with your rights, and {foreign}.")
-        with contextlib.suppress(OSError):
-            _remember(digest, name)
+        _note(digest, name)
 
 
 def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -> None:
@@ -85,6 +84,10 @@ def _check(file: str, code: Sequence[str], digest: str, files: Sequence[Path]) -
             f"{file} names code, {', '.join(code)}, and {foreign}: it is not run unasked. Read it, and say yes with "
             f"`ragrounds agents trust {quote(file)}`, or RAGROUNDS_ALLOW_CODE=true for all."
         )
+    _note(digest, file)
+
+
+def _note(digest: str, file: str) -> None:
     with contextlib.suppress(OSError, UserError):  # where nothing can be written, it is said again the next time
         _remember(digest, file)
 
