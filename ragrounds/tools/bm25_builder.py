@@ -7,7 +7,6 @@ become weights (:mod:`ragrounds.tools.bm25_merge`).
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ragrounds.processes import processors
 from ragrounds.tools.bm25_merge import merge_runs
 from ragrounds.tools.bm25_term_counts import count_runs, runs
 from ragrounds.tools.collection import PassageStore, map_array, write_whole
@@ -88,8 +88,7 @@ def build_index(
     if not noted.is_file() or noted.read_bytes() != note:
         remove_runs(folder)
         write_whole(noted, note)
-    processes = min(len(os.sched_getaffinity(0)), _PROCESSES) if hasattr(os, "sched_getaffinity") else 1
-    count_runs(store, folder, analyser, shard, progress or (lambda _: None), processes)
+    count_runs(store, folder, analyser, shard, progress or (lambda _: None), min(processors(), _PROCESSES))
     total = len(store)
     parts = [(first, path) for (first, _), path in runs(folder)]
     lengths = np.concatenate(

@@ -255,7 +255,7 @@ def test_several_processes_count_what_one_does(beir, tmp_path, monkeypatch):
     rows = [(f"d{n}", "", f"w{n % 7} Wörter {n % 3} common's") for n in range(60)]
     one = open_bm25(open_collection(beir(rows), tmp_path), module.Bm25Parameters())
     monkeypatch.setattr(bm25_term_counts, "PARALLEL", 10)
-    monkeypatch.setattr(builder.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(builder, "processors", lambda: 2)
     told = []
     several = open_bm25(
         open_collection(beir(rows), tmp_path / "other"), module.Bm25Parameters(), shard=25, progress=told.append
@@ -269,7 +269,7 @@ def test_several_processes_count_what_one_does(beir, tmp_path, monkeypatch):
 
 def test_a_process_that_cannot_count_is_told(beir, tmp_path, monkeypatch):
     monkeypatch.setattr(bm25_term_counts, "PARALLEL", 2)
-    monkeypatch.setattr(builder.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(builder, "processors", lambda: 2)
     monkeypatch.setattr(bm25_term_counts.sys, "executable", "/bin/false")
     collection = open_collection(beir(_ROWS), tmp_path)
     with pytest.raises(StopRun, match="counting in another process failed"):
