@@ -14,6 +14,7 @@ from ragrounds.api.study_cells import remove_unasked
 from ragrounds.api.workspace import chosen_settings, open_store
 from ragrounds.errors import UserError
 from ragrounds.evals.studies.study import open_study, read_study
+from ragrounds.evals.studies.table import study_table
 from ragrounds.ui.report.study_page import study_page
 from ragrounds.ui.study_tables import study_csv, study_notes
 from tests.servers.scripted_http import scripted
@@ -169,6 +170,8 @@ def test_a_retriever_of_the_call_is_for_agents_whose_rows_name_none(tmp_path: Pa
     assert ("b=0.4" in searched["own"], "k1=1.2" in searched["own"]) == (True, True)
     (note,) = made.table.notes
     assert note.endswith("retriever = bm25[b=0.5] (where they search and their row names none).")
+    (note,) = study_table(open_study(file), {}, said={"retriever": "bm25", "limit": 3}).notes
+    assert note.endswith("retriever = bm25 (where they search and their row names none), limit = 3.")
     with pytest.raises(UserError, match=r"changes nothing.*ragrounds study copy"):
         rr.study(file, rows=["none", "own"], **given)
 

@@ -135,8 +135,9 @@ def study_table(
             study's file says.
         only_rows, only_columns: names of those to show; none: all. What is said of all of them is then left out.
     """
-    overrides = ", ".join(f"{name} = {value}" for name, value in (said or {}).items() if name in _TOLD)
-    searching = " (where they search and their row names none)" if "retriever" in (said or {}) else ""
+    where = {"retriever": " (where they search and their row names none)"}
+    told = {name: value for name, value in (said or {}).items() if name in _TOLD}
+    overrides = ", ".join(f"{name} = {value}{where.get(name, '')}" for name, value in told.items())
     made = _Cells(study, results)
     shown = [one for one in study.columns if not one.hidden and (not only_columns or one.name in only_columns)]
     rows = [
@@ -155,7 +156,7 @@ def study_table(
         spread=study.spread,
         baseline=study.baseline,
         notes=(
-            *([f"In place of what the study says, all cells have {overrides}{searching}."] if overrides else ()),
+            *([f"In place of what the study says, all cells have {overrides}."] if overrides else ()),
             *(_correlation_note(one, study, rows) for one in correlations),
             *([study.note] if study.note else ()),
         ),
