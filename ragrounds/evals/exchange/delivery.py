@@ -18,7 +18,7 @@ from msgspec import Struct
 from ragrounds.addresses import check_address
 from ragrounds.errors import UserError
 from ragrounds.evals.exchange.formats import Progress
-from ragrounds.http import BadReply, HttpAnswer, HttpClient, in_background, read_json, root_cause
+from ragrounds.http import BadReply, HttpAnswer, HttpClient, in_background, read_json, retry_after, root_cause
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe
 
@@ -165,7 +165,7 @@ class Delivery(Generic[I]):
             if answer is not None and (answer.status < 300 or answer.status in self._about_items):
                 return answer
             wait = next(waits, None)
-            asked = ""
+            asked = None
             if answer is not None:
                 fault = f"{answer.status}: {self._said(answer)}"
                 if answer.status in (401, 403):
@@ -174,10 +174,10 @@ class Delivery(Generic[I]):
                     raise self._useless(f"{fault}. Is the address right?")
                 if wait is None and answer.status == 500:
                     return answer  # perhaps one item is too much for it
-                asked = answer.headers.get("retry-after", "")
+                asked = retry_after(answer.headers)
             if wait is None:
                 raise self._useless(f"{fault}, after {len(_WAITS) + 1} tries")
-            await self._pause(min(float(asked), _LONGEST) if asked.isdecimal() else wait)
+            await self._pause(wait if asked is None else min(asked, _LONGEST))
 
     async def _tried(self, body: bytes) -> tuple[HttpAnswer | None, str]:
         import aiohttp
