@@ -44,9 +44,8 @@ class ComparisonResult(RunsResult, frozen=True, kw_only=True):
         return {**made, "hops": PictureMaker(self._hops, "no attempt of these runs searched more than once")}
 
     def _hops(self) -> Picture | None:
-        from ragrounds.evals.analyses.gold_by_hop import (
-            hop_profile,  # it reads what searches found, with all that takes
-        )
+        # Here: it reads what searches found, with all that takes.
+        from ragrounds.evals.analyses.gold_by_hop import hop_profile
 
         with opened_runs(self.ids, self.settings) as (store, runs):
             return hop_profile(store, runs, agent_names(self.comparison))

@@ -232,7 +232,7 @@ PAIRS = Frame(
         _whole("n", "Questions that both have."),
         _whole("first_only", "Questions that only the first has right."),
         _whole("second_only", "Questions that only the second has right."),
-        _real("p_mcnemar", "Exact McNemar test, over several datasets of their mean."),
+        _real("p_mcnemar", "Exact McNemar test; over several datasets, an exact test of their mean."),
         _real("p_holm", "The same after Holm's correction over all pairs."),
         _real("p_always", "Of runs that ended by their own results: p at any number of questions."),
         _real("mde", "Minimum detectable effect, 80 % power.", "as difference"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from shlex import quote
+from shlex import join, quote
 
 import typer
 from msgspec.structs import asdict
@@ -124,7 +123,7 @@ def sheet_command(runs: options.Runs, given: SheetArguments, as_json: options.As
     sheet = write_label_sheet(**asdict(given))
     if as_json:
         print_json({"file": str(given.out), "items": sheet.items, "of": sheet.of, "labels": sheet.labels})
-    again = f"{shlex.join(runs)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
+    again = f"{join(runs)} --kind {quote(given.kind)} --human {quote(str(given.out))}"
     say(
         f"{given.out}: {sheet.items:,} of {sheet.of:,} judged items, without the verdicts. Labels are "
         f"{', '.join(sheet.labels)}. Then: ragrounds judge agreement {again}"

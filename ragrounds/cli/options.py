@@ -63,7 +63,7 @@ Runs = Annotated[list[str], typer.Argument(help="Runs: an id, the beginning of o
 RunName = Annotated[str, typer.Argument(help="A run: an id, the beginning of one, or an agent's text.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-AskedNothing = Annotated[bool, typer.Option("--yes", "-y", help="As of `run`; this command never asks.")]
+AskedNothing = Annotated[bool, typer.Option("--yes", "-y", help="As in `run`; this command never asks.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over what is there.")]
 Epoch = Annotated[int, typer.Option("--epoch", min=0, help="Which of the run's epochs, from 0.")]
 Names = Annotated[

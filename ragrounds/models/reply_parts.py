@@ -55,7 +55,7 @@ def counted_usage(
 
 
 def read_usage(value: object) -> tuple[Usage | None, str]:
-    """The usage of OpenAI's chat completions and embeddings; ``None`` without a note: none was given."""
+    """The usage of OpenAI's chat completions; ``None`` without a note: none was given."""
     if value is None:
         return None, ""
     if not isinstance(value, dict):
