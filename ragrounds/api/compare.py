@@ -216,11 +216,13 @@ def compare(given: CompareArguments) -> CompareResult:
     frontier_measure(given.cost)  # an unknown one is said before the runs are looked for
     with opened_runs(_some(given.runs, given.baseline), chosen) as (store, found):
         found, comparison = _compared(store, found, given)
-        asked = texts(given.claims)
-        called = {row.run: row.name for row in comparison.rows}
-        checked = check_claims(
-            store, found, asked, scorer=next(iter(wanted), None), common=given.common, seed=given.seed, names=called
-        )
+        checked: list[ClaimVerdict] = []
+        if asked := texts(given.claims):  # else the scores need not be read again
+            called = {row.run: row.name for row in comparison.rows}
+            first = next(iter(wanted), None)
+            checked = check_claims(
+                store, found, asked, scorer=first, common=given.common, seed=given.seed, names=called
+            )
     return CompareResult(settings=chosen, comparison=comparison, claims=tuple(checked), scorers=wanted)
 
 
