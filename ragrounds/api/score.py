@@ -333,8 +333,7 @@ def _by_all(store: Store, runs: Sequence[Run], method: LabelMethod) -> ScoreJudg
 def write_label_sheet(given: SheetArguments) -> WrittenSheet:
     """Write judged answers to a CSV file for people to label, blind to the verdicts.
 
-    Items are drawn and ordered by the seed; a smaller sample is a part of a larger one. Those on which judges disagree
-    take up to half of it, and say so; figures account for that.
+    Items are drawn and ordered by the seed; a smaller sample is a part of a larger one.
 
     Raises:
         UserError: an unknown run or kind; nothing was judged; a file that is there and `force` is not set.
