@@ -4,14 +4,9 @@ import math
 
 import pytest
 
-from ragrounds.evals.stats import (
-    binomial_error,
-    holm,
-    macro_error,
-    mcnemar,
-    minimum_detectable_effect,
-)
+from ragrounds.evals.stats import binomial_error, holm, macro_error, minimum_detectable_effect
 from ragrounds.evals.stats.intervals import normal_quantile
+from ragrounds.evals.stats.paired import binomial_p
 
 
 def test_the_quantiles_of_the_table():
@@ -33,23 +28,8 @@ def test_the_error_of_a_mean_of_means_by_hand():
         macro_error([])
 
 
-def test_the_four_counts_and_equal_sides():
-    made = mcnemar([True, True, True, False, False, False], [True, False, False, True, False, False])
-    assert (made.both, made.first_only, made.second_only, made.neither) == (1, 2, 1, 2)
-    assert made.p == 1.0
-    even = mcnemar([True, True, False, False], [True, False, True, False])
-    assert even.p == 1.0
-    same = mcnemar([True, False], [True, False])
-    assert same.p == 1.0
-    assert mcnemar([1, 0], [0, 0]).first_only == 1  # any value that is true
-    none = mcnemar([True], [False])
-    assert none.p == 1.0
-
-
-def test_sides_that_do_not_match_are_refused_with_their_lengths():
-    for first, second in (([], []), ([True], []), ([], [True]), ([True], [True, False])):
-        with pytest.raises(ValueError, match=f"got {len(first)} and {len(second)}"):
-            mcnemar(first, second)
+def test_sides_that_are_even_or_equal_do_not_differ():
+    assert [binomial_p(*counts) for counts in ((2, 1), (1, 1), (0, 0), (1, 0))] == [1.0] * 4
 
 
 def test_holm_by_hand():

@@ -18,13 +18,12 @@ from ragrounds.evals.stats.estimates import (
     stratified_mean,
 )
 from ragrounds.evals.stats.intervals import Estimate, binomial_error, macro_error
-from ragrounds.evals.stats.paired import McNemar, holm, mcnemar, minimum_detectable_effect
+from ragrounds.evals.stats.paired import holm, minimum_detectable_effect
 
 __all__ = [
     "FEWEST_FOR_KAPPA",
     "Agreement",
     "Estimate",
-    "McNemar",
     "binomial_error",
     "cohen_kappa",
     "combined_mean",
@@ -37,7 +36,6 @@ __all__ = [
     "krippendorff_alpha",
     "macro_error",
     "majority",
-    "mcnemar",
     "minimum_detectable_effect",
     "paired_difference",
     "stratified_mean",

@@ -7,43 +7,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from msgspec import Struct
 
 _COUNTS = 100
 """Numbers of differing questions that a power is summed over; of more, evenly many are left out."""
 _HALVINGS = 18
 
 
-class McNemar(Struct, frozen=True, kw_only=True):
-    """Two agents on the same questions, right or wrong. Only questions where they differ say anything."""
-
-    first_only: int
-    """Questions that the first alone has right."""
-    second_only: int
-    both: int
-    neither: int
-    p: float
-    """Exact two-sided p (a binomial test on the differing questions)."""
-
-
-def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
-    """McNemar's exact test that neither agent is right more often. Takes questions as independent: with duplicates
-    among them, leave all but one of each cluster out, or go by the clustered bootstrap.
-
-    Raises:
-        ValueError: sides of different length, or none.
-    """
-    if not len(first) or len(first) != len(second):
-        raise ValueError(f"McNemar's test needs the same questions on both sides, got {len(first)} and {len(second)}")
-    pairs = [(bool(one), bool(other)) for one, other in zip(first, second, strict=True)]
-    kinds = ((True, False), (False, True), (True, True), (False, False))
-    first_only, second_only, both, neither = (pairs.count(kind) for kind in kinds)
-    p = binomial_p(first_only, second_only)
-    return McNemar(first_only=first_only, second_only=second_only, both=both, neither=neither, p=p)
-
-
 def binomial_p(first_only: int, second_only: int) -> float:
-    """Exact two-sided p that a question which one side alone has right might as well be the other's."""
+    """McNemar's exact two-sided p that a question which one side alone has right might as well be the other's."""
     n, least = first_only + second_only, min(first_only, second_only)
     # Whole numbers: the binomial tail is exact however many questions differ.
     tail = term = 1
@@ -73,7 +44,7 @@ def holm(p_values: Sequence[float], among: int | None = None) -> list[float]:
 
 @lru_cache(maxsize=4096)
 def minimum_detectable_effect(n: int, differing: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
-    """The smallest true difference in accuracy that :func:`mcnemar` shows on `n` paired questions with this power.
+    """The smallest true difference in accuracy that :func:`binomial_p` shows on `n` paired questions with this power.
 
     It is that of the exact test, over all numbers of questions that may differ: the usual approximation (Connor 1987)
     is of a test without its caution, and promises differences that it finds in 75 to 79 of 100 samples, not in 80.
