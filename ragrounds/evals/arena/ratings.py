@@ -16,7 +16,6 @@ Where matches without a verdict could overturn a ranking, none is shown: :func:`
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -25,8 +24,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from ragrounds.evals.arena.matches import Floats, Matches, resampled
-from ragrounds.evals.stats.bootstrap import effective_clusters
-from ragrounds.evals.stats.intervals import student_quantile
+from ragrounds.evals.stats.bootstrap import effective_clusters, student_reach
 
 Flags = npt.NDArray[np.bool_]
 
@@ -313,11 +311,9 @@ def _separated(
 
 
 def _limit(matches: Matches, confidence: float) -> float:
-    """How many standard errors a deviation is within with this confidence, where the errors are the bootstrap's: one of
-    few questions varies too little, and does not know by how much (Student's t; Hesterberg 2015)."""
+    """How many standard errors of the bootstrap over questions a deviation is within with this confidence."""
     worth = effective_clusters(np.bincount(matches.cluster).astype(np.float64))
-    free = max(worth - 1, 1.0)
-    return float(student_quantile(free, confidence)) * math.sqrt(worth / free)
+    return student_reach(worth, max(worth - 1, 1.0), confidence)
 
 
 def _questions_won(matches: Matches, i: int, j: int) -> int:

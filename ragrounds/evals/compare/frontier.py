@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +24,7 @@ from ragrounds.evals.compare.comparability import ComparisonBasis
 from ragrounds.evals.compare.figures import Figure, design
 from ragrounds.evals.compare.question_values import QuestionValues, Values
 from ragrounds.evals.stats.bootstrap import (
+    cluster_sizes,
     effective_clusters,
     enough_clusters,
     joint_means,
@@ -183,8 +183,7 @@ def frontiers(
     )
     ends, found = np.cumsum(widths)[:-1], dict[str, Frontier]()
     variances, replicates = np.split(means, ends)[len(parts) :], np.split(draws, ends, axis=1)
-    names = Counter((one.benchmark, one.cluster or one.id) for one in questions)
-    clusters, enough = effective_clusters(np.array(list(names.values()), dtype=np.float64)), enough_clusters(*of)
+    clusters, enough = effective_clusters(np.concatenate(cluster_sizes(*of))), enough_clusters(*of)
     for number, (name, one) in enumerate(placed.items()):
         place = _Place(
             runs=one.runs,

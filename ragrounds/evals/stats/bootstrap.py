@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
@@ -86,11 +86,16 @@ def enough_clusters(strata: Sequence[str], clusters: Sequence[str]) -> bool:
         strata: of each question.
         clusters: questions of one stratum with the same name are one; an empty name stands alone.
     """
-    names = Counter((one, other or str(place)) for place, (one, other) in enumerate(zip(strata, clusters, strict=True)))
-    sizes: dict[str, list[int]] = {}
+    return _many(cluster_sizes(strata, clusters), FEWEST)
+
+
+def cluster_sizes(strata: Sequence[str], clusters: Sequence[str]) -> list[Floats]:
+    """Of each stratum the sizes of its clusters, named as for :func:`enough_clusters`."""
+    names = Counter((one, other or place) for place, (one, other) in enumerate(zip(strata, clusters, strict=True)))
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
     for (stratum, _), size in names.items():
-        sizes.setdefault(stratum, []).append(size)
-    return _many([np.array(each, dtype=np.float64) for each in sizes.values()], FEWEST)
+        sizes[stratum].append(size)
+    return [np.array(each, dtype=np.float64) for each in sizes.values()]
 
 
 def studentised_interval(
@@ -122,11 +127,21 @@ def percentile_interval(draws: Floats, level: float, clusters: float, strata: in
         clusters: that were drawn from, in all; of uneven sizes by :func:`effective_clusters`.
         strata: that they were drawn in.
     """
-    free = clusters - strata
-    beyond = math.sqrt(clusters / free) * float(student_quantile(free, level))
-    tail = NormalDist().cdf(-beyond)
+    tail = NormalDist().cdf(-student_reach(clusters, clusters - strata, level))
     low, high = np.quantile(draws, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def student_reach(clusters: float, free: float, level: float) -> float:
+    """How many of a bootstrap's standard errors a deviation is within at this level: a bootstrap of few clusters varies
+    too little, and does not know by how much (Student's t; Hesterberg 2015).
+
+    Args:
+        clusters: as of :func:`percentile_interval`.
+        free: their degrees of freedom.
+        level: coverage.
+    """
+    return math.sqrt(clusters / free) * float(student_quantile(free, level))
 
 
 class Replicates(NamedTuple):
@@ -154,14 +169,19 @@ def resampled(strata: Sequence[Floats], weights: Floats, resamples: int, seed: i
         means, spread = _stratum_means(clusters, resamples, generator)
         total += weight * means
         variance += weight**2 * spread
-        own += float(weight**2 * (cluster_moves(clusters) ** 2).sum())
+        own += float(weight**2 * (_moves(clusters[:, 0], clusters[:, 1], clusters.sum(axis=0)) ** 2).sum())
     return Replicates(total, np.sqrt(variance), math.sqrt(own))
 
 
-def cluster_moves(clusters: Floats) -> Floats:
-    """How far each cluster, of (sum of values, number of values), moves the mean of all, to first order."""
-    sums, sizes = clusters.sum(axis=0)
-    moves: Floats = (clusters[:, 0] - clusters[:, 1] * (sums / sizes)) / sizes
+def _moves(sums: Floats, sizes: Floats, whole: Floats) -> Floats:
+    """How far values of this sum and number move the mean of a stratum, to first order.
+
+    Args:
+        sums, sizes: of clusters, or of resamples.
+        whole: both of the stratum.
+    """
+    total, number = whole
+    moves: Floats = (sums - sizes * (total / number)) / number
     return moves
 
 
@@ -190,13 +210,13 @@ def _stratum_means(clusters: Floats, resamples: int, generator: np.random.Genera
     multinomial count costs about four times as much as one drawn cluster, so many different clusters are drawn one by
     one."""
     kinds, counts = np.unique(clusters, axis=0, return_counts=True)
-    drawn, (whole, numbers) = len(clusters), clusters.sum(axis=0)
+    drawn, whole = len(clusters), clusters.sum(axis=0)
     one_by_one = len(kinds) * 4 > drawn
     pool = np.repeat(kinds, counts, axis=0) if one_by_one else kinds
-    squares = ((pool[:, 0] - pool[:, 1] * (whole / numbers)) / numbers) ** 2
+    squares = _moves(pool[:, 0], pool[:, 1], whole) ** 2
     same = bool((kinds[:, 1] == kinds[0, 1]).all())
     at_once = max(1, _DRAWN_AT_ONCE // len(pool))
-    totals, sizes, spread = np.empty(resamples), np.full(resamples, numbers), np.empty(resamples)
+    totals, sizes, spread = np.empty(resamples), np.full(resamples, whole[1]), np.empty(resamples)
     for start in range(0, resamples, at_once):
         part = slice(start, min(start + at_once, resamples))
         if one_by_one:
@@ -207,9 +227,8 @@ def _stratum_means(clusters: Floats, resamples: int, generator: np.random.Genera
         else:
             often = generator.multinomial(drawn, counts / drawn, size=part.stop - part.start)
             totals[part], sizes[part], spread[part] = often @ pool[:, 0], often @ pool[:, 1], often @ squares
-    moved = (totals - sizes * (whole / numbers)) / numbers
     with np.errstate(invalid="ignore", divide="ignore"):
-        return totals / sizes, np.maximum(spread - moved**2 / drawn, 0.0)
+        return totals / sizes, np.maximum(spread - _moves(totals, sizes, whole) ** 2 / drawn, 0.0)
 
 
 def joint_means(
