@@ -186,26 +186,25 @@ def frontiers(
     clusters, enough = effective_clusters(np.concatenate(cluster_sizes(*of))), enough_clusters(*of)
     for number, (name, one) in enumerate(placed.items()):
         place = _Place(
-            runs=one.runs,
-            right=one.means[: len(one.runs)],
-            cost=one.means[len(one.runs) :],
+            drawn=one,
             variances=variances[number],
-            draws=np.hstack([replicates[number], replicates[number + len(parts)]]),
-            bought=one.bought,
+            draws=replicates[number],
+            spreads=replicates[number + len(parts)],
             clusters=clusters,
             strata=len(set(of[0])),
             enough=enough,
         )
         found[name] = Frontier(
             measure=one.measure,
-            points=tuple(place.point(i, scored[name].figures[one.runs[i].id], scored[name].priced) for i in one.order),
+            points=tuple(place.point(i, scored[name].figures[one.runs[i].id]) for i in one.order),
             tradeoffs=place.tradeoffs(),
             left_out=tuple(run.id for run in runs if run not in one.runs),
         )
     return found
 
 
-class _Drawn(Struct, frozen=True):
+@dataclass(frozen=True, eq=False)
+class _Drawn:
     """What is resampled for one scorer: scores, then costs, a column a run; with their means."""
 
     measure: CostMeasure
@@ -213,10 +212,9 @@ class _Drawn(Struct, frozen=True):
     columns: list[Sequence[float | None]]
     sizes: list[list[float] | None]
     means: Floats
-    order: list[int]
-    """The runs' places by cost, the cheapest first."""
-    bought: list[tuple[int, int | None]]
-    """See :func:`_bought`."""
+    """Of scores and costs, (2 R,)."""
+    priced: bool
+    """See :class:`ScoredRuns`."""
 
     @classmethod
     def of(
@@ -241,22 +239,48 @@ class _Drawn(Struct, frozen=True):
         sizes = [*(sizes for _, sizes in scores), *(None for _ in placed)]
         columns: list[Sequence[float | None]] = [*(column for column, _ in scores), *paid]
         means, _ = joint_means(columns, *design(questions), resamples=0, sizes=sizes)
-        right, mean = np.split(means, 2)
-        order = sorted(range(len(placed)), key=lambda i: (mean[i], -right[i]))
-        return cls(chosen, placed, columns, sizes, means, order, _bought(right, mean, order) if scored.priced else [])
+        return cls(chosen, placed, columns, sizes, means, scored.priced)
+
+    @property
+    def right(self) -> Floats:
+        """Mean scores, (R,)."""
+        return self.means[: len(self.runs)]
+
+    @property
+    def cost(self) -> Floats:
+        """Mean costs, (R,)."""
+        return self.means[len(self.runs) :]
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The runs' places by cost, the cheapest first."""
+        return sorted(range(len(self.runs)), key=lambda i: (self.cost[i], -self.right[i]))
+
+    @cached_property
+    def best(self) -> Flags:
+        """Which runs are on the frontier, (R,)."""
+        best: Flags = _undominated(self.right[None, :], self.cost[None, :])[0]
+        return best
+
+    @cached_property
+    def bought(self) -> list[tuple[int, int | None]]:
+        """What has a price: the right answers of a run that has any, and those that a run on the frontier has more than
+        the one before it, by their places."""
+        if not self.priced:
+            return []
+        neighbours = itertools.pairwise(i for i in self.order if self.best[i])
+        more = [(j, i) for i, j in neighbours if self.right[j] > self.right[i]]
+        return [*((i, None) for i in range(len(self.runs)) if self.right[i] > 0), *more]
 
     def moves(self) -> list[Floats]:
         """How each question moves each price, and each run's cost."""
         table = np.array([[np.nan if value is None else value for value in column] for column in self.columns])
-        return [*(_residuals(table.T, self.means, one) for one in self.bought), *table[len(self.runs) :]]
+        scores, costs = np.split(table.T, 2, axis=1)
+        return [*(_contrast(costs, one) - self.price(one) * _contrast(scores, one) for one in self.bought), *costs.T]
 
-
-def _bought(right: Floats, cost: Floats, order: Sequence[int]) -> list[tuple[int, int | None]]:
-    """What has a price: the right answers of a run that has any, and those that a run on the frontier has more than
-    the one before it, by their places."""
-    best = _undominated(right[None, :], cost[None, :])[0]
-    more = [(j, i) for i, j in itertools.pairwise(i for i in order if best[i]) if right[j] > right[i]]
-    return [*((i, None) for i in range(len(right)) if right[i] > 0), *more]
+    def price(self, one: tuple[int, int | None]) -> float:
+        """What a right answer costs: how a question moves it is its cost less its right answers at this price."""
+        return float(_contrast(self.cost, one)) / float(_contrast(self.right, one))
 
 
 def _contrast(columns: Floats, one: tuple[int, int | None]) -> Floats:
@@ -264,19 +288,6 @@ def _contrast(columns: Floats, one: tuple[int, int | None]) -> Floats:
     first, other = one
     made: Floats = columns[..., first] - (0.0 if other is None else columns[..., other])
     return made
-
-
-def _residuals(table: Floats, means: Floats, one: tuple[int, int | None]) -> Floats:
-    """Of each question its cost less its right answers at the mean price: how it moves that price.
-
-    Args:
-        table: scores and costs, (questions, 2 R).
-        means: theirs.
-        one: what was bought.
-    """
-    (right, cost), (scores, costs) = np.split(means, 2), np.split(table, 2, axis=1)
-    residuals: Floats = _contrast(costs, one) - _contrast(cost, one) / _contrast(right, one) * _contrast(scores, one)
-    return residuals
 
 
 def _score_column(values: Values, questions: Sequence[Question]) -> tuple[list[float | None], list[float] | None]:
@@ -298,15 +309,13 @@ def _score_column(values: Values, questions: Sequence[Question]) -> tuple[list[f
 class _Place:
     """Where runs stand: their mean scores and costs, and the bootstrap replicates of both."""
 
-    runs: Sequence[Run]
-    right: Floats
-    """Mean scores, (R,)."""
-    cost: Floats
+    drawn: _Drawn
     variances: Floats
     """Of what was bought (its cost less its right answers at the mean price), and of costs, (B + R,)."""
     draws: Floats
-    """Replicates of all three, one after the other, (resamples, 3 R + B)."""
-    bought: Sequence[tuple[int, int | None]]
+    """Replicates of scores and costs, (resamples, 2 R)."""
+    spreads: Floats
+    """Replicates of the variances, (resamples, B + R)."""
     clusters: float
     """That were drawn from; of uneven sizes fewer."""
     strata: int
@@ -314,42 +323,37 @@ class _Place:
     """Whether there are questions enough for intervals from replicates."""
 
     @cached_property
-    def best(self) -> Flags:
-        """Which runs are on the frontier, (R,)."""
-        best: Flags = _undominated(self.right[None, :], self.cost[None, :])[0]
-        return best
-
-    @cached_property
     def often(self) -> Floats:
-        """In which share of the resamples each is, (R,)."""
-        size = len(self.runs)
-        often: Floats = _undominated(self.draws[:, :size], self.draws[:, size : 2 * size]).mean(axis=0)
+        """In which share of the resamples each run is on the frontier, (R,)."""
+        often: Floats = _undominated(*np.split(self.draws, 2, axis=1)).mean(axis=0)
         return often
 
-    def point(self, i: int, score: Figure, priced: bool) -> FrontierPoint:
+    def point(self, i: int, score: Figure) -> FrontierPoint:
         """Where the run at place `i` stands."""
+        run = self.drawn.runs[i]
         return FrontierPoint(
-            run=self.runs[i].id,
-            agent=self.runs[i].agent,
+            run=run.id,
+            agent=run.agent,
             score=Range(score.value, score.low, score.high, few=score.low is None),
             cost=self.mean_cost(i),
-            per_correct=self.price((i, None)) if priced else None,
-            on_frontier=bool(self.best[i]),
+            per_correct=self.price((i, None)) if self.drawn.priced else None,
+            on_frontier=bool(self.drawn.best[i]),
             share=float(self.often[i]) if self.enough else None,
         )
 
     def tradeoffs(self) -> tuple[Tradeoff, ...]:
         """The prices between neighbours on the frontier."""
+        runs = self.drawn.runs
         return tuple(
-            Tradeoff(cheaper=self.runs[i].id, dearer=self.runs[j].id, price=self.price((j, i)))
-            for j, i in self.bought
+            Tradeoff(cheaper=runs[i].id, dearer=runs[j].id, price=self.price((j, i)))
+            for j, i in self.drawn.bought
             if i is not None
         )
 
     def mean_cost(self, i: int) -> Range:
         """What a question costs, with the interval that a claim about it has."""
-        value, size, place = float(self.cost[i]), len(self.runs), len(self.bought) + i
-        draws = self.draws[:, size + i]
+        value, place = float(self.drawn.cost[i]), len(self.drawn.bought) + i
+        draws = self.draws[:, len(self.drawn.runs) + i]
         if not self.enough or not np.ptp(draws) > _ALIKE * abs(value):
             return Range(value, few=True)
         errors = self.errors(place, draws - value)
@@ -360,31 +364,29 @@ class _Place:
 
     def errors(self, place: int, moved: Floats) -> Floats:
         """The standard error in each resample of what has its variance at this place, by how far it moved there."""
-        variances = self.draws[:, 2 * len(self.runs) + place] - moved**2 / self.clusters
+        variances = self.spreads[:, place] - moved**2 / self.clusters
         errors: Floats = np.sqrt(np.maximum(variances, _LEAST * self.variances[place] + _LEAST**2))
         return errors
 
     def price(self, one: tuple[int, int | None]) -> Range:
         """What a right answer costs, each end the further of the percentile's and the bootstrap-t's
         (:mod:`ragrounds.evals.stats.bootstrap`). A resample in which nothing is won has no finite price."""
-        if one not in self.bought:
+        if one not in self.drawn.bought:
             return Range(None)
-        size, place = len(self.runs), self.bought.index(one)
-        above, below = float(_contrast(self.cost, one)), float(_contrast(self.right, one))
+        value, place = self.drawn.price(one), self.drawn.bought.index(one)
         if not self.enough:
-            return Range(above / below, few=True)
-        costs, right = _contrast(self.draws[:, size:], one), _contrast(self.draws, one)
+            return Range(value, few=True)
+        right, costs = (_contrast(each, one) for each in np.split(self.draws, 2, axis=1))
         with np.errstate(divide="ignore", invalid="ignore"):
             draws = np.where(right > 0, costs / right, np.inf)
-            moved = costs - above / below * right
+            moved = costs - value * right
             scaled = moved / self.errors(place, moved)
         low, high = np.quantile(draws, _ENDS, method="inverted_cdf")
-        least, most = above / below - np.quantile(scaled, _ENDS)[::-1] * math.sqrt(self.variances[place]) / below
+        won = float(_contrast(self.drawn.right, one))
+        least, most = value - np.quantile(scaled, _ENDS)[::-1] * math.sqrt(self.variances[place]) / won
         low = max(min(low, least), 0.0 if one[1] is None else -math.inf)
         high = max(high, most)
-        return Range(
-            above / below, float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None
-        )
+        return Range(value, float(low) if np.isfinite(low) else None, float(high) if np.isfinite(high) else None)
 
 
 def _most_known(by_measure: Mapping[CostMeasure, Mapping[str, Mapping[str, float]]], count: int) -> CostMeasure | None:
