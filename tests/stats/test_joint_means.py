@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ragrounds.evals.stats.bootstrap import joint_means, variance_column
+from ragrounds.evals.stats.bootstrap import joint_means, variance_columns
 from ragrounds.evals.stats.estimates import stratified_mean
 
 
@@ -82,7 +82,7 @@ def test_the_variance_of_a_mean_by_hand():
     # In a: x holds 1 and 3, a mean of 2, and 5 stands alone with one that is missing; in b all are alike.
     values = np.array([1.0, 3.0, 5.0, np.nan, 7.0, 7.0])
     strata, names = ["a"] * 4 + ["b"] * 2, ["x", "x", "", "", "", ""]
-    column = variance_column(values, strata, names)
+    (column,) = variance_columns([values], strata, names)
     (variance,), _ = joint_means([column.tolist()], strata, names, resamples=0)
     # The mean of what is known in a is 3: x is off by -2 together, the lone one by 2, what is missing by 0.
     assert variance == pytest.approx((4 + 4) / 4**2 / 2**2)
@@ -92,7 +92,7 @@ def test_the_variance_of_a_mean_is_that_of_its_replicates():
     generator = np.random.default_rng(6)
     values, strata = generator.exponential(size=300), ["a"] * 100 + ["b"] * 200
     names = [f"c{number // 3}" for number in range(300)]
-    column = variance_column(values, strata, names).tolist()
+    column = variance_columns([values], strata, names)[0].tolist()
     (_, variance), draws = joint_means([values.tolist(), column], strata, names)
     assert variance == pytest.approx(draws[:, 0].var(), rel=0.08)
     assert draws[:, 1].mean() == pytest.approx(variance, rel=0.03)

@@ -29,7 +29,7 @@ from ragrounds.evals.stats.bootstrap import (
     enough_clusters,
     joint_means,
     studentised_interval,
-    variance_column,
+    variance_columns,
 )
 from ragrounds.records import Attempt, Question, Run
 
@@ -172,7 +172,7 @@ def frontiers(
     if not placed:
         return {}
     of, parts = design(questions), list(placed.values())
-    spreads = [[variance_column(moves, *of).tolist() for moves in one.moves()] for one in parts]
+    spreads = [[column.tolist() for column in variance_columns(one.moves(), *of)] for one in parts]
     widths = [*(len(one.columns) for one in parts), *map(len, spreads)]
     means, draws = joint_means(
         [*(column for one in parts for column in one.columns), *itertools.chain(*spreads)],

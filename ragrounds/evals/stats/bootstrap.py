@@ -276,20 +276,21 @@ def joint_means(
     return _mean_of_known(np.array(values)), _mean_of_known(np.array(draws))
 
 
-def variance_column(values: Floats, strata: Sequence[str], clusters: Sequence[str]) -> Floats:
-    """A column whose mean by :func:`joint_means` is the variance of that mean of `values`, in each resample, too.
+def variance_columns(columns: Sequence[Floats], strata: Sequence[str], clusters: Sequence[str]) -> list[Floats]:
+    """For each column another, whose mean by :func:`joint_means` is the variance of that mean, in each resample, too.
 
     Args:
-        values: one a question; one that is missing (NaN) counts as the mean of its stratum.
+        columns: of values, one a question; one that is missing (NaN) counts as the mean of its stratum.
         strata, clusters: as of :func:`joint_means`.
     """
-    column, names = np.zeros(len(values)), list(dict.fromkeys(strata))
+    made, names = [np.zeros(len(strata)) for _ in columns], list(dict.fromkeys(strata))
     for stratum in names:
         rows = np.array([index for index, name in enumerate(strata) if name == stratum])
-        apart = np.nan_to_num(values[rows] - _mean_of_known(values[rows]))
         _, place = np.unique(np.array([clusters[index] or f"\0{index}" for index in rows]), return_inverse=True)
-        column[rows] = (np.bincount(place, apart) ** 2 / np.bincount(place))[place] / (len(names) * len(rows))
-    return column
+        for values, column in zip(columns, made, strict=True):
+            apart = np.nan_to_num(values[rows] - _mean_of_known(values[rows]))
+            column[rows] = (np.bincount(place, apart) ** 2 / np.bincount(place))[place] / (len(names) * len(rows))
+    return made
 
 
 def _columns_by_cluster(table: Floats, given: Floats, names: Sequence[str]) -> tuple[Floats, Floats]:
