@@ -98,10 +98,11 @@ class HumanLabels(Struct, frozen=True, kw_only=True):
         for name, labels in self.items.items():
             mark = self.marks[name]
             there = {run: items[mark.item] for run, items in shown.items() if mark.item in items}
-            same = {run: {mark.item: labels} for run, texts in there.items() if _same(mark, texts)}
-            found = pooled({run: same.get(run, {}) for run in shown})
-            own = pooled({run: same.get(run, {}) if run == mark.run else {} for run in shown})
-            left |= {item: one for item, one in found.items() if item not in left} | own
+            same = [run for run, texts in there.items() if _same(mark, texts)]
+            for run in same:
+                item = _named(run, mark.item, len(shown))
+                if run == mark.run or item not in left:
+                    left[item] = labels
             if there and not same and (one_run or mark.run in shown):
                 changed.append(name)
             elif not there:
@@ -158,10 +159,12 @@ class LabelAgreement(Struct, frozen=True, kw_only=True):
 
 def pooled(runs: Mapping[str, Mapping[str, T]]) -> dict[str, T]:
     """What is known of the items of runs (run → item → it), item by item: of several runs as ``RUN » ITEM``."""
-    alone = len(runs) == 1
-    return {
-        item if alone else f"{run}{_OF_RUN}{item}": one for run, items in runs.items() for item, one in items.items()
-    }
+    return {_named(run, item, len(runs)): one for run, items in runs.items() for item, one in items.items()}
+
+
+def _named(run: str, item: str, runs: int) -> str:
+    """What an item of one of so many runs is called."""
+    return item if runs == 1 else f"{run}{_OF_RUN}{item}"
 
 
 def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> HumanLabels:
@@ -179,10 +182,10 @@ def read_labels(path: Path, *, item: str = ITEM, raters: Sequence[str] = ()) -> 
         raise broken(path, "there is no column with labels beside the items", "line 1")
     items: dict[str, tuple[str | None, ...]] = {}
     marks: dict[str, LabelledItem] = {}
-    several = len({row.get("run", "") for _, row in rows}) > 1
+    runs = len({row.get("run", "") for _, row in rows})
     for place, row in rows:
         run = row.get("run", "").strip()
-        name = f"{run}{_OF_RUN}{row[item]}" if several else row[item]
+        name = _named(run, row[item], runs)
         if name in items:
             raise broken(path, f"the item {shown(name)} stands twice", place)
         items[name] = tuple(row[rater].strip().casefold() or None for rater in chosen)
