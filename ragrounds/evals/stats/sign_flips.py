@@ -90,13 +90,17 @@ def difference_and_test(
     test = sign_flip_test(first, second, strata, clusters)
     if test.p >= 1 - level:
         return replace(made, low=min(made.low, null - _INSIDE), high=max(made.high, null + _INSIDE)), test
+    if _leaves_out(made, null):
+        return made, test
     least, most = 0.0, 1.0  # the chance at which the interval just leaves the null out
-    while made.low <= null <= made.high and most - least > _CLOSE:
+    while most - least > _CLOSE:
         middle = (least + most) / 2
-        tried = at_level(1 - middle)
-        out = (tried.low or 0.0) > null or (tried.high or 0.0) < null
-        least, most = (least, middle) if out else (middle, most)
-    return made, replace(test, p=max(test.p, most)) if least else test
+        least, most = (least, middle) if _leaves_out(at_level(1 - middle), null) else (middle, most)
+    return made, replace(test, p=max(test.p, most))
+
+
+def _leaves_out(estimate: Estimate, null: float) -> bool:
+    return estimate.low is not None and estimate.high is not None and not estimate.low <= null <= estimate.high
 
 
 def _share_beyond(moves: Sequence[tuple[str, int]], shares: Mapping[str, float]) -> float:
