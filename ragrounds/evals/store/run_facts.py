@@ -161,7 +161,7 @@ def _days(store: Store, keys: Iterable[bytes]) -> str:
 
 
 _LOOKED_AT = 20
-"""Attempts that are read for what it was."""
+"""How many attempts of a run are read to say what they did."""
 _NAMED = 3
 
 
@@ -176,20 +176,15 @@ def not_recorded_words(store: Store, run: Run) -> str:
 
 
 def _not_recorded(store: Store, run: Run) -> str:
-    table = schema.attempts
-    of_run = sa.and_(table.c.run == store.number(run), table.c.unrecorded > 0)
+    table, missed = schema.attempts, schema.attempts.c.unrecorded
+    counted = sa.select(sa.func.count(), sa.func.sum(missed)).where(table.c.run == store.number(run), missed > 0)
     with store.engine.connect() as connection:
-        counted = sa.select(sa.func.count(), sa.func.sum(table.c.unrecorded)).where(of_run)
         attempts, calls = connection.execute(counted).one()
-        if not attempts:
-            return ""
-        some = sa.select(table.c.question_id, table.c.epoch).where(of_run).limit(_LOOKED_AT)
-        keys = [(row.question_id, row.epoch) for row in connection.execute(some)]
+    if not attempts:
+        return ""
     kinds: Counter[str] = Counter()
-    for question_id, epoch in keys:
-        attempt = store.attempt(run, question_id, epoch)
-        events = attempt.events if attempt else ()
-        kinds.update(event.text for event in events if isinstance(event, Noted) and event.what == "not_recorded")
+    for one in _some_attempts(store, run, missed > 0):
+        kinds.update(event.text for event in one.events if isinstance(event, Noted) and event.what == "not_recorded")
     what = ", ".join(name for name, _ in kinds.most_common(_NAMED)) + (" …" if len(kinds) > _NAMED else "")
     return f"{calls:,} calls of {attempts:,} attempts are not recorded ({what})"
 
@@ -199,8 +194,8 @@ OPTIONS_SEARCHED = "options_in_query"
 
 
 def options_words(store: Store, run: Run) -> str:
-    """That a system of one's own searches for options, as far as its first attempts show; empty: they do not. From what
-    takes the run's context they are hidden where it searches."""
+    """That a system of one's own searches for options, as far as its first attempts show; empty: they do not. One that
+    takes the run's context searches without them."""
     if not _is_own(run):
         return ""
     found = [attempt.events for attempt in _some_attempts(store, run, schema.attempts.c.status == "completed")]
