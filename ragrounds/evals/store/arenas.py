@@ -280,7 +280,7 @@ class ArenaStore:
         statement = sa.select(*summed_columns(table)).where(table.c.arena == number).order_by(*order)
         with self._store.engine.connect() as connection:
             rows = connection.execute(statement).all()
-        if not all(is_whole(tuple(row)) for row in rows):
+        if not all(map(is_whole, rows)):
             raise DamagedRecord("a vote is not what was written", SAVE)
         return [Vote(**{name: getattr(row, name) for name in Vote.__struct_fields__}) for row in rows]
 

@@ -363,7 +363,7 @@ def whole_attempts(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Sequence
         DamagedRecord: one is not what was written.
     """
     for row in rows:
-        if not is_whole(tuple(row)):
+        if not is_whole(row):
             raise _damaged_attempt(run, row[0], row[1])
         yield row
 
@@ -468,16 +468,15 @@ def score_of(run: Run, row: Any) -> Score:
     return next(scores_of(run, [_scored(row)]))
 
 
-def scores_of(run: Run, rows: Iterable[Iterable[Any]]) -> Iterator[Score]:
+def scores_of(run: Run, rows: Iterable[Sequence[Any]]) -> Iterator[Score]:
     """The scores that rows of the columns `SCORED` hold.
 
     Raises:
         DamagedRecord: one is not what was written.
     """
     for row in rows:
-        values = tuple(row)
-        scorer, question_id, epoch, value, answer_status, prediction, reason, _, code = values
-        if not is_whole(values[:-1]):
+        scorer, question_id, epoch, value, answer_status, prediction, reason, _, code = row
+        if not is_whole(row[:-1]):
             raise DamagedRecord(
                 f"the score of {run.id} by {scorer} for the question {question_id!r}, epoch {epoch}, is not what was "
                 "written",
@@ -493,6 +492,16 @@ def scores_of(run: Run, rows: Iterable[Iterable[Any]]) -> Iterator[Score]:
             reason=reason,
             code=code or "",
         )
+
+
+def check_call(values: Sequence[Any]) -> None:
+    """Check that a recorded call is what was written, by its columns but request and response.
+
+    Raises:
+        DamagedRecord: it is not.
+    """
+    if not is_whole(values):
+        raise DamagedRecord(f"the recorded call {bytes(values[0]).hex()[:12]} is not what was written")
 
 
 def column_text(text: str) -> str:

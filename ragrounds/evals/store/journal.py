@@ -31,9 +31,9 @@ from msgspec import Struct
 from ragrounds.contracts import Entry
 from ragrounds.errors import StopRun, UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import DamagedRecord, blob_rows, compress, decompress, pack, storable, unpack
+from ragrounds.evals.store.codec import blob_rows, check_call, compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.database import ARRIVALS, again, autocommit, chunks
-from ragrounds.evals.store.row_sums import is_whole, summed, summed_columns
+from ragrounds.evals.store.row_sums import summed, summed_columns
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store, now
 from ragrounds.processes import Process, process
@@ -442,8 +442,7 @@ class StoreJournal:
             raise _ConnectionLost from error
         if row is None:
             return None
-        if not is_whole(row[1:]):
-            raise DamagedRecord(f"the recorded call {key[:12]} is not what was written")
+        check_call(row[1:])
         return unpack(row[0], kind, self._store.texts), row[_PAYER]
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -67,7 +67,7 @@ def summed(table: sa.Table, row: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def is_whole(values: tuple[Any, ...]) -> bool:
+def is_whole(values: Sequence[Any]) -> bool:
     """Whether values of :func:`summed_columns` are what was written."""
     try:
         checksum = bytes(values[-1])

@@ -16,9 +16,9 @@ from msgspec import Struct
 from ragrounds.agents.systems.packages import compiled_package
 from ragrounds.errors import UserError
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, whole_attempts
+from ragrounds.evals.store.codec import SUMMARY, DamagedRecord, check_call, whole_attempts
 from ragrounds.evals.store.database import autocommit, chunks
-from ragrounds.evals.store.row_sums import is_whole, summed_columns
+from ragrounds.evals.store.row_sums import summed_columns
 from ragrounds.evals.store.servers import fingerprint_in, known_servers
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import calls
@@ -151,8 +151,7 @@ def _days(store: Store, keys: Iterable[bytes]) -> str:
     with store.engine.connect() as connection:
         for chunk in chunks(wanted):
             for row in connection.execute(sa.select(*summed_columns(table)).where(table.c.key.in_(chunk))):
-                if not is_whole(tuple(row)):
-                    raise DamagedRecord(f"the recorded call {bytes(row.key).hex()[:12]} is not what was written")
+                check_call(row)
                 moments.append(row.at)
     if not moments:
         return ""

@@ -19,6 +19,7 @@ from ragrounds.evals.store.codec import (
     StoredQuestion,
     attempt_of,
     attempt_rows,
+    check_call,
     compress,
     decompress,
     grading_rows,
@@ -262,7 +263,7 @@ class Store:
         """Question id and epoch → status of the attempts that are not made again when the run is resumed: those that
         ended for good and are what was written."""
         statement = sa.select(*SUMMARY).where(schema.attempts.c.run == self.number(run))
-        rows = (row for row in self._read(statement) if row.status in FINAL and is_whole(tuple(row)))
+        rows = (row for row in self._read(statement) if row.status in FINAL and is_whole(row))
         return {(row.question_id, row.epoch): row.status for row in rows}
 
     def summaries(self, run: Run) -> list[Attempt]:
@@ -364,8 +365,7 @@ class Store:
         statement = sa.select(*columns).join(used, used.c.key == calls.c.key).where(used.c.run == self.number(run))
         found: set[str] = set()
         for row in self._read(statement):
-            if not is_whole(tuple(row)):
-                raise DamagedRecord(f"the recorded call {bytes(row.key).hex()[:12]} is not what was written")
+            check_call(row)
             found |= {row.actor} if row.kind == "model" else set()
         return sorted(found)
 

@@ -489,7 +489,7 @@ def _shown(rows: RunRows) -> list[Column]:
 
 def _part(row: Any, part: str) -> dict[str, Any]:
     """What a row of the list holds of a table, by column; nothing where that has no row for it, or a damaged one."""
-    values = tuple([getattr(row, f"{part}_{name}") for name in _PARTS[part]])
+    values = [getattr(row, f"{part}_{name}") for name in _PARTS[part]]
     return dict(zip(_PARTS[part], values, strict=True)) if is_whole(values) else {}
 
 
