@@ -13,7 +13,7 @@ import bisect
 import itertools
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -436,7 +436,8 @@ class Pages:
     def _summary(self, number: int, row: Any, notes: tuple[AttemptNote, ...]) -> AttemptSummary:
         run = self.runs[number]
         item = msgspec.msgpack.decode(decompress(row.body), type=StoredQuestion)
-        made, scored, told = (_part(row, name) for name in ("attempts", "scores", "facts"))
+        parts = {name: _part(row, name) for name in _PARTS}
+        made, scored, told = parts["attempts"], parts["scores"], parts["facts"]
         return AttemptSummary(
             run=run,
             index=self._starts[number] + row.position * run.epochs + row.epoch,
@@ -446,7 +447,7 @@ class Pages:
             outcome=row.outcome,
             scorer=row.scores_scorer or "",
             value=scored.get("value"),
-            prediction=_damaged(row) or scored.get("prediction") or "",
+            prediction=_damaged(row, parts) or scored.get("prediction") or "",
             cost_uncached=made.get("cost_uncached"),
             cost_paid=made.get("cost_paid"),
             tokens=row.tokens if made else None,
@@ -493,10 +494,9 @@ def _part(row: Any, part: str) -> dict[str, Any]:
     return dict(zip(_PARTS[part], values, strict=True)) if is_whole(values) else {}
 
 
-def _damaged(row: Any) -> str:
+def _damaged(row: Any, parts: Mapping[str, Mapping[str, Any]]) -> str:
     """In words, which part of a row of the list is not what was written."""
-    there = {part: getattr(row, f"{part}_question_id") is not None for part in _PARTS}
-    part = next((part for part in _PARTS if there[part] and not _part(row, part)), "")
+    part = next((name for name in parts if not parts[name] and getattr(row, f"{name}_question_id") is not None), "")
     return f"damaged {part}: ragrounds doctor --store" if part else ""
 
 
