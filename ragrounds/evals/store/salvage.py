@@ -109,14 +109,21 @@ def _merged(damaged: Path, folder: Path) -> Path:
     return whole
 
 
-def _row(table: sa.Table, rowid: int | None, values: Sequence[Any]) -> dict[str, Any]:
-    """The row by column: a whole number that is the key is kept as the rowid, a whole float as a number."""
+def _row(table: sa.Table, rowid: int | None, values: Sequence[Any]) -> dict[str, Any] | None:
+    """The row by column: a whole number that is the key is kept as the rowid, a whole float as a number. ``None``: by
+    the number and kinds of its values it is of another table."""
+    if table.dialect_options["sqlite"]["with_rowid"] != (rowid is not None) or len(values) != len(table.c):
+        return None
     row = dict(zip(table.c.keys(), values, strict=True))
     for column in table.c:
         if column.name == "number" and column.primary_key:
             row["number"] = rowid
         elif isinstance(column.type, sa.Float) and isinstance(row[column.name], int):
             row[column.name] = float(row[column.name])
+    try:
+        check_row(table, tuple(row.values()))
+    except ValueError:
+        return None
     return row
 
 
@@ -147,7 +154,7 @@ class _Salvage:
         """Save the rows of some tables."""
         with writing(self._new.engine) as connection:
             for number, (rowid, values) in enumerate(pages.rows(), 1):
-                rows = [(table, _row(table, rowid, values)) for table in tables if _fits(table, rowid, values)]
+                rows = [(table, row) for table in tables if (row := _row(table, rowid, values)) is not None]
                 for table, row in rows:
                     if self._keeps(table, SimpleNamespace(**row)):
                         self.saved[table.name] += connection.execute(insert_new(self._new.engine, table), row).rowcount
@@ -171,10 +178,10 @@ class _Salvage:
             made = self._made(table, row)
         except UNREADABLE:
             return False
-        whole = self._kept.issuperset(references.found) and made is not None
-        if whole:
-            self._kept |= set(made or ())
-        return whole
+        if made is None or not self._kept.issuperset(references.found):
+            return False
+        self._kept.update(made)
+        return True
 
     def _made(self, table: sa.Table, row: Any) -> list[tuple[Any, ...]] | None:
         """What can rest on a row; ``None``: what it rests on itself is not there.
@@ -214,14 +221,3 @@ class _Salvage:
             case "recalls":
                 decompress_untrusted(row.response)
         return []
-
-
-def _fits(table: sa.Table, rowid: int | None, values: Sequence[Any]) -> bool:
-    """Whether a row can be of a table, by the number and kinds of its values."""
-    if table.dialect_options["sqlite"]["with_rowid"] != (rowid is not None) or len(values) != len(table.c):
-        return False
-    try:
-        check_row(table, tuple(_row(table, rowid, values).values()))
-    except ValueError:
-        return False
-    return True

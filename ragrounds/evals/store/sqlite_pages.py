@@ -17,7 +17,7 @@ _HEAD = 8
 """Bytes of a page's header; an inner one has four more."""
 _CONSTANT = {0: None, 8: 0, 9: 1}
 """Kinds of values that take no bytes."""
-_BROKEN = (IndexError, struct.error, ValueError, UnicodeDecodeError, OverflowError)
+_BROKEN = (IndexError, struct.error, ValueError, OverflowError)
 """What reading garbage raises."""
 
 
