@@ -7,7 +7,6 @@ other form is ``{"dataset", "id", "setting", "model", "raw": [reply, …]}``, pl
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ragrounds.evals.engine.plan import fingerprint  # with it comes LangGraph, 
 from ragrounds.evals.scorers import score_by, scorers_for
 from ragrounds.evals.scorers.answer_status import FILTER, failure
 from ragrounds.evals.scorers.robust import read_robustly
+from ragrounds.evals.store.codec import compress, decompress
 from ragrounds.evals.store.run_names import new_run_id
 from ragrounds.evals.store.store import Store, now
 from ragrounds.records import Attempt, Call, Called, Entered, Left, Question, Run, Score, Status
@@ -80,21 +80,19 @@ def as_runs(predictions: Iterator[Prediction], benchmark: Benchmark, taken: list
             )
         if id in group:
             raise UserError(f"There are two predictions for {id!r} under {prediction.setting}, {prediction.model}.")
-        group[id] = zlib.compress(msgspec.msgpack.encode(prediction.raw), 1)
+        group[id] = compress(msgspec.msgpack.encode(prediction.raw))
     if not grouped:
         raise UserError("There is no prediction in what was given. Expected the authors' folder, or JSON lines.")
     named = list(taken)
     for setting, model in sorted(grouped):
-        packed = grouped.pop((setting, model))
-        replies = {id: msgspec.msgpack.decode(zlib.decompress(raw), type=list[str]) for id, raw in packed.items()}
-        imported = _as_run(setting, model, replies, benchmark, named)
+        imported = _as_run(setting, model, grouped.pop((setting, model)), benchmark, named)
         named.append(imported.run.id)
         yield imported
+        del imported  # one run at a time is in memory
 
 
-def _as_run(
-    setting: str, model: str, found: dict[str, list[str]], benchmark: Benchmark, taken: list[str]
-) -> ImportedRun:
+def _as_run(setting: str, model: str, packed: dict[str, bytes], benchmark: Benchmark, taken: list[str]) -> ImportedRun:
+    found = {id: msgspec.msgpack.decode(decompress(raw), type=list[str]) for id, raw in packed.items()}
     agent = str(Spec("mirage_predictions", {"setting": setting, "model": model}))
     identity = {
         "imported": "mirage-predictions",
