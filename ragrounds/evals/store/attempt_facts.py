@@ -114,7 +114,7 @@ def derived_facts(
     store: Store, runs: Sequence[Run], among: Collection[tuple[str, str, int]] | None = None
 ) -> Iterator[list[Mapping[str, object]]]:
     """The rows of facts that attempts of these runs lack, some at a time; as :func:`make_facts`, which keeps them.
-    Facts of those `among` which they are wanted are made whatever there is: it may be damaged."""
+    Those of attempts `among` which they are wanted are made anew where there are some, which may be damaged."""
     by_number = {store.number(run): run for run in runs}
     with autocommit(store.engine) as reading:
         lacking = lacking_facts(reading, list(by_number)) if among is None else []

@@ -208,7 +208,7 @@ def writing_failed(engine: sa.Engine, error: Exception) -> StopRun:
     place = shown(engine)
     kept = "What was written before is safe; free the cause and give the same command again to resume."
     if engine.dialect.name == "sqlite" and not Path(place).exists():
-        kept = "The file is gone, and with it what it held but what arrived last: the same command asks the rest again."
+        kept = "The file is gone; the answers that came last are still there. The same command asks for the rest again."
     return StopRun(f"Cannot write to the store {place}: {str(cause) or type(cause).__name__}. {kept}")
 
 
