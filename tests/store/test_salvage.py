@@ -12,6 +12,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.errors import UserError
 from ragrounds.evals.store.database import open_source
+from ragrounds.evals.store.journal import Arrivals, copy_arrivals
 from ragrounds.evals.store.store import Store
 from tests.conftest import Cli
 from tests.engine.conftest import planned, replayed
@@ -99,3 +100,15 @@ def test_the_command_names_damaged_pages_and_the_way_out(command: Cli, home: Pat
     done = command("doctor", "--store", "--save", str(tmp_path / "other"))
     assert "1 runs, " in done.stdout
     assert done.returncode == 0
+
+
+def test_answers_that_cannot_be_copied_are_named(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    with Store(tmp_path / "store.sqlite") as store:
+        copy_arrivals(old, "old.sqlite", store)  # there are none
+        Arrivals(old, "old.sqlite")._folder.mkdir(parents=True)
+        into = Arrivals(store.home, store.place)._folder
+        into.parent.mkdir(parents=True, exist_ok=True)
+        into.write_text("a file")
+        with pytest.raises(UserError, match="Cannot copy the answers in"):
+            copy_arrivals(old, "old.sqlite", store)

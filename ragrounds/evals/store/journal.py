@@ -148,9 +148,17 @@ class Arrivals:
 
 
 def copy_arrivals(home: Path, place: str, store: Store) -> None:
-    """Copy what processes have left beside a store (in the folder `home`, and named by `place`) to another one."""
-    with contextlib.suppress(OSError):  # there is none
-        shutil.copytree(Arrivals(home, place)._folder, Arrivals(store.home, store.place)._folder)
+    """Copy what processes have left beside a store (in the folder `home`, and named by `place`) to another one.
+
+    Raises:
+        UserError: there is some, and it cannot be copied.
+    """
+    left = Arrivals(home, place)._folder
+    try:
+        if left.is_dir():
+            shutil.copytree(left, Arrivals(store.home, store.place)._folder)
+    except OSError as error:
+        raise UserError(f"Cannot copy the answers in {left}: {error}.") from error
 
 
 def leave_arrivals(store: Store, responses: Iterable[Arrived]) -> None:
