@@ -55,7 +55,7 @@ class AttemptQuery(Struct, frozen=True, kw_only=True):
     sort: Annotated[
         str,
         Arg(
-            "asked, cost, calls, time, tokens, score, newest, hops, gold_rank …; highest first.",
+            "asked, cost, model_calls, time, tokens, score, newest, hops, gold_rank …; highest first.",
             metavar="BY",
             group=_WHICH,
         ),
