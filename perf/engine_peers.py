@@ -90,8 +90,7 @@ def one(name: str, files: tuple[Path, Path], url: str, given: argparse.Namespace
         agent = f"{HERE / 'engine' / 'three_nodes.py'}:build"
         command = [sys.executable, "-m", "ragrounds", "run", "--benchmark", f"jsonl:{alone}", "--agent", agent]
         command += ["--model", "openai:perf[alias=perf]", "--base-url", url, "--display", "none", "--json"]
-        command += ["--concurrency", str(given.concurrency)]
-        command += ["--workers", str(given.workers)] if given.workers > 1 else []
+        command += ["--concurrency", str(given.concurrency), "--workers", str(given.workers)]
         command += ["--new", "--journal", "replay"] if name == AGAIN else []
         cost_paid = measured(command, {"RAGROUNDS_HOME": str(home), "PYTHONPATH": str(HERE.parent)})
         cost_paid.disk = size(home)
