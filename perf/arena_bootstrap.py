@@ -47,7 +47,7 @@ def stored(store: Store, keeper: ArenaStore, arena: Arena, questions: int) -> in
                 part=0,
                 number=place,
                 outcomes=letter,
-                model_calls=1,
+                calls=1,
             )
             rows.append((judged, JudgementDetail({}, ())))
     written = group((row for one, detail in rows for row in keeper.rows(number, one, detail)), {})

@@ -32,11 +32,11 @@ from typing import Any
 from made_texts import MadeTexts
 from msgspec import structs
 
-from ragrounds.contracts import Request, SearchRequest, SearchResult
+from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
 from ragrounds.evals.scorers import score_by, scorers_for
 from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import attempt_rows, blob_rows, pack, score_rows
-from ragrounds.evals.store.journal import attempt_payer
+from ragrounds.evals.store.codec import attempt_rows, score_rows
+from ragrounds.evals.store.journal import _rows, attempt_payer
 from ragrounds.evals.store.schema import Row
 from ragrounds.records import Attempt, Call, Called, Entered, Left, Message, Reply, Usage
 
@@ -63,7 +63,7 @@ def commands(home: Path) -> dict[str, list[str]]:
         "`runs ls`": ["runs", "ls"],
         "`show` of one answer": ["show", big[1], question],
         "`trace`: list": listed,
-        "… filtered: `wrong and calls>1`": [*listed, "--where", "wrong and calls>1"],
+        "… filtered: `wrong and searches>0`": [*listed, "--where", "wrong and searches>0"],
         "… `--sort tokens`": [*listed, "--sort", "tokens"],
         "… of one run, by its steps (`hops>0 and gold not seen`), first": [*listed[:1], big[1], *listed[-4:],
                                                                             "--where", "hops>0 and gold not seen"],
@@ -227,12 +227,9 @@ def small_rows(store: Any, run: Any, asked: Any, golds: Any, texts: MadeTexts) -
         yield from scored(attempt, question, golds[question.id], number)
 
 
-def recorded(key: str, kind: str, actor: str, at: float, asked: Any, gave: Any, run: Any, id: str) -> Iterator[Row]:
+def recorded(key: str, kind: Any, actor: str, at: float, asked: Any, gave: Any, run: Any, id: str) -> Iterator[Row]:
     """A call of the journal."""
-    (request, apart), (response, more) = pack(asked), pack(gave)
-    yield from blob_rows(apart | more)
-    yield schema.calls, {"key": bytes.fromhex(key), "kind": kind, "actor": actor, "at": at, "seconds": 0.1,
-                         "request": request, "response": response, "payer": attempt_payer(run, id, 0)}  # fmt: skip
+    yield from _rows(Entry(key=key, kind=kind, actor=actor, request=asked), gave, at, 0.1, attempt_payer(run, id, 0))
 
 
 def scored(attempt: Any, question: Any, gold: Any, number: int) -> Iterator[Row]:

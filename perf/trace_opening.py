@@ -21,9 +21,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ragrounds.contracts import Request
-from ragrounds.evals.store import schema
-from ragrounds.evals.store.codec import blob_rows, pack
+from ragrounds.contracts import Entry, Request
+from ragrounds.evals.store.journal import _rows
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.summaries import Pages
 from ragrounds.records import (
@@ -82,7 +81,7 @@ def _attempt(run: Run, id: str, number: int) -> Attempt:
                    Left(step=index, seconds=0.1, changes={"answer": f"answer {number} " * 20})]  # fmt: skip
     return Attempt(run=run.id, question_id=id, epoch=0, status="completed", text=f"answer {number} " * 20,
                    usage=Usage(1800, 200), cost_paid=0.002, cost_uncached=0.002, seconds=0.2, at=float(number),
-                   model_calls=2,                   events=tuple(events))  # fmt: skip
+                   model_calls=2, events=tuple(events))  # fmt: skip
 
 
 def make_long(store: Store) -> Run:
@@ -96,11 +95,9 @@ def make_long(store: Store) -> Run:
     half = TEXT // STEPS // 2
     for index in range(STEPS):
         key = f"{index:064x}"
-        request, apart = pack(Request(messages=(Message("user", (f"prompt {index} word " * half)[:half]),)))
-        reply, more = pack(Reply(text=(f"reply {index} *word* " * half)[:half]))
-        row = {"key": bytes.fromhex(key), "kind": "model", "actor": "m", "at": 0.0, "seconds": 0.1,
-               "request": request, "response": reply}  # fmt: skip
-        rows += [*blob_rows(apart | more), (schema.calls, row)]
+        request = Request(messages=(Message("user", (f"prompt {index} word " * half)[:half]),))
+        reply = Reply(text=(f"reply {index} *word* " * half)[:half])
+        rows += _rows(Entry(key=key, kind="model", actor="m", request=request), reply, 0.0, 0.1, b"")
         call = Call(key=key, kind="model", role="answering", node=f"node {index % 7} of {index}", actor="m", at=0.0,
                     seconds=0.1, usage=Usage(10, 10), cost_uncached=0.001)  # fmt: skip
         events += [Entered(step=index, node=call.node, at=0.0), Called(step=index, call=call),

@@ -21,14 +21,15 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from made_texts import MadeTexts
 
-from ragrounds.contracts import Request, SearchRequest, SearchResult
-from ragrounds.evals.store import schema
+from ragrounds.contracts import Entry, Request, SearchRequest, SearchResult
 from ragrounds.evals.store.attempt_facts import facts_row
-from ragrounds.evals.store.codec import attempt_rows, blob_rows, pack, score_rows
+from ragrounds.evals.store.codec import attempt_rows, score_rows
 from ragrounds.evals.store.database import insert_new
+from ragrounds.evals.store.journal import _rows
 from ragrounds.evals.store.schema import Row
 from ragrounds.evals.store.store import Store
 from ragrounds.evals.store.traces import TracedCall
@@ -64,13 +65,11 @@ def make_calls(store: Store, texts: MadeTexts) -> tuple[list[TracedCall], list[T
     models, searches = [], []
     rows: list[Row] = []
 
-    def kept(number: int, kind: str, asked: Request | SearchRequest, gave: Reply | SearchResult) -> str:
+    def kept(
+        number: int, kind: Literal["model", "search"], asked: Request | SearchRequest, gave: Reply | SearchResult
+    ) -> str:
         key = f"{kind}{number}".encode().hex().zfill(64)
-        request, apart = pack(asked)
-        response, more = pack(gave)
-        row = {"key": bytes.fromhex(key), "kind": kind, "actor": "made:model", "at": 0.0, "seconds": 0.1,
-               "request": request, "response": response, "payer": None}  # fmt: skip
-        rows.extend([*blob_rows(apart | more), (schema.calls, row)])
+        rows.extend(_rows(Entry(key=key, kind=kind, actor="made:model", request=asked), gave, 0.0, 0.1, b""))
         return key
 
     for number in range(POOL):
@@ -148,7 +147,8 @@ def make_attempt(
         cost_uncached=texts.random.random() / 100,
         seconds=texts.random.random() * 9,
         at=texts.random.random() * 1e6,
-        calls=STEPS,
+        model_calls=STEPS - STEPS // 2,
+        searches=STEPS // 2,
         events=tuple(events),
     )
     return attempt, tuple(traced)
