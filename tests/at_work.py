@@ -1,16 +1,56 @@
-"""Commands at work: waiting until a server has been asked, Ctrl-C, and the same command beside itself."""
+"""Commands at work: started, waited for until a server has been asked, interrupted, and beside themselves."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.conftest import Cli
 from tests.servers.process import Running
+
+Start = Callable[..., "subprocess.Popen[str]"]
+"""Starts a run of :func:`starting`: takes its server and further options."""
+
+
+def questions_twice(folder: Path, count: int) -> Path:
+    """A file of so many questions: each stands in it twice, one after the other, so that both are in flight together."""
+    options = {"A": "one", "B": "two", "C": "three", "D": "four"}
+    lines = [{"id": f"q{n}", "question": f"Case {n // 2}?", "options": options, "answer": "A"} for n in range(count)]
+    path = folder / "questions.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@contextlib.contextmanager
+def starting(questions: Path, folder: Path) -> Iterator[Start]:
+    """Start runs of two agents on these questions, with their homes in a folder; what still runs at the end is ended."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(
+        server: Running, *more: str, program: Sequence[str] = ("-m", "ragrounds"), home: str = "home"
+    ) -> subprocess.Popen[str]:
+        words = ["run", "--benchmark", f"jsonl:{questions}", "--agent", "direct", "--agent", "direct_cot"]
+        words += ["--model", "openai:plain", "--base-url", server.url, "--display", "none", "--json", *more]
+        environment = {**os.environ, "RAGROUNDS_HOME": str(folder / home)}
+        pipe = subprocess.PIPE
+        command = [sys.executable, *program, *words]
+        begun.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
+        return begun[-1]
+
+    try:
+        yield start
+    finally:
+        for process in begun:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
 
 def until_asked(process: subprocess.Popen[str] | subprocess.Popen[bytes], server: Running, count: int) -> None:

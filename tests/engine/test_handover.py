@@ -3,13 +3,10 @@ twice, whatever ends it."""
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,7 @@ import pytest
 import ragrounds as rr
 from ragrounds.errors import UserError
 from ragrounds.evals.store.store import Store
-from tests.at_work import interrupted, until_asked
+from tests.at_work import Start, interrupted, questions_twice, starting, until_asked
 from tests.servers.process import Running, openai_server
 
 COUNT = 120
@@ -45,36 +42,17 @@ STARTS = "2 workers share the rest; --workers 1 keeps one process."
 
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
-    """Questions of which each stands in the file twice, one after the other."""
-    options = {"A": "one", "B": "two", "C": "three", "D": "four"}
-    path = tmp_path / "questions.jsonl"
-    lines = [{"id": f"q{n}", "question": f"Case {n // 2}?", "options": options, "answer": "A"} for n in range(COUNT)]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-Start = Callable[..., "subprocess.Popen[str]"]
+    return questions_twice(tmp_path, COUNT)
 
 
 @pytest.fixture
 def start(questions: Path, tmp_path: Path) -> Iterator[Start]:
-    """Start the command; what is still running at the test's end is ended."""
-    begun: list[subprocess.Popen[str]] = []
+    with starting(questions, tmp_path) as begin:
 
-    def started(server: Running, *more: str, code: str = EAGER, home: str = "home") -> subprocess.Popen[str]:
-        words = ["run", "--benchmark", f"jsonl:{questions}", "--agent", "direct", "--agent", "direct_cot"]
-        words += ["--model", "openai:plain", "--base-url", server.url, "--display", "none", "--json"]
-        environment = {**os.environ, "RAGROUNDS_HOME": str(tmp_path / home)}
-        command = [sys.executable, "-c", code, *words, "--concurrency", "8", *more]
-        pipe = subprocess.PIPE
-        begun.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
-        return begun[-1]
+        def started(server: Running, *more: str, code: str = EAGER, home: str = "home") -> subprocess.Popen[str]:
+            return begin(server, "--concurrency", "8", *more, program=("-c", code), home=home)
 
-    yield started
-    for process in begun:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+        yield started
 
 
 def outcome(home: Path) -> list[list[str]]:

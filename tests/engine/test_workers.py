@@ -6,10 +6,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,65 +16,16 @@ import sqlalchemy as sa
 
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.store import Store
-from tests.at_work import interrupted, until_asked
+from tests.at_work import Start, interrupted, questions_twice, starting, until_asked
 from tests.servers.process import Running, openai_server
 
-AGENTS = ["direct", "direct_cot"]
 COUNT = 40
 
 
 @pytest.fixture
-def questions(tmp_path: Path) -> Path:
-    """Questions of which each stands in the file twice under another id."""
-    options = {"A": "one", "B": "two", "C": "three", "D": "four"}
-    made = [
-        {"id": f"q{i}", "question": f"Question number {i % (COUNT // 2)}?", "options": options, "answer": "A"}
-        for i in range(COUNT)
-    ]
-    made.sort(key=lambda one: one["question"])  # equal ones follow each other, and so are in flight together
-    path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in made))
-    return path
-
-
-def command(questions: Path, server: Running, *more: str) -> list[str]:
-    agents = [word for agent in AGENTS for word in ("--agent", agent)]
-    return [
-        *(sys.executable, "-m", "ragrounds", "run", "--benchmark", f"jsonl:{questions}", *agents),
-        *("--model", "openai:plain", "--base-url", server.url, "--display", "none", "--json"),
-        *("--concurrency", "6", "--workers", "2", *more),
-    ]
-
-
-def environment(home: Path) -> dict[str, str]:
-    return {**os.environ, "RAGROUNDS_HOME": str(home)}
-
-
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(questions: Path, tmp_path: Path) -> Iterator[Start]:
-    """Start the command; what is still running at the test's end is ended."""
-    begun: list[subprocess.Popen[str]] = []
-
-    def started(server: Running, *more: str) -> subprocess.Popen[str]:
-        begun.append(
-            subprocess.Popen(
-                command(questions, server, *more),
-                env=environment(tmp_path / "home"),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        return begun[-1]
-
-    yield started
-    for process in begun:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starting(questions_twice(tmp_path, COUNT), tmp_path) as begin:
+        yield lambda server, *more: begin(server, "--concurrency", "6", "--workers", "2", *more)
 
 
 def workers(process: subprocess.Popen[str]) -> list[int]:
