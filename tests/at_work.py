@@ -20,7 +20,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def questions_twice(folder: Path, count: int) -> Path:
-    """A file of so many questions: each stands in it twice, one after the other, so that both are in flight together."""
+    """A file of so many questions: each stands in it twice, one after the other, and so in flight together."""
     options = {"A": "one", "B": "two", "C": "three", "D": "four"}
     lines = [{"id": f"q{n}", "question": f"Case {n // 2}?", "options": options, "answer": "A"} for n in range(count)]
     path = folder / "questions.jsonl"
@@ -30,7 +30,7 @@ def questions_twice(folder: Path, count: int) -> Path:
 
 @contextlib.contextmanager
 def starting(questions: Path, folder: Path) -> Iterator[Start]:
-    """Start runs of two agents on these questions, with their homes in a folder; what still runs at the end is ended."""
+    """Start runs of two agents on these questions, with their homes in a folder; the rest is ended at the end."""
     begun: list[subprocess.Popen[str]] = []
 
     def start(
