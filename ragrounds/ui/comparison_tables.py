@@ -202,7 +202,7 @@ def pair_table(table: ScorerTable, labels: Mapping[str, str], most: int | None =
     tested = (
         Column("only 2nd right", "tests.second_only"),
         Column("only 1st right", "tests.first_only"),
-        Column("McNemar p", "tests.p_mcnemar", p_value),
+        Column("exact p", "tests.p_mcnemar", p_value),
         Column("Holm p", "p_holm", p_value) if len(table.pairs) > 1 else None,
         Column("MDE", lambda pair: TOO_FEW if _undetectable(pair.tests) else percent(pair.tests.mde, 1)),
     )

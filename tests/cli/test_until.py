@@ -41,7 +41,7 @@ def test_a_decided_claim_ends_the_run_and_stands(command: Cli) -> None:
     runs = [row["run"] for row in found["rows"]]
     shown = command("compare", *runs)
     assert "always-valid p" in shown.stdout
-    assert "McNemar" not in shown.stdout
+    assert "exact p" not in shown.stdout
     assert "depends on the results" in " ".join(shown.stdout.split())
     claimed = command("compare", *runs, "--assert", CLAIM)
     assert claimed.returncode == 0, claimed.stderr

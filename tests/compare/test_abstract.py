@@ -29,7 +29,7 @@ def test_who_what_when_and_with_which_model_stand_in_the_first_sentence(store):
     assert first == "2 systems (low and high) answered 40 questions of x with test:model on 1970-01-01."
     assert second.startswith("Under strict (accuracy): high is ahead of the other at the 5 % level, 90.00 % (95 %: ")
     assert ": +70.00 points (95 %: +" in second
-    assert second.endswith("; McNemar p <0.0001).")
+    assert second.endswith("; exact p <0.0001).")
     assert not found.incomplete
     assert lacks == []
 

@@ -35,8 +35,8 @@ def test_a_pair_that_holms_correction_does_not_carry_is_not_different(store):
     assert pair.tests.p_mcnemar == pytest.approx(2 / 2**7)
     assert pair.p_holm < 0.05
     assert named(conclusions(table)) == [
-        ("two-run", "one-run", "McNemar", True),
-        ("two-run", "three-run", "McNemar", True),
+        ("two-run", "one-run", "exact", True),
+        ("two-run", "three-run", "exact", True),
     ]
     runs.append(add_run(store, "four", asked, first))
     comparison = compare(store, runs)
@@ -62,12 +62,12 @@ def test_the_summary_names_agents_and_says_what_its_table_says(store):
     text = summary(comparison, ())
     low, high = f"{100 * tests.low:+.1f}", f"{100 * tests.high:+.1f}"
     said = "two is ahead of the other at the 5 % level, 62.50 % (95 %: 47.0 to 75.8): +37.50 points"
-    assert f"{said} (95 %: {low} to {high}; McNemar p <0.0001)." in text
+    assert f"{said} (95 %: {low} to {high}; exact p <0.0001)." in text
     # The other way round the same is said of the same two.
     assert said in summary(compare(store, runs[::-1]), ())
     runs.append(add_run(store, "three", asked, [1] * 10 + [0] * 30))
     text = summary(compare(store, runs), ())
-    assert re.search(r"; McNemar p 0\.000\d after Holm's correction over 3 pairs\)", text)
+    assert re.search(r"; exact p 0\.000\d after Holm's correction over 3 pairs\)", text)
     assert "two is ahead of both others" in text
 
 
@@ -84,7 +84,7 @@ def test_the_test_is_of_the_mean_over_datasets_like_the_figure_beside_it(store):
     assert pair.tests.difference == pytest.approx((11 / 12 - 11 / 48) / 2)
     assert pair.tests.low > 0
     assert pair.tests.p_mcnemar < 0.05
-    assert named(conclusions(table)) == [("two-run", "one-run", "McNemar", False)]
+    assert named(conclusions(table)) == [("two-run", "one-run", "exact", False)]
 
 
 def test_of_runs_that_were_watched_the_always_valid_p_decides(store):
@@ -104,7 +104,7 @@ def test_lower_scores_may_be_better(store):
     runs = [add_run(store, "one", asked, [1] * 10 + [0] * 30), add_run(store, "two", asked, [1] * 25 + [0] * 15)]
     comparison = compare(store, runs)
     lower = replace(comparison, tables=(replace(comparison.tables[0], direction="lower"),))
-    assert named(conclusions(lower.tables[0])) == [("one-run", "two-run", "McNemar", False)]
+    assert named(conclusions(lower.tables[0])) == [("one-run", "two-run", "exact", False)]
     assert "one is ahead of the other at the 5 % level, 25.00 % (95 %: 14.0 to 40.4): -37.50 points" in summary(
         lower, ()
     )

@@ -14,7 +14,7 @@ from ragrounds.evals.stats import holm
 
 LEVEL = 0.05
 """Of all tests of a table together: where no runs differ, one table in twenty calls some different."""
-PairTest = Literal["McNemar", "always-valid", "interval"]
+PairTest = Literal["exact", "always-valid", "interval"]
 FindingKind = Literal["alone", "ahead", "ahead of some", "best untold", "open", "none", "untested"]
 """``alone``: one run. ``ahead``: the best is told from all others. ``best untold``: some runs are told apart, the best
 from none. ``open``: tests tell runs apart, and attempts that are still open could turn that round. ``none``: no two
@@ -84,7 +84,7 @@ def _tested(pairs: Sequence[RunPair]) -> list[tuple[RunPair, PairTest, float | N
     made: list[tuple[RunPair, PairTest, float | None]] = [
         (pair, "always-valid", p) for pair, p in zip(watched, always, strict=True)
     ]
-    made += [(pair, "McNemar", pair.p_holm) for pair in pairs if pair.p_holm is not None]
+    made += [(pair, "exact", pair.p_holm) for pair in pairs if pair.p_holm is not None]
     return made or [(pair, "interval", None) for pair in pairs if len(pairs) == 1]
 
 

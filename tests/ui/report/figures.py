@@ -148,7 +148,7 @@ def _pairs(table: Json, sheet: Sheet, names: Mapping[str, str]) -> Iterator[Show
         columns = {
             "only 2nd right": tests["second_only"],
             "only 1st right": tests["first_only"],
-            "McNemar p": tests["p_mcnemar"],
+            "exact p": tests["p_mcnemar"],
             "Holm p": pair["p_holm"],
             "MDE": _scaled(tests["mde"], unit),
         }
