@@ -9,11 +9,13 @@ their place, ``max_cost``: :func:`as_arguments` is the one place that translates
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+from ragrounds.recorder.errors import AskedPerson as AskedPerson
+from ragrounds.recorder.errors import nearest as nearest
 
 _options_named: ContextVar[bool] = ContextVar("options_named", default=False)
 _PLURAL = frozenset(
@@ -73,22 +75,8 @@ class GaveUp(UserError):
         self.kind = kind
 
 
-class AskedPerson(Exception):
-    """A system stopped to ask a person, and nobody is there: the attempt ends as paused. The message is what it
-    asked."""
-
-
 class Interrupted(StopRun):
     """The user asked to stop; what is done is kept."""
-
-
-def nearest(given: str, known: Iterable[str]) -> str:
-    """Return `` Did you mean …?`` for the closest known names, or an empty string; names of which it is a part between
-    slashes come first, by the alphabet."""
-    names = list(dict.fromkeys(known))
-    whole = sorted(name for name in names if given.casefold() in name.casefold().split("/"))
-    close = list(dict.fromkeys([*whole, *difflib.get_close_matches(given, names, n=3, cutoff=0.5)]))[:3]
-    return f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
 
 
 def unknown(kind: str, given: str, known: Iterable[str], where: str) -> UserError:

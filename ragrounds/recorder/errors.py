@@ -1,0 +1,24 @@
+"""What can go wrong beside a system, without a word of our command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class Refused(Exception):
+    """A system that cannot be opened, or an answer that cannot be read: one line for the user."""
+
+
+class AskedPerson(Exception):
+    """A system stopped to ask a person, and nobody is there: the attempt ends as paused. The message is what it
+    asked."""
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """Return `` Did you mean …?`` for the closest known names, or an empty string; names of which it is a part between
+    slashes come first, by the alphabet."""
+    names = list(dict.fromkeys(known))
+    whole = sorted(name for name in names if given.casefold() in name.casefold().split("/"))
+    close = list(dict.fromkeys([*whole, *difflib.get_close_matches(given, names, n=3, cutoff=0.5)]))[:3]
+    return f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
