@@ -32,9 +32,6 @@ T = TypeVar("T", bound=Struct)
 R = TypeVar("R", bound=Reply)
 W = TypeVar("W")
 
-PROVIDER = "ragrounds"
-"""What LangChain is told of who provides the models of an attempt's context: their calls are recorded there already."""
-
 
 class Entry(Struct, frozen=True, kw_only=True):
     """A call as the journal knows it."""
@@ -400,11 +397,6 @@ class Observation(Protocol):
 
     def note(self, what: str, text: str) -> None:
         """Leave a remark in the trace."""
-
-
-STEP: ContextVar[str] = ContextVar("step", default="")
-"""The step (its `task`, as :meth:`Observation.entered` got it) that the code of a system runs in which is no LangGraph
-graph: calls made there are told of as made in that step."""
 
 
 @runtime_checkable

@@ -26,8 +26,9 @@ from ragrounds.agents.systems.answers import (
     refuse_settings,
 )
 from ragrounds.agents.systems.function import in_thread
-from ragrounds.contracts import STEP, Observation
+from ragrounds.contracts import Observation
 from ragrounds.errors import UserError
+from ragrounds.recorder.observer import STEP
 from ragrounds.records import Answer, Passage, Question
 
 _GIVEN = ("context", "passages", "documents")

@@ -15,7 +15,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 
-from ragrounds.contracts import STEP, Observation
+from ragrounds.contracts import Observation
+from ragrounds.recorder.observer import STEP
 from ragrounds.records import Passage
 
 INSTRUMENTATION = "llama_index_instrumentation"

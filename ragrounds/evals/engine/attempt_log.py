@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ragrounds.agents.agent import Limits
-from ragrounds.contracts import STEP
+from ragrounds.recorder.observer import STEP
 from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
 MAX_STEPS = 1000
