@@ -38,7 +38,10 @@ COMPONENTS = (
     ("store: rows and commits", ("/ragrounds/evals/store/", "/sqlalchemy/")),
     ("scoring", ("/ragrounds/evals/scorers/", "/ragrounds/api/run_scorers.py")),
     ("trace, caps, keys", ("/ragrounds/evals/engine/context.py", "/ragrounds/evals/engine/attempt_log.py")),
-    ("recording of systems", ("/ragrounds/evals/engine/recording/", "/ragrounds/evals/engine/foreign_system.py")),
+    (
+        "recording of systems",
+        ("/ragrounds/recorder/", "/ragrounds/evals/engine/recording/", "/ragrounds/evals/engine/foreign_system.py"),
+    ),
     ("progress, projection, budgets", ("/ragrounds/evals/engine/progress.py", "/ragrounds/api/", "/ragrounds/ui/")),
     ("attempts in flight for others", ("/ragrounds/evals/engine/in_flight.py",)),
     ("scheduling of attempts", ("/ragrounds/",)),

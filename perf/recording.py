@@ -85,7 +85,7 @@ def child(way: str, questions: int) -> dict[str, float]:
         return bare(questions)
     import ragrounds as rr
     from ragrounds.evals.engine import foreign_system
-    from ragrounds.evals.engine.recording import watch
+    from ragrounds.recorder import watch
 
     if way in ("neither", "callbacks"):
         watch._install = lambda: iter(())  # type: ignore[assignment]

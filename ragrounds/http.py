@@ -16,16 +16,18 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from ragrounds.addresses import redirected
+from ragrounds.recorder.unpacking import BadReply as BadReply
+from ragrounds.recorder.unpacking import Unpacker
+from ragrounds.recorder.unpacking import too_large as too_large
+from ragrounds.recorder.wire import OWN_TRAFFIC
 from ragrounds.redaction import Redactor
 from ragrounds.text import safe
 from ragrounds.version import __version__
@@ -34,10 +36,6 @@ if TYPE_CHECKING:  # it takes longer to import than all that stands here
     import aiohttp
 
 T = TypeVar("T")
-OWN_TRAFFIC: ContextVar[bool] = ContextVar("ragrounds_own_traffic", default=False)
-"""Whether a request of ours is on its way: it is journaled by whoever makes it, and is no call of a foreign system."""
-_STEP = 1 << 18
-"""Bytes that are unpacked before the limit is looked at."""
 _TURN = 1 << 20
 """Bytes after which other tasks have their turn."""
 
@@ -70,16 +68,6 @@ STREAM = ReplyLimits(size=128 << 20)
 """A stream is read event by event, and what is kept of it has the limit of a reply."""
 
 
-class BadReply(Exception):
-    """A reply that is not read: `kind` is ``too_large``, or ``malformed`` where it is packed in a way nobody asked for
-    or its packing is damaged."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-
-
 class HttpAnswer(Struct, frozen=True):
     """A whole HTTP answer. The names in `headers` are in lower case."""
 
@@ -98,79 +86,8 @@ class Sink(Protocol):
         """Take the next part."""
 
 
-class Unpacker:
-    """Unpacks a body part by part, never more than `size` bytes in all."""
-
-    def __init__(self, encoding: str, size: int) -> None:
-        self._names = [name for name in (part.strip().lower() for part in encoding.split(",")) if name != "identity"]
-        self._names = [name for name in self._names if name]
-        self._size = size
-        self._received = self._unpacked = 0
-        self._inflate: zlib._Decompress | _Done | None = None
-        if len(self._names) > 1 or not set(self._names) <= _WINDOWS.keys():
-            raise BadReply("malformed", f"packed as {safe(encoding, 60)!r}, which was not asked for")
-
-    def feed(self, part: bytes) -> Iterator[bytes]:
-        """The next part, unpacked, in pieces.
-
-        Raises:
-            BadReply: it is too large, or damaged.
-        """
-        self._received += len(part)
-        if self._received > self._size:
-            raise too_large(self._size, "received")
-        if not self._names:
-            yield part
-            return
-        while part:
-            if self._inflate is None:
-                self._inflate = zlib.decompressobj(self._window(part))
-            try:
-                piece = self._inflate.decompress(part, _STEP)
-            except zlib.error as error:
-                raise BadReply("malformed", f"its packing is damaged ({error})") from None
-            self._unpacked += len(piece)
-            if self._unpacked > self._size:
-                raise too_large(self._size, "unpacked")
-            yield piece
-            part = self._inflate.unconsumed_tail
-            if self._inflate.eof:
-                # Several packed parts may follow each other; what else stands behind one is padding.
-                part = self._inflate.unused_data if self._inflate.unused_data[:2] == b"\x1f\x8b" else b""
-                self._inflate = None if part else _Done()
-
-    def finish(self) -> None:
-        """Say that there is no more.
-
-        Raises:
-            BadReply: something is missing.
-        """
-        if self._inflate is not None and not self._inflate.eof:
-            raise BadReply("malformed", "its packing ends too soon")
-
-    def _window(self, part: bytes) -> int:
-        # Half of all servers send "deflate" without the header that it should have.
-        return _WINDOWS[self._names[0]] if self._names[0] != "deflate" or part[0] & 15 == 8 else -15
-
-
-class _Done:
-    """Stands for a packed part that is over."""
-
-    eof, unused_data, unconsumed_tail = True, b"", b""
-
-    def decompress(self, part: bytes, size: int) -> bytes:
-        """Nothing: it is over."""
-        return b""
-
-
-_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 ENCODINGS = "gzip, deflate"
 """What is asked for: what can be unpacked in bounded steps."""
-
-
-def too_large(size: int, how: str) -> BadReply:
-    """The fault of a reply that has more than `size` bytes."""
-    return BadReply("too_large", f"the reply has more than {size:,} bytes {how}; the rest was not read")
 
 
 async def read_parts(parts: AsyncIterable[bytes], encoding: str, size: int) -> bytes:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -29,28 +29,9 @@ from ragrounds.models.wire_replies import (
     responses_read,
 )
 from ragrounds.models.wire_requests import SHOWN, Body, asked, listed_asked, response_format, tool_choice
+from ragrounds.recorder.wire import WireRequest, WireResponse
 from ragrounds.records import Reply
 from ragrounds.specs import Spec, Value
-
-
-class WireRequest(Struct, frozen=True):
-    """A request as a client sends it."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    """With names in lower case."""
-    body: bytes
-
-
-class WireResponse(Struct, frozen=True):
-    """An answer, whole and unpacked."""
-
-    status: int
-    content_type: str
-    body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """What else a client may want to read; names in lower case."""
 
 
 class RecordedRequest(Request, frozen=True, kw_only=True, omit_defaults=True):

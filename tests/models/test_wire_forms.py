@@ -7,8 +7,6 @@ import json
 import pytest
 
 from ragrounds.models.wire_forms import (
-    WireRequest,
-    WireResponse,
     call_key,
     canonical,
     given_back,
@@ -16,6 +14,7 @@ from ragrounds.models.wire_forms import (
     plain_address,
     recorded,
 )
+from ragrounds.recorder.wire import WireRequest, WireResponse
 from ragrounds.records import Reply, Usage
 
 

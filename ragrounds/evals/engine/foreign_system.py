@@ -17,12 +17,12 @@ from ragrounds.errors import AskedPerson, StopRun
 from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.callbacks import HANDLER, CallbackRecorder
-from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorder
-from ragrounds.evals.engine.recording.watch import installed, keep_watching
-from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
+from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 from ragrounds.evals.store.hops import SYSTEMS_OWN, plain_query
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.run_facts import OPTIONS_SEARCHED, was_heard
+from ragrounds.recorder.watch import installed, keep_watching
+from ragrounds.recorder.wire import MODEL_CALL, WATCHER, Unsent
 from ragrounds.records import Answer, Called, Passage, Question, Reply
 
 R = TypeVar("R", bound=Reply)

@@ -46,8 +46,8 @@ class OpeningRecorder:
             StopRun: a replay does not hold a call.
         """
         # Here, as below: where nothing of somebody's own is opened, nothing is watched.
-        from ragrounds.evals.engine.recording.watch import installed
-        from ragrounds.evals.engine.recording.wire import WATCHER, Unsent
+        from ragrounds.recorder.watch import installed
+        from ragrounds.recorder.wire import WATCHER, Unsent
 
         if WATCHER.get() is not None:  # inside an attempt, or inside another import
             yield

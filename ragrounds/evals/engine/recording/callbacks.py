@@ -21,10 +21,11 @@ from ragrounds.contracts import Observation
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.passages import of_documents, of_tool, text_of
-from ragrounds.evals.engine.recording.recorder import MODEL_CALL, AttemptRecorder
+from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 from ragrounds.models.langchain import read_usage
 from ragrounds.models.prices import listed_price
 from ragrounds.recorder.observer import PROVIDER
+from ragrounds.recorder.wire import MODEL_CALL
 from ragrounds.records import Usage
 from ragrounds.text import safe
 

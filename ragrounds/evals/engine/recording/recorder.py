@@ -15,7 +15,6 @@ import logging
 import urllib.parse
 from collections import Counter
 from collections.abc import Mapping
-from contextvars import ContextVar
 from functools import partial
 
 from msgspec import Struct
@@ -26,7 +25,6 @@ from ragrounds.errors import StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
-from ragrounds.evals.engine.recording.wire import BlockingSend, Grown, Send, Unsent
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.http import REPLY, BadReply, read_json, too_large
 from ragrounds.models.faults import Transient
@@ -37,21 +35,18 @@ from ragrounds.models.wire_forms import (
     ModelCall,
     RecordedReply,
     RecordedRequest,
-    WireRequest,
-    WireResponse,
     call_key,
     given_back,
     known_call,
     plain_address,
     recorded,
 )
+from ragrounds.recorder.wire import MODEL_CALL, BlockingSend, Grown, Send, Unsent, WireRequest, WireResponse
 from ragrounds.records import Fault, Reply, Usage
 from ragrounds.redaction import Redactor, redacted
 from ragrounds.text import safe
 
 _LOG = logging.getLogger(__name__)
-MODEL_CALL: ContextVar[str] = ContextVar("ragrounds_model_call", default="")
-"""The model call that a callback has told of and that is going on in this context; empty: none."""
 LONGEST_VECTORS = 128 << 20
 """Bytes of an answer of vectors, unpacked: those of many texts are large. Any other has the limit of a reply."""
 _TELEMETRY = (
@@ -117,7 +112,7 @@ class _Started(Struct, frozen=True):
 
 
 class AttemptRecorder:
-    """The calls of one attempt (contract: :class:`ragrounds.evals.engine.recording.wire.Watcher`).
+    """The calls of one attempt (contract: :class:`ragrounds.recorder.wire.Watcher`).
 
     What clients with async ask on the event loop of the attempt is answered there; calls from other threads and other
     loops, and of clients without async, by a loop beside it (:class:`SideLoop`).

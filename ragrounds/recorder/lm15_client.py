@@ -6,9 +6,8 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
-from ragrounds.evals.engine.recording.wire import Grown, answered, bounded, bounded_async, passing, watcher
-from ragrounds.http import Unpacker
-from ragrounds.models.wire_forms import WireRequest, WireResponse
+from .unpacking import Unpacker
+from .wire import Grown, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
 
 PLACE = "dspy._vendor.lm15.transports"
 _LONGEST = 128 << 20

@@ -6,16 +6,33 @@ go their way as before.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
-
-from ragrounds.http import OWN_TRAFFIC
-from ragrounds.models.wire_forms import WireRequest, WireResponse
+from typing import NamedTuple, Protocol
 
 PACKED = frozenset({"content-encoding", "transfer-encoding", "content-length", "set-cookie", "connection"})
 """Headers that are not true of an unpacked body any more, or that concern the connection."""
+
+
+class WireRequest(NamedTuple):
+    """A request as a client sends it."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    """With names in lower case."""
+    body: bytes
+
+
+class WireResponse(NamedTuple):
+    """An answer, whole and unpacked."""
+
+    status: int
+    content_type: str
+    body: bytes
+    headers: Mapping[str, str] = {}
+    """What else a client may want to read; names in lower case."""
 
 
 class Unsent(BaseException):
@@ -53,6 +70,11 @@ WATCHER: ContextVar[Watcher | None] = ContextVar("ragrounds_watcher", default=No
 """Whose calls these are."""
 PASSING: ContextVar[bool] = ContextVar("ragrounds_passing", default=False)
 """A call that was let through is on its way: what it opens is no news."""
+
+OWN_TRAFFIC: ContextVar[bool] = ContextVar("ragrounds_own_traffic", default=False)
+"""Whether a request of ours is on its way: it is journaled by whoever makes it, and is no call of a foreign system."""
+MODEL_CALL: ContextVar[str] = ContextVar("ragrounds_model_call", default="")
+"""The model call that a callback has told of and that is going on in this context; empty: none."""
 
 
 class Gate:

@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from ragrounds.evals.engine.recording import httpx_clients, lm15_client, threads, urllib3_client
-from ragrounds.evals.engine.recording.wire import GATE, PASSING, WATCHER
-from ragrounds.http import OWN_TRAFFIC
+from . import aiohttp_client, httpx_clients, lm15_client, threads, urllib3_client
+from .wire import GATE, OWN_TRAFFIC, PASSING, WATCHER
 
 _lock = threading.Lock()
 _users = 0
@@ -76,8 +75,6 @@ def _leave() -> None:
 
 
 def _install() -> Iterator[Callable[[], None]]:
-    from ragrounds.evals.engine.recording import aiohttp_client
-
     yield threads.install()
     for name in ("httpx", "httpx2"):
         yield from httpx_clients.install(name)
@@ -116,7 +113,7 @@ def _is_counted(event: str, arguments: tuple[object, ...]) -> bool:
             _OPENED.add(client)
         return told
     sender, data = (arguments[0], arguments[1]) if len(arguments) > 1 else (None, b"")
-    if not isinstance(data, bytes | bytearray) or not _BEGINS.match(data):
+    if not isinstance(data, (bytes, bytearray)) or not _BEGINS.match(data):
         return True
     told = sender in _OPENED
     if isinstance(sender, http.client.HTTPConnection):

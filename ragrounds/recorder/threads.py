@@ -7,9 +7,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pool
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-P = ParamSpec("P")
+if TYPE_CHECKING:
+    from typing import ParamSpec  # Python 3.9 has none
+
+    P = ParamSpec("P")
 T = TypeVar("T")
 
 

@@ -8,8 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from ragrounds.evals.engine.recording.wire import Grown, answered, bounded, bounded_async, passing, watcher
-from ragrounds.models.wire_forms import WireRequest, WireResponse
+from .wire import Grown, WireRequest, WireResponse, answered, bounded, bounded_async, passing, watcher
 
 
 def install(name: str) -> Iterator[Callable[[], None]]:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ragrounds.evals.engine.recording.wire import Grown, answered, bounded, passing, watcher
-from ragrounds.models.wire_forms import WireRequest, WireResponse
+from .wire import Grown, WireRequest, WireResponse, answered, bounded, passing, watcher
 
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, HTTPConnectionPool

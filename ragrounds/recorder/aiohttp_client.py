@@ -1,0 +1,129 @@
+"""aiohttp: the one method through which every request of its sessions goes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from http import HTTPStatus
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, cast
+
+from .wire import Grown, WireRequest, WireResponse, answered, bounded_async, passing, watcher
+
+if TYPE_CHECKING:
+    import aiohttp
+    from multidict import CIMultiDictProxy
+    from yarl import URL
+
+
+def install() -> Iterator[Callable[[], None]]:
+    """Watch aiohttp's sessions, where it is installed. Gives what undoes it."""
+    if "aiohttp" not in sys.modules and find_spec("aiohttp") is None:
+        return
+    import aiohttp
+    from multidict import CIMultiDict, CIMultiDictProxy
+
+    request = aiohttp.ClientSession._request
+
+    async def watched(
+        self: aiohttp.ClientSession, method: str, str_or_url: str | URL, **given: object
+    ) -> aiohttp.ClientResponse:
+        found = watcher()
+        if found is None:
+            return await request(self, method, str_or_url, **given)  # type: ignore[arg-type]
+        url = self._build_url(str_or_url)
+        if given.get("params"):
+            url = url.extend_query(cast("Mapping[str, str]", given["params"]))
+        headers = CIMultiDict(self.headers)
+        headers.update(given.get("headers") or {})  # type: ignore[arg-type]
+
+        async def send(grown: Grown) -> WireResponse:
+            with passing():
+                response = await request(self, method, str_or_url, **given)  # type: ignore[arg-type]
+                async with response:
+                    body = b"".join([part async for part in bounded_async(response.content.iter_any(), grown)])
+                return answered(response.status, response.headers.items(), body)
+
+        asked = WireRequest(
+            method, str(url), {name.lower(): value for name, value in headers.items()}, _body(self, given)
+        )
+        answer = await found.exchange(asked, send)
+        if answer is None:
+            with passing():
+                return await request(self, method, str_or_url, **given)  # type: ignore[arg-type]
+        made: aiohttp.ClientResponse = _kind()(method, url, answer, self, CIMultiDictProxy(headers))
+        strict = given.get("raise_for_status")
+        if strict is True or (strict is None and self._raise_for_status is True):
+            made.raise_for_status()
+        return made
+
+    aiohttp.ClientSession._request = watched  # type: ignore[method-assign]
+
+    def undo() -> None:
+        aiohttp.ClientSession._request = request  # type: ignore[method-assign]
+
+    yield undo
+
+
+def _body(session: aiohttp.ClientSession, given: dict[str, object]) -> bytes:
+    if (plain := given.get("json")) is not None:
+        return session._json_serialize(plain).encode()
+    data = given.get("data")
+    return data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
+
+
+@cache
+def _kind() -> Any:
+    """The class of our responses: aiohttp's, which is there only where a system has it."""
+    import aiohttp
+    from aiohttp.base_protocol import BaseProtocol
+    from aiohttp.streams import StreamReader
+    from multidict import CIMultiDict, CIMultiDictProxy
+
+    class AnsweredResponse(aiohttp.ClientResponse):
+        """A response whose body is there already: no connection is behind it."""
+
+        def __init__(
+            self,
+            method: str,
+            url: URL,
+            answer: WireResponse,
+            session: aiohttp.ClientSession,
+            asked: CIMultiDictProxy[str],
+        ) -> None:
+            # Not the parent's: what it takes belongs to a connection, and changes from version to version.
+            loop = asyncio.get_running_loop()
+            self.method = method
+            self._real_url = self._url = url
+            self._request_info = aiohttp.RequestInfo(url, method, asked, url)
+            self._cache = {}
+            self._traces = []
+            self._loop = loop
+            self._session = session
+            self._resolve_charset = session._resolve_charset
+            self.status = answer.status
+            self.reason = HTTPStatus(answer.status).phrase if answer.status in HTTPStatus._value2member_map_ else ""
+            self._headers = CIMultiDictProxy(CIMultiDict({**answer.headers, "content-type": answer.content_type}))
+            self._raw_headers = tuple((name.encode(), value.encode()) for name, value in self._headers.items())
+            self._body = answer.body
+            self.content = StreamReader(BaseProtocol(loop), len(answer.body) + 1, loop=loop)
+            self.content.feed_data(answer.body)
+            self.content.feed_eof()
+            self._closed = True
+
+        async def read(self) -> bytes:
+            """The whole body."""
+            return self._body or b""
+
+        def release(self) -> None:
+            """Nothing: there is no connection."""
+
+        def close(self) -> None:
+            """Nothing: there is no connection."""
+
+        async def wait_for_close(self) -> None:
+            """Nothing: there is no connection."""
+
+    return AnsweredResponse

@@ -1,0 +1,92 @@
+"""Bodies of answers, unpacked in small steps, so that no more of one is ever in memory than it may have."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+_STEP = 1 << 18
+"""Bytes that are unpacked before the limit is looked at."""
+
+
+class BadReply(Exception):
+    """A reply that is not read: `kind` is ``too_large``, or ``malformed`` where it is packed in a way nobody asked for
+    or its packing is damaged."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+class Unpacker:
+    """Unpacks a body part by part, never more than `size` bytes in all."""
+
+    def __init__(self, encoding: str, size: int) -> None:
+        self._names = [name for name in (part.strip().lower() for part in encoding.split(",")) if name != "identity"]
+        self._names = [name for name in self._names if name]
+        self._size = size
+        self._received = self._unpacked = 0
+        self._inflate: zlib._Decompress | _Done | None = None
+        if len(self._names) > 1 or not set(self._names) <= _WINDOWS.keys():
+            raise BadReply("malformed", f"packed as {encoding[:60]!a}, which was not asked for")
+
+    def feed(self, part: bytes) -> Iterator[bytes]:
+        """The next part, unpacked, in pieces.
+
+        Raises:
+            BadReply: it is too large, or damaged.
+        """
+        self._received += len(part)
+        if self._received > self._size:
+            raise too_large(self._size, "received")
+        if not self._names:
+            yield part
+            return
+        while part:
+            if self._inflate is None:
+                self._inflate = zlib.decompressobj(self._window(part))
+            try:
+                piece = self._inflate.decompress(part, _STEP)
+            except zlib.error as error:
+                raise BadReply("malformed", f"its packing is damaged ({error})") from None
+            self._unpacked += len(piece)
+            if self._unpacked > self._size:
+                raise too_large(self._size, "unpacked")
+            yield piece
+            part = self._inflate.unconsumed_tail
+            if self._inflate.eof:
+                # Several packed parts may follow each other; what else stands behind one is padding.
+                part = self._inflate.unused_data if self._inflate.unused_data[:2] == b"\x1f\x8b" else b""
+                self._inflate = None if part else _Done()
+
+    def finish(self) -> None:
+        """Say that there is no more.
+
+        Raises:
+            BadReply: something is missing.
+        """
+        if self._inflate is not None and not self._inflate.eof:
+            raise BadReply("malformed", "its packing ends too soon")
+
+    def _window(self, part: bytes) -> int:
+        # Half of all servers send "deflate" without the header that it should have.
+        return _WINDOWS[self._names[0]] if self._names[0] != "deflate" or part[0] & 15 == 8 else -15
+
+
+class _Done:
+    """Stands for a packed part that is over."""
+
+    eof, unused_data, unconsumed_tail = True, b"", b""
+
+    def decompress(self, part: bytes, size: int) -> bytes:
+        """Nothing: it is over."""
+        return b""
+
+
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+def too_large(size: int, how: str) -> BadReply:
+    """The fault of a reply that has more than `size` bytes."""
+    return BadReply("too_large", f"the reply has more than {size:,} bytes {how}; the rest was not read")
