@@ -1,0 +1,165 @@
+"""The built-in graphs for LangGraph's server and Studio: `langgraph dev` opens each by its name (``langgraph.json``).
+
+Each is a graph of one node, inside which the built-in graph runs as a run's attempt does: with its prompts, the caps of
+its agent and the journal of the user's home, so that a question that was asked before is not paid for again. Which
+model is asked, the context says (:class:`StudioChoices`); where, only the settings of who starts the server: any page
+of the web may send to it. No attempt is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from langgraph.graph import StateGraph
+from langgraph.runtime import Runtime
+from msgspec import structs
+from typing_extensions import TypedDict
+
+from ragrounds.agents.agent import open_agent
+from ragrounds.api.recipes import recipe_of
+from ragrounds.api.run_request import RunArguments
+from ragrounds.api.servers import met_servers
+from ragrounds.api.workspace import chosen_settings, closing, open_store
+from ragrounds.errors import UserError, unknown
+from ragrounds.evals.benchmarks import load
+from ragrounds.evals.engine.context import AttemptContext
+from ragrounds.evals.engine.plan import OpenedAgent, asked_models, open_agents
+from ragrounds.evals.store.journal import StoreJournal
+from ragrounds.evals.store.store import Store
+from ragrounds.graphs import catalogue
+from ragrounds.models.options import starts_server
+from ragrounds.models.providers import BASELINE
+from ragrounds.prompts.loader import PromptFolder
+from ragrounds.records import Question
+from ragrounds.specs import Spec
+
+_PART_OF = {"reason_in_documents": "search_o1"}
+"""A graph that is no agent's → the agent by whose parameters it runs; it takes the question as its query."""
+
+
+_MODEL = re.compile(r"(?:[\w.-]+:[\w./:@-]+)?", re.ASCII)
+_NAME = re.compile(r"[\w.-]*", re.ASCII)
+
+
+class StudioQuestion(TypedDict, total=False):
+    """A question, as it is typed in Studio."""
+
+    question: str
+    options: dict[str, str]
+    """By letter; none: an open question."""
+    language: str
+    gold: list[str]
+    """Ids of the documents that hold the answer, for the oracle alone."""
+
+
+class StudioAnswer(TypedDict, total=False):
+    """What came of it: the final state of the built-in graph, and what it took."""
+
+    answer: str
+    choice: str
+    found: dict[str, Any]
+    calls: dict[str, int]
+
+
+class _State(StudioQuestion, StudioAnswer, total=False):
+    pass
+
+
+@dataclass(frozen=True)
+class StudioChoices:
+    """What a graph is run with. What is left empty is as the settings say, or as for the sample benchmark."""
+
+    model: str = ""
+    """``PROVIDER:NAME``."""
+    corpus: str = ""
+    """The name of an index."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    """The graph's own, such as ``{"top_k": 8}``."""
+
+
+def studio_graph(name: str) -> Any:
+    """Compile a built-in graph for LangGraph's server.
+
+    Raises:
+        UserError: there is no such graph.
+    """
+    inner = catalogue.build(name).compile(name=name)
+
+    async def attempt(state: StudioQuestion, runtime: Runtime[StudioChoices]) -> StudioAnswer:
+        """Answer the question by the built-in graph."""
+        options = state.get("options") or {}
+        asked = Question(
+            id="studio",
+            benchmark="studio/studio",
+            text=state.get("question", ""),
+            kind="choice" if options else "long",
+            options=options,
+            language=state.get("language") or "en",
+        )
+        gold = tuple(state.get("gold") or ())
+        given = {"query": asked.text} if name in _PART_OF else {}
+        async with _opened(name, runtime.context or StudioChoices(), asked, gold) as context:
+            found = await inner.ainvoke(given, context=context)
+            calls = {kind: count for kind, count in context.calls.items() if count}
+        return {"answer": found.get("answer", ""), "choice": found.get("choice", ""), "found": found, "calls": calls}
+
+    graph = StateGraph(_State, context_schema=StudioChoices, input_schema=StudioQuestion, output_schema=StudioAnswer)
+    graph.add_node(name, attempt)
+    graph.add_edge("__start__", name)
+    graph.add_edge(name, "__end__")
+    return graph.compile(name=name)
+
+
+@asynccontextmanager
+async def _opened(
+    name: str, chosen: StudioChoices, asked: Question, gold: tuple[str, ...]
+) -> AsyncIterator[AttemptContext]:
+    """The context of one attempt, with what it stands on, until the block ends."""
+    store, opened = await asyncio.to_thread(_open, name, chosen)  # the server forbids files on its event loop
+    agent, journal = opened.agent, await asyncio.to_thread(StoreJournal, store)
+    try:
+        async with closing(list(opened.models.values()), journal):
+            yield AttemptContext(
+                item=asked,
+                epoch=0,
+                parameters=agent.parameters,
+                models=opened.models,
+                searcher=opened.searcher,
+                toolbox=opened.tools,
+                prompts=PromptFolder(agent.card.prompts, agent.layout),
+                journal=journal,
+                limits=agent.caps,
+                question_only=agent.card.question_only,
+                gold=gold if agent.card.oracle else None,
+            )
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+def _open(name: str, chosen: StudioChoices) -> tuple[Store, OpenedAgent]:
+    settings, agent = chosen_settings(), _PART_OF.get(name, name)
+    if not _MODEL.fullmatch(chosen.model) or starts_server(chosen.model or BASELINE):
+        raise UserError(f"The model {chosen.model!r} is not PROVIDER:NAME; RAGROUNDS_BASE_URL says where it is asked.")
+    if not _NAME.fullmatch(chosen.corpus):
+        raise UserError(f"The corpus {chosen.corpus!r} is not the name of an index: see `ragrounds index ls`.")
+    for key in chosen.parameters:
+        if key not in (known := open_agent(agent).parameters):
+            raise unknown("parameter", key, known, "ragrounds agents show " + agent)
+    request = RunArguments(
+        agents=(str(Spec(agent, chosen.parameters)),),
+        model=chosen.model or None,
+        corpus=chosen.corpus or None,
+    )
+    recipe = recipe_of(request, load("sample", settings.home), settings)
+    store = open_store(settings)
+    met = met_servers(store, asked_models(recipe))
+    recipe = structs.replace(recipe, served=met.texts, servers=met.facts)
+    return store, open_agents(recipe, settings.home)[0]
+
+
+globals().update({name: studio_graph(name) for name in catalogue.names()})  # the server reads names from `__dict__`
