@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from msgspec import Struct
 
+from ragrounds.recorder.observer import Observer
 from ragrounds.records import (
     Answer,
     Attempt,
@@ -344,27 +345,14 @@ class Context(Protocol):
         """Leave a remark in the trace."""
 
 
-class Observation(Protocol):
-    """What a foreign system gets for one attempt: how to run it so that it is seen, and whom to tell what it does.
-
-    Its calls over HTTP need no telling: they are recorded where they leave the process.
+class Observation(Observer, Protocol):
+    """What a foreign system gets for one attempt: how to run it so that it is seen, whom to tell what it does, and whom
+    to have asked.
     """
 
     @property
     def context(self) -> Context:
         """The attempt's context, for a graph that takes it as its runtime context."""
-
-    @property
-    def thread(self) -> str:
-        """A thread id of this attempt alone, for systems that keep conversations."""
-
-    @property
-    def callbacks(self) -> Sequence[object]:
-        """LangChain's callback handlers, to be given to whatever takes callbacks."""
-
-    @property
-    def max_steps(self) -> int:
-        """Steps after which a graph is ended."""
 
     async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
         """Have a server answer by our own means, as models are asked: journaled, replayed, capped and costed. `kind` is
@@ -375,28 +363,10 @@ class Observation(Protocol):
             ragrounds.errors.StopRun: the run cannot go on; or a replay does not hold the call.
         """
 
-    def entered(self, task: str, node: str, inside: str = "") -> int:
-        """A step (a node, a part of a workflow) began: `task` is its own id, `inside` that of the step in which it
-        runs; empty: the step of this context, if any. Gives its number."""
-
-    def left(self, task: str, node: str, changes: object, error: str = "") -> None:
-        """A step ended; `changes` is what it wrote, as a mapping."""
-
-    def found(
+    def searched(
         self, query: str, passages: Sequence[Passage], tool: str, *, node: str = "", seconds: float = 0.0
     ) -> None:
-        """A search inside the system's own process returned these passages, best first; `tool` names what searched."""
-
-    def model_called(self, token: str, what: str, begun: bool) -> None:
-        """A model call of the system's began (`begun`), or ended, in this very context; `token` is its own id. Where no
-        call at the wire stood behind it, it is not recorded, and `what` names it as in :meth:`unseen`."""
-
-    def unseen(self, what: str) -> None:
-        """Something was asked that no boundary sees, so that it cannot be replayed; `what` names it: ``a model of
-        class FakeListChatModel``."""
-
-    def note(self, what: str, text: str) -> None:
-        """Leave a remark in the trace."""
+        """As :meth:`found`, of our own records."""
 
 
 @runtime_checkable

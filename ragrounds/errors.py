@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from ragrounds.recorder.errors import AskedPerson as AskedPerson
+from ragrounds.recorder.errors import Refused
 from ragrounds.recorder.errors import nearest as nearest
 
 _options_named: ContextVar[bool] = ContextVar("options_named", default=False)
@@ -54,7 +55,7 @@ def options_named() -> Iterator[None]:
         _options_named.reset(before)
 
 
-class UserError(Exception):
+class UserError(Refused):
     """Bad input or a bad environment: one clear line, exit code 2."""
 
     def __str__(self) -> str:

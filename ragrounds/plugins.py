@@ -18,7 +18,6 @@ import logging
 import pkgutil
 import re
 import sys
-import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from ragrounds import hooks
 from ragrounds.digests import FILE_MODULE, files_behind, note_home
 from ragrounds.errors import UserError, nearest, unknown
+from ragrounds.recorder.errors import failure
 
 _LOG = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -483,17 +483,6 @@ def _looked_in_first(folder: str) -> Iterator[None]:
     finally:
         added = [place for place in sys.path if place not in (folder, *before)]
         sys.path[:] = [*added, *before, *([] if folder in before else [folder])]
-
-
-def failure(problem: BaseException) -> str:
-    """What code from outside raised, in one line, with the place in its file."""
-    said = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
-    frames = traceback.extract_tb(problem.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith((_HERE, "<"))]
-    return f"{said} ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else said
-
-
-_HERE = str(Path(__file__).parent)
 
 
 @contextmanager

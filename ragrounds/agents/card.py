@@ -63,7 +63,7 @@ class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A paper's profile (:mod:`ragrounds.agents.profile`). What the file itself sets comes before it."""
     input: dict[str, str] = field(default_factory=dict)
     """Of a system of the user's own: key of its state, or argument → what it is given (see
-    :data:`ragrounds.agents.systems.answers.FIELDS`)."""
+    :data:`ragrounds.recorder.answers.FIELDS`)."""
     output: str = ""
     """Of a system of the user's own: the key that holds the answer."""
     choice: str = ""

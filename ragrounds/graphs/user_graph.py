@@ -23,7 +23,7 @@ class About(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     question_only: bool = True
     parameters: dict[str, bool | int | float | str] = field(default_factory=dict)
     input: dict[str, str] = field(default_factory=dict)
-    """Key of the state, or argument → one of :data:`ragrounds.agents.systems.answers.FIELDS`."""
+    """Key of the state, or argument → one of :data:`ragrounds.recorder.answers.FIELDS`."""
     output: str = ""
     """Key of the state that holds the answer: a text, or messages of which the last one counts."""
     nests: bool = True

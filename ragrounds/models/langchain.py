@@ -67,7 +67,7 @@ def read_message(message: AIMessage) -> Reply:
     meta = message.response_metadata
     finish = str(meta.get("finish_reason") or meta.get("stop_reason") or "stop").lower()
     reasoning = [str(block.get("reasoning", "")) for block in message.content_blocks if block["type"] == "reasoning"]
-    usage, note = read_usage(message)
+    usage, note = read_usage(message.usage_metadata)
     reply = Reply(
         text=str(message.text),
         finish={"end_turn": "stop", "max_tokens": "length", "safety": "content_filter"}.get(finish, finish),
@@ -80,9 +80,9 @@ def read_message(message: AIMessage) -> Reply:
     return noted(reply, [note])
 
 
-def read_usage(message: AIMessage) -> tuple[Usage | None, str]:
-    """Tokens as the provider counted them, and a note; ``None``: it gave no count, or one that cannot be true."""
-    given: Mapping[str, object] | None = message.usage_metadata
+def read_usage(given: Mapping[str, object] | None) -> tuple[Usage | None, str]:
+    """Tokens as the provider counted them, by a message's ``usage_metadata``, and a note; ``None``: it gave no count,
+    or one that cannot be true."""
     if given is None:
         return None, ""
     before, after = given.get("input_token_details"), given.get("output_token_details")

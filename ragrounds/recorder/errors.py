@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class Refused(Exception):
@@ -22,3 +24,14 @@ def nearest(given: str, known: Iterable[str]) -> str:
     whole = sorted(name for name in names if given.casefold() in name.casefold().split("/"))
     close = list(dict.fromkeys([*whole, *difflib.get_close_matches(given, names, n=3, cutoff=0.5)]))[:3]
     return f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
+
+
+def failure(problem: BaseException) -> str:
+    """What code from outside raised, in one line, with the place in its file."""
+    said = " ".join(f"{type(problem).__name__}: {problem}".split())[:500]
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith((_OURS, "<"))]
+    return f"{said} ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else said
+
+
+_OURS = str(Path(__file__).parents[1])

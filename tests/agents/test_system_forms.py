@@ -7,9 +7,9 @@ import pytest
 
 from ragrounds.agents.agent import read_card
 from ragrounds.agents.systems import drawable, open_system
-from ragrounds.agents.systems.function import in_thread
 from ragrounds.errors import UserError
 from ragrounds.graphs import diagram
+from ragrounds.recorder.function import in_thread
 from ragrounds.records import Called
 from tests.graphs.playing import LONG, play
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from langchain_core.messages import AIMessage
 
-from ragrounds.agents.systems.answers import Wiring, read_answer
+from ragrounds.agents.systems.in_process import answer_of, asked
+from ragrounds.recorder.answers import Wiring, read_answer
 from ragrounds.records import Question
 from tests.conftest import ROOT
 from tests.servers.agent_server import Turn, value_of
@@ -57,6 +58,7 @@ def test_the_scripted_server_searches_then_answers_and_fills_schemas() -> None:
 def test_the_text_of_a_langchain_message_can_be_stored() -> None:
     question = Question(id="q", benchmark="own", text="?", options={"A": "a", "B": "b"})
     given = AIMessage("It is (B).").text  # a subclass of str
-    answer = read_answer(given, question, Wiring(name="mine.py:chain"), None)  # type: ignore[arg-type]
+    wiring = Wiring(name="mine.py:chain")
+    answer = answer_of(read_answer(given, asked(question), wiring, None))  # type: ignore[arg-type]
     assert type(answer.text) is str
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(answer), type=type(answer)).text == "It is (B)."

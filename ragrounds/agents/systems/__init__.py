@@ -1,33 +1,28 @@
-"""Systems that are not ours, each opened in the form it has: a LangGraph graph, a function and others, one file a form.
-
-A file's function ``adapts(made, wiring)`` gives the system that an object is, or ``None`` where it is of another form.
-"""
+"""Systems that are not ours: where they stand, what they are made of, and how each is opened in the form it has
+(:mod:`ragrounds.recorder.forms`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from ragrounds.agents.systems import place
-from ragrounds.agents.systems.answers import Wiring
 from ragrounds.agents.systems.code import OwnSource, SystemCode, system_code
-from ragrounds.agents.systems.factory import FactorySystem, made_by, makes_systems
+from ragrounds.agents.systems.in_process import adapted, refusals
 from ragrounds.agents.systems.opening import watched
 from ragrounds.contracts import System
 from ragrounds.errors import UserError
 from ragrounds.graphs import catalogue
 from ragrounds.plugins import is_import_path
+from ragrounds.recorder.answers import Wiring
+from ragrounds.recorder.factory import made_by, makes_systems
 
 if TYPE_CHECKING:
     from ragrounds.agents.card import Card
     from ragrounds.graphs.catalogue import Graph
 
-EXPECTED = (
-    "a StateGraph, a compiled graph, an @entrypoint, a LangChain runnable, a function of the question, or a function "
-    "without arguments that makes one of these"
-)
 _OPENED: dict[tuple[int, int, bytes, str], tuple[object, System]] = {}
 """Systems that are open: what stands at the place (held, so that its id stays its own), the card and what it reads →
 the system."""
@@ -123,45 +118,12 @@ def open_system(card: Card) -> System:
             config=card.config,
             context=card.context,
             on_interrupt=card.on_interrupt,
+            person=cast("Callable[[object], object] | None", person),
             served=place.app_of(card.graph) is not None,
         )
         with watched():
             _OPENED[key] = ((found, person), adapted(found, wiring))
     return _OPENED[key][1]
-
-
-def adapted(found: object, wiring: Wiring) -> System:
-    """The system that an object is, or that the function makes which it is.
-
-    Raises:
-        UserError: it is of no known form, or what the wiring says does not fit it; or it could not be made.
-    """
-    if isinstance(found, System) and not isinstance(found, type):
-        return found
-    for adapts in _forms():
-        system = adapts(found, wiring)
-        if system is not None:
-            return system
-    if makes_systems(found):
-        made = made_by(cast("Callable[..., object]", found), wiring.name)
-        return FactorySystem(made, wiring, adapted) if made.each_time else adapted(made.now(), wiring)
-    from ragrounds.agents.systems import function
-
-    system = function.adapts(found, wiring)
-    if system is None:
-        raise UserError(f"{wiring.name} gave {type(found).__name__}; expected {EXPECTED}.")
-    return system
-
-
-def _forms() -> Iterator[Callable[[object, Wiring], System | None]]:
-    """The forms, in the order in which they are tried: the most particular first. A function is the last of all."""
-    # Here: who runs what ships needs none of them.
-    from ragrounds.agents.systems import dspy_module, langgraph_graph, llama_index, runnable
-
-    yield langgraph_graph.adapts
-    yield llama_index.adapts
-    yield dspy_module.adapts
-    yield runnable.adapts
 
 
 def drawable(name: str) -> Graph:
@@ -175,7 +137,8 @@ def drawable(name: str) -> Graph:
         maker = made_by(cast("Callable[..., object]", made), name)
         if maker.each_time:
             raise UserError(f"{name} makes its graph anew for each attempt: there is none to draw before.")
-        made = maker.now()
+        with refusals():
+            made = maker.now()
     if not hasattr(made, "get_graph") and not hasattr(made, "compile"):
         raise UserError(f"{name} gave {type(made).__name__}, which has no graph to draw.")
     return cast("Graph", made)

@@ -16,7 +16,6 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from ragrounds.agents.systems.answers import at_path, fed
 from ragrounds.agents.systems.endpoint_card import EndpointCard, UsageMap, filled, keys_of
 from ragrounds.agents.systems.endpoint_replies import (
     EndpointReply,
@@ -26,6 +25,7 @@ from ragrounds.agents.systems.endpoint_replies import (
     letter_of,
     passages_of,
 )
+from ragrounds.agents.systems.in_process import asked
 from ragrounds.contracts import Observation, Request
 from ragrounds.errors import StopRun
 from ragrounds.http import HttpAnswer, read_json, text_of
@@ -35,6 +35,7 @@ from ragrounds.models.reply_parts import as_json, counted_usage, noted, read_con
 from ragrounds.models.retries import RetryPolicy, with_retries
 from ragrounds.models.traffic import Rates, traffic_of
 from ragrounds.models.transport import Transport
+from ragrounds.recorder.answers import at_path, fed
 from ragrounds.records import Answer, Fault, Message, Question
 from ragrounds.text import wellformed
 
@@ -58,7 +59,12 @@ class EndpointSystem:
         Raises:
             CallFailed: no reply after all retries, or none that the field map can read.
         """
-        values = {**fed(question), "choices": dict(question.options), "id": question.id, **seen.context.parameters}
+        values = {
+            **fed(asked(question)),
+            "choices": dict(question.options),
+            "id": question.id,
+            **seen.context.parameters,
+        }
         # The id of the attempt is another every time: it is sent, and is no part of the call's key.
         body = self._body({**values, "thread": "{thread}"})
         sent = self._body({**values, "thread": seen.thread})
@@ -169,7 +175,7 @@ class EndpointSystem:
             seen.note("choice", note)
         passages = passages_of(whole, card.passages, self._address) if card.passages else ()
         if card.passages:
-            seen.found(question.text, passages, self.spec)
+            seen.searched(question.text, passages, self.spec)
         return Answer(text=text, choice=choice, passages=passages)
 
 

@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Struct, field
 
 from ragrounds.addresses import check_address
-from ragrounds.agents.systems.answers import FIELDS
 from ragrounds.errors import UserError, nearest
 from ragrounds.models.prices import Price
+from ragrounds.recorder.answers import FIELDS
 from ragrounds.redaction import redacted
 from ragrounds.specs import Spec
 

@@ -18,7 +18,6 @@ from types import FunctionType, ModuleType
 import msgspec
 from msgspec import Struct
 
-from ragrounds.agents.systems.answers import at_path
 from ragrounds.agents.systems.apart import check_apart
 from ragrounds.agents.systems.code import OwnSource, reading_of
 from ragrounds.agents.systems.live_objects import object_source
@@ -27,6 +26,7 @@ from ragrounds.agents.trust import say_whose
 from ragrounds.errors import UserError, nearest
 from ragrounds.graphs.user_graph import About, about
 from ragrounds.plugins import imported_module, say_once
+from ragrounds.recorder.answers import at_path
 
 HERE = "__main__"
 """The module of what was given as an object."""

@@ -88,7 +88,7 @@ class AttemptRunner:
         # A system's own plain functions each hold a thread for as long as they run.
         grow_threads()
         if any(is_foreign(planned.agent.card) for planned in planned_runs):
-            from ragrounds.agents.systems.function import MOST_THREADS
+            from ragrounds.recorder.function import MOST_THREADS
 
             grow_threads(MOST_THREADS)
 

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ragrounds.agents.agent import Limits
-from ragrounds.recorder.observer import STEP
+from ragrounds.recorder.observer import STEP, step_here
 from ragrounds.records import TOKENS_APART, Call, Called, Entered, Event, Fault, Left, Noted, Status, Usage
 
 MAX_STEPS = 1000
@@ -235,20 +235,17 @@ class AttemptLog:
 
     def _step(self) -> tuple[int, str]:
         """The number and the node of the step that is running; -1 outside of nodes."""
-        from langgraph.config import get_config  # here: who only plans runs waits half a second less
-
-        try:
-            meta = get_config().get("metadata", {})
-        except RuntimeError:  # outside of a node
-            known = self._steps.get(STEP.get())
+        here = step_here()
+        if ":" not in here:  # no path of LangGraph's
+            known = self._steps.get(here)
             return known[:2] if known else (-1, "")
-        step, around = -1, ""
+        step, around, node = -1, "", ""
         # A call may come before the event that its node began; those around it are entered first.
-        for part in str(meta.get("langgraph_checkpoint_ns", "")).split("|"):
+        for part in here.split("|"):
             name, colon, task = part.partition(":")
             if colon:
-                step, around = self.entered(task, name, around), task
-        return step, str(meta.get("langgraph_node", ""))
+                step, around, node = self.entered(task, name, around), task, name
+        return step, node
 
 
 def plus(total: float | None, more: float | None) -> float | None:

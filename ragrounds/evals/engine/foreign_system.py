@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
 
-from ragrounds.agents.systems.llama_index_events import told_by_llama_index
+from ragrounds.agents.systems.in_process import passages_of
 from ragrounds.contracts import Context, Entry, Request, SearchRequest, SearchResult, Server, System
 from ragrounds.errors import AskedPerson, StopRun
-from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded
+from ragrounds.evals.engine.attempt_log import MAX_STEPS, AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.recording.callbacks import HANDLER, CallbackRecorder
 from ragrounds.evals.engine.recording.recorder import AttemptRecorder
 from ragrounds.evals.store.hops import SYSTEMS_OWN, plain_query
 from ragrounds.evals.store.journal import StoreJournal
 from ragrounds.evals.store.run_facts import OPTIONS_SEARCHED, was_heard
+from ragrounds.models.langchain import read_usage
+from ragrounds.models.prices import listed_price
+from ragrounds.recorder.forms import heard
 from ragrounds.recorder.watch import installed, keep_watching
-from ragrounds.recorder.wire import MODEL_CALL, WATCHER, Unsent
-from ragrounds.records import Answer, Called, Passage, Question, Reply
+from ragrounds.recorder.wire import WATCHER, Unsent
+from ragrounds.records import Answer, Called, Passage, Question, Reply, Usage
+from ragrounds.text import safe
 
 R = TypeVar("R", bound=Reply)
 _GRACE = 5.0
@@ -37,6 +40,17 @@ _LOOK = 0.02
 """Seconds after which is looked again."""
 
 
+class _Asked(NamedTuple):
+    """A model call that the system's callbacks tell of."""
+
+    actor: str
+    provider: str
+    model: str
+    kind: str
+    """The class of the model."""
+    call: StartedCall
+
+
 class AttemptObservation:
     """What a system tells of one attempt (contract: :class:`ragrounds.contracts.Observation`)."""
 
@@ -44,14 +58,13 @@ class AttemptObservation:
         self._context = context
         self.context: Context = context
         # Steps and remarks are the attempt's own.
-        self.entered, self.left, self.note = context.entered, context.left, context.note
+        self.left, self.note = context.left, context.note
         self._recorder = recorder
         self._journal = journal
         self._loop = asyncio.get_running_loop()
         self.thread = uuid4().hex
         self.max_steps = MAX_STEPS
-        self.handler = CallbackRecorder(context, recorder, self) if recorder else None
-        self.callbacks: Sequence[object] = (self.handler,) if self.handler else ()
+        self._asked: dict[str, _Asked] = {}
 
     async def ask(self, server: Server[R], request: Request, kind: type[R], *, role: str = "answering") -> R:
         """Have a server answer, as a model is asked."""
@@ -59,21 +72,74 @@ class AttemptObservation:
             self._recorder.end(StopRun("The probe is over: nothing is asked."))
         return await self._context.complete(server, request, kind, role=role, prices=self._context.prices)
 
+    def entered(self, task: str, node: str, inside: str = "") -> None:
+        """Note that a step began."""
+        self._context.entered(task, node, inside)
+
     def model_called(self, token: str, what: str, begun: bool) -> None:
-        """Note that a model call began, or ended: one behind which nothing was seen at the wire is not recorded."""
-        if begun:
-            MODEL_CALL.set(token)
-            return
-        if MODEL_CALL.get() == token:
-            MODEL_CALL.set("")
-        if self._recorder and token not in self._recorder.wired:
+        """Note that a model call ended: one behind which nothing was seen at the wire is not recorded."""
+        if not begun and self._recorder and token not in self._recorder.wired:
             self.unseen(what)
             self._context.add_cost(None, None, False)
 
+    def model_started(self, token: str, provider: str, model: str, kind: str) -> None:
+        """Note that a model call began.
+
+        Raises:
+            Unsent: a cap is reached.
+        """
+        try:
+            self._context.check_caps()
+        except AttemptEnded as capped:
+            if self._recorder:
+                self._recorder.end(capped)
+        actor = f"{provider}:{model}" if provider else model
+        self._asked[token] = _Asked(actor, provider, model, kind, self._context.begin_call(actor, "answering"))
+
+    def model_ended(
+        self,
+        token: str,
+        *,
+        text: str = "",
+        model: str = "",
+        usage: Mapping[str, object] | None = None,
+        cached: bool = False,
+        error: str = "",
+    ) -> None:
+        """Count that call, where nothing was seen at the wire behind it: then it cannot be replayed."""
+        asked = self._asked.pop(token, None)
+        if asked is None or (self._recorder and token in self._recorder.wired):
+            return
+        if error:
+            if self._recorder is None or self._recorder.stop is None:
+                self._context.end_call(asked.call, asked.actor, usage=Usage(), error=error)
+                self._context.add_cost(Usage(), None, False)  # what it cost is not known
+                self.unseen(f"a model of class {asked.kind}")
+            return
+        counted, note = read_usage(usage)
+        price = None if counted is None else listed_price(asked.provider, asked.model, counted)
+        self._context.last_reply = text or self._context.last_reply
+        self._context.end_call(asked.call, asked.actor, model=model, cached=cached, usage=counted, price=price)
+        if note:
+            self._context.note("reply", note)
+        self.unseen("an answer of LangChain's cache" if cached else f"a model of class {asked.kind}")
+
     def found(
-        self, query: str, passages: Sequence[Passage], tool: str, *, node: str = "", seconds: float = 0.0
+        self,
+        query: str,
+        passages: Sequence[Mapping[str, object]],
+        tool: str,
+        *,
+        node: str = "",
+        seconds: float = 0.0,
     ) -> None:
         """Record a search inside the system's process, as one that its attempt made."""
+        self.searched(query, passages_of(passages), safe(tool, 100), node=node, seconds=seconds)
+
+    def searched(
+        self, query: str, passages: Sequence[Passage], tool: str, *, node: str = "", seconds: float = 0.0
+    ) -> None:
+        """The same, of our own records."""
         if named := _options_in(query, self._context.item):
             self._context.note(OPTIONS_SEARCHED, f"{', '.join(named)}: {query[:200]}")
         kept = tuple(
@@ -145,13 +211,12 @@ async def watched_answer(
     """
     with installed(closed=recorder.closed):
         seen = AttemptObservation(context, recorder, journal)
-        token, told = WATCHER.set(recorder), HANDLER.set(seen.handler)
+        token = WATCHER.set(recorder)
         try:
-            with told_by_llama_index(seen):
+            with heard(seen):
                 answering = asyncio.ensure_future(system.answer(context.item, seen))
         finally:
             WATCHER.reset(token)
-            HANDLER.reset(told)
         ended = asyncio.ensure_future(recorder.ended.wait())
         try:
             await asyncio.wait({answering, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -177,7 +242,7 @@ async def watched_answer(
         answer = answering.result()
         searched = any(isinstance(event, Called) and event.call.kind == "search" for event in context.events)
         if answer.passages and not searched and recorder.stop is None:
-            seen.found(context.item.text, answer.passages, SOURCES)
+            seen.searched(context.item.text, answer.passages, SOURCES)
         return answer
     except Unsent as refused:  # of another attempt: a pool's thread, perhaps
         raise RuntimeError(f"a call was refused: {refused}") from refused

@@ -19,7 +19,8 @@ from ragrounds.errors import UserError, unknown
 from ragrounds.evals.benchmarks.cards import Card, card_of
 from ragrounds.evals.scorers.answer_status import AnswerRead
 from ragrounds.evals.scorers.base import ScorerRecord, StoredScorer
-from ragrounds.plugins import ExtensionPoint, failure, is_import_path, say_once
+from ragrounds.plugins import ExtensionPoint, is_import_path, say_once
+from ragrounds.recorder.errors import failure
 from ragrounds.records import Attempt, Gold, Kind, Question, Score, blank
 
 NO_UNIT = "unit not known"

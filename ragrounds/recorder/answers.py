@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import decimal
+import enum
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-import msgspec
-from msgspec import Struct, field
-
-from ragrounds.contracts import Observation
-from ragrounds.errors import UserError, nearest
-from ragrounds.records import Answer, Passage, Question
+from .errors import Refused, nearest
+from .observer import Given, Observer
 
 FIELDS = ("question", "stem", "options", "choices", "prompt", "messages", "language")
 """What a system can be given: the question's text; the same as a user's message; its options as lines; the same as a
@@ -28,12 +33,13 @@ PASSAGES = ("passages", "documents", "source_documents", "retrieved_documents", 
 """The keys under which the passages are looked for that an answer was made from."""
 
 
-class Wiring(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class Wiring:
     """How a system is fed, set and read, as its card or its author says."""
 
     name: str
     """What the user calls it, for errors: ``./mine.py:graph``."""
-    input: dict[str, str] = field(default_factory=dict)
+    input: Mapping[str, str] = field(default_factory=dict)
     """Key of its input → one of :data:`FIELDS`; empty: by the usual names."""
     output: str = ""
     """The key that holds the answer, ``KEY.FIELD`` for one inside another; empty: by the usual names."""
@@ -43,38 +49,41 @@ class Wiring(Struct, frozen=True, kw_only=True):
     """Graphs run inside its nodes."""
     served: bool = False
     """It is written for a LangGraph server, which gives its graphs a checkpointer and a store."""
-    config: dict[str, object] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
     """What its run is configured with: LangGraph's ``configurable``."""
-    context: dict[str, object] = field(default_factory=dict)
+    context: Mapping[str, object] = field(default_factory=dict)
     """Its runtime context, in the form of its ``context_schema``."""
     on_interrupt: str = ""
     """What is answered where it asks a person: a text, or ``module:function`` of what it asked. Empty: nobody is
     there."""
+    person: Callable[[object], object] | None = None
+    """The function that `on_interrupt` names, found by whoever opens the system."""
 
 
 def refuse_settings(wiring: Wiring, kind: str, *names: str) -> None:
     """Check that nothing is set that has no effect on a system of this kind.
 
     Raises:
-        UserError: one of the settings `names` is.
+        Refused: one of the settings `names` is.
     """
     for name in names:
         if getattr(wiring, name):
-            raise UserError(f"{wiring.name} is a {kind}: {name} has no effect on it.")
+            raise Refused(f"{wiring.name} is a {kind}: {name} has no effect on it.")
 
 
-def fed(question: Question) -> dict[str, object]:
+def fed(question: Mapping[str, Any]) -> dict[str, object]:
     """Every one of :data:`FIELDS` for a question."""
-    options = "\n".join(f"{letter}. {text}" for letter, text in question.options.items())
-    prompt = f"{question.text}\n\n{options}".strip()
+    text, choices = question["text"], question["options"]
+    options = "\n".join(f"{letter}. {said}" for letter, said in choices.items())
+    prompt = f"{text}\n\n{options}".strip()
     return {
-        "question": question.text,
-        "stem": [{"role": "user", "content": question.text}],
+        "question": text,
+        "stem": [{"role": "user", "content": text}],
         "options": options,
-        "choices": dict(question.options),
+        "choices": dict(choices),
         "prompt": prompt,
         "messages": [{"role": "user", "content": prompt}],
-        "language": question.language,
+        "language": question["language"],
     }
 
 
@@ -99,34 +108,41 @@ def check_fields(name: str, fields: Iterable[str]) -> None:
     """Check what an input is to be given.
 
     Raises:
-        UserError: one is none of :data:`FIELDS`.
+        Refused: one is none of :data:`FIELDS`.
     """
     for given in fields:
         if given not in FIELDS:
             known = ", ".join(FIELDS)
-            raise UserError(f"{name}: nothing is called {given!r} here.{nearest(given, FIELDS)} Known: {known}.")
+            raise Refused(f"{name}: nothing is called {given!r} here.{nearest(given, FIELDS)} Known: {known}.")
 
 
-def read_answer(given: object, question: Question, wiring: Wiring, seen: Observation, output: str = "") -> Answer:
+def is_class(kind: object, name: str) -> bool:
+    """Whether something is the class of the evaluation's own that has this name, ``ragrounds.records.Answer``. None of
+    them is imported here."""
+    return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}" == name
+
+
+def read_answer(given: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer, output: str = "") -> Given:
     """What a system answered.
 
     Args:
-        given: what it gave back: an :class:`Answer`, a text, a message, messages, or a state or an object that holds
+        given: what it gave back: a record ``Answer``, a text, a message, messages, or a state or an object that holds
             one of these.
         question: what was asked.
         wiring: where the answer and the letter are.
         seen: is told of a letter that is no option's.
         output: the key where the answer is, of a system that was asked for it before.
     """
-    key = "text" if isinstance(given, Answer) else wiring.output or output
-    place = "choice" if isinstance(given, Answer) else wiring.choice
+    whole = is_class(type(given), "ragrounds.records.Answer")
+    key = "text" if whole else wiring.output or output
+    place = "choice" if whole else wiring.choice
     letter = at_path(given, place) if place else None
-    choice = option_of(letter, question.options)
+    choice = option_of(letter, question["options"])
     if letter and not choice:
         seen.note("choice", f"{place} is {str(letter)[:200]!r}: no option has that letter or that text")
     # A text may be of a class of its own, such as LangChain's, which no journal holds.
     text = str(text_of(at_path(given, key) if key else given))
-    return Answer(text=text or choice, choice=choice, passages=passages_in(given))
+    return Given(text or choice, choice, passages_in(given))
 
 
 def at_path(value: object, path: str) -> object:
@@ -145,7 +161,7 @@ def at_path(value: object, path: str) -> object:
         elif isinstance(value, Sequence) and re.fullmatch(r"-?\d{1,9}", part):
             value = value[int(part)] if not isinstance(value, str) and -len(value) <= int(part) < len(value) else None
         else:
-            value = None if isinstance(value, str | int | float | list) else getattr(value, part, None)
+            value = None if isinstance(value, (str, int, float, list)) else getattr(value, part, None)
     return value
 
 
@@ -197,12 +213,49 @@ def _json(value: object) -> str:
     dumped = getattr(value, "model_dump", None)
     plain = dumped(mode="json") if callable(dumped) and not isinstance(value, type) else value
     try:
-        return msgspec.json.encode(plain, enc_hook=str).decode()
-    except (TypeError, ValueError):
+        return json.dumps(plain, default=_parts_or_text, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
         return str(value)
 
 
-def passages_in(state: object) -> tuple[Passage, ...]:
+def _parts_or_text(value: object) -> object:
+    parts = _parts_of(value)
+    return str(value) if parts is value else parts
+
+
+def _parts_of(value: object) -> object:
+    """What a value is made of, which JSON has no form of; the value itself: nothing that is known here."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    if (names := getattr(type(value), "__struct_fields__", None)) is not None:  # msgspec's
+        return {name: getattr(value, name) for name in names}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (uuid.UUID, decimal.Decimal)):
+        return str(value)
+    return list(value) if isinstance(value, (set, frozenset)) else value
+
+
+def plain(value: object) -> object:
+    """A value as texts, numbers, lists and dictionaries: LangChain's messages become role and content, what is made of
+    fields a dictionary, and anything else its ``repr``."""
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value.value if isinstance(value, enum.Enum) else value
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): plain(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    messages = sys.modules.get("langchain_core.messages")
+    if messages is not None and isinstance(value, messages.BaseMessage):
+        said = {"role": value.type, "content": value.content, "calls": getattr(value, "tool_calls", [])}
+        return plain(said)
+    parts = _parts_of(value)
+    return repr(value) if parts is value else plain(parts)
+
+
+def passages_in(state: object) -> tuple[Mapping[str, object], ...]:
     """The passages that a state or an answer holds under one of :data:`PASSAGES`, best first: LangChain's documents, or
     mappings with ``page_content`` or ``text``."""
     for key in PASSAGES:
@@ -215,10 +268,10 @@ def passages_in(state: object) -> tuple[Passage, ...]:
     return ()
 
 
-def passage_of(document: object, rank: int) -> Passage | None:
+def passage_of(document: object, rank: int) -> dict[str, object] | None:
     """A document as a passage; ``None``: it holds no text."""
-    if isinstance(document, Passage):
-        return document
+    if is_class(type(document), "ragrounds.records.Passage"):
+        return {name: getattr(document, name) for name in type(document).__struct_fields__}  # type: ignore[attr-defined]
     text = at_path(document, "page_content") or (at_path(document, "text") if isinstance(document, Mapping) else None)
     if not isinstance(text, str):
         return None
@@ -227,6 +280,5 @@ def passage_of(document: object, rank: int) -> Passage | None:
     id = at_path(document, "id") or known.get("id") or known.get("source") or f"passage {rank}"
     title = known.get("title") or at_path(document, "title") or ""
     source = known.get("source") or known.get("document") or id
-    return Passage(
-        id=str(id), document=str(source), title=title if isinstance(title, str) else "", text=text, corpus="", rank=rank
-    )
+    title = title if isinstance(title, str) else ""
+    return {"id": str(id), "document": str(source), "title": title, "text": text, "score": 0.0, "rank": rank}

@@ -1,6 +1,6 @@
 """LlamaIndex's query engines and chat engines as systems.
 
-Its passages, steps and models' calls are told of by :mod:`ragrounds.agents.systems.llama_index_events`.
+Its passages, steps and models' calls are told of by :mod:`~.llama_index_events`.
 """
 
 from __future__ import annotations
@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from typing import Protocol, cast
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
-from msgspec.structs import replace
-
-from ragrounds.agents.systems.answers import Wiring, check_fields, fed, read_answer, refuse_settings
-from ragrounds.agents.systems.function import in_thread
-from ragrounds.agents.systems.llama_index_events import passages_of_nodes, watched
-from ragrounds.contracts import Observation
-from ragrounds.errors import UserError
-from ragrounds.records import Answer, Question
+from .answers import Wiring, check_fields, fed, read_answer, refuse_settings
+from .errors import Refused
+from .function import in_thread
+from .llama_index_events import passages_of_nodes, watched
+from .observer import Given, Observer
 
 
 class _Engine(Protocol):
@@ -34,7 +32,7 @@ class _Engine(Protocol):
 
 
 class EngineSystem:
-    """A query engine or a chat engine (contract: :class:`ragrounds.contracts.System`)."""
+    """A query engine or a chat engine (:class:`~.observer.Form`)."""
 
     takes_context = False
 
@@ -42,13 +40,13 @@ class EngineSystem:
         """Settle what it is asked with.
 
         Raises:
-            UserError: the card says what no engine takes.
+            Refused: the card says what no engine takes.
         """
         self.kind = "LlamaIndex chat engine" if chats else "LlamaIndex query engine"
         refuse_settings(wiring, self.kind, "config", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
         if len(wiring.input) > 1:
-            raise UserError(f'{wiring.name} is a {self.kind}, which takes one text: input = {{ query = "prompt" }}.')
+            raise Refused(f'{wiring.name} is a {self.kind}, which takes one text: input = {{ query = "prompt" }}.')
         self.made = made
         self._wiring = wiring
         self._given = next(iter(wiring.input.values()), "prompt")
@@ -56,7 +54,7 @@ class EngineSystem:
         self._turn = asyncio.Lock() if chats else contextlib.nullcontext()
         self._chats = chats
 
-    async def answer(self, question: Question, seen: Observation) -> Answer:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Ask the engine, in a thread, as its users do."""
         engine, asked = cast("_Engine", self.made), str(fed(question)[self._given])
         async with self._turn:
@@ -75,7 +73,7 @@ def adapts(made: object, wiring: Wiring) -> EngineSystem | None:
     """The system of LlamaIndex's query engines and chat engines.
 
     Raises:
-        UserError: what the card says does not fit it.
+        Refused: what the card says does not fit it.
     """
     if isinstance(made, type):
         return None
@@ -100,13 +98,13 @@ def _whole(said: object) -> object:
     return said
 
 
-def _answered(said: object, question: Question, wiring: Wiring, seen: Observation) -> Answer:
+def _answered(said: object, question: Mapping[str, Any], wiring: Wiring, seen: Observer) -> Given:
     """The answer, with the passages that it was made from."""
     answer = read_answer(said, question, wiring, seen)
     nodes = getattr(said, "source_nodes", None)
     if isinstance(nodes, list) and nodes:
-        answer = replace(answer, passages=passages_of_nodes(nodes))
+        answer = answer._replace(passages=passages_of_nodes(nodes))
         watch = watched()
         if watch is not None and not watch.searches:  # an engine with a search of its own kind
-            seen.found(question.text, answer.passages, type(said).__name__)
+            seen.found(question["text"], answer.passages, type(said).__name__)
     return answer

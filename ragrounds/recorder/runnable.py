@@ -3,20 +3,21 @@ to it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ragrounds.agents.systems.answers import Wiring, check_fields, fed, guessed, read_answer
-from ragrounds.agents.systems.langgraph_graph import as_messages
-from ragrounds.contracts import Observation
-from ragrounds.errors import UserError
-from ragrounds.records import Answer, Question
+from .answers import Wiring, check_fields, fed, guessed, read_answer
+from .callbacks import handlers
+from .errors import Refused
+from .langgraph_graph import as_messages
+from .observer import Given, Observer
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable, RunnableConfig
 
 
 class RunnableSystem:
-    """A runnable (contract: System)."""
+    """A runnable (:class:`~.observer.Form`)."""
 
     kind = "LangChain runnable"
     takes_context = False
@@ -25,11 +26,11 @@ class RunnableSystem:
         """Settle what it is given.
 
         Raises:
-            UserError: no key of its input is known, or the card says what no runnable takes.
+            Refused: no key of its input is known, or the card says what no runnable takes.
         """
         if wiring.context or wiring.on_interrupt:
             what = "context" if wiring.context else "on_interrupt"
-            raise UserError(f"{wiring.name} is a runnable: {what} has no effect on it, and is for graphs.")
+            raise Refused(f"{wiring.name} is a runnable: {what} has no effect on it, and is for graphs.")
         check_fields(wiring.name, wiring.input.values())
         self.made = made
         self._wiring = wiring
@@ -37,17 +38,17 @@ class RunnableSystem:
         self.input = wiring.input or guessed(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         self._way = "mapping" if self.input else way
         if keys and not self.input:
-            raise UserError(
+            raise Refused(
                 f"{wiring.name}: what is given to {', '.join(keys)}? Say it in the agent's file: "
                 f'input = {{ {keys[0]} = "prompt" }}.'
             )
 
-    async def answer(self, question: Question, seen: Observation) -> Answer:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Invoke it with the question."""
         values = {key: as_messages(value) for key, value in fed(question).items()}
         given = {key: values[field] for key, field in self.input.items()} if self.input else values[self._way]
         config = {
-            "callbacks": list(seen.callbacks),
+            "callbacks": handlers(),
             "recursion_limit": seen.max_steps,
             "configurable": {"thread_id": seen.thread, "session_id": seen.thread, **self._wiring.config},
         }
@@ -59,7 +60,7 @@ def adapts(made: object, wiring: Wiring) -> RunnableSystem | None:
     """The system of a runnable.
 
     Raises:
-        UserError: as :class:`RunnableSystem`.
+        Refused: as :class:`RunnableSystem`.
     """
     from langchain_core.runnables import Runnable
 

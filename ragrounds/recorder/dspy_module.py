@@ -13,9 +13,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
-from ragrounds.agents.systems.answers import (
+from .answers import (
     Wiring,
     at_path,
     check_fields,
@@ -25,11 +25,10 @@ from ragrounds.agents.systems.answers import (
     read_answer,
     refuse_settings,
 )
-from ragrounds.agents.systems.function import in_thread
-from ragrounds.contracts import Observation
-from ragrounds.errors import UserError
-from ragrounds.recorder.observer import STEP
-from ragrounds.records import Answer, Passage, Question
+from .errors import Refused
+from .function import in_thread
+from .observer import STEP, Given, Observer
+from .wire import MODEL_CALL
 
 _GIVEN = ("context", "passages", "documents")
 """Inputs of a predictor that hold passages."""
@@ -65,7 +64,7 @@ class _Dspy(Protocol):
 
 
 class ModuleSystem:
-    """A DSPy module (contract: :class:`ragrounds.contracts.System`)."""
+    """A DSPy module (:class:`~.observer.Form`)."""
 
     kind = "DSPy module"
     takes_context = False
@@ -74,7 +73,7 @@ class ModuleSystem:
         """Settle its inputs.
 
         Raises:
-            UserError: it is not known what it takes, or the card says what no module takes.
+            Refused: it is not known what it takes, or the card says what no module takes.
         """
         refuse_settings(wiring, self.kind, "config", "context", "on_interrupt")
         check_fields(wiring.name, wiring.input.values())
@@ -83,12 +82,12 @@ class ModuleSystem:
         self._wiring = wiring
         self.input = wiring.input or guessed(keys) or ({keys[0]: "prompt"} if len(keys) == 1 else {})
         if not self.input:
-            raise UserError(
+            raise Refused(
                 f"{wiring.name}: what is given to {', '.join(keys) or 'it'}? Say it in the agent's file: "
                 'input = { KEY = "prompt" }.'
             )
 
-    async def answer(self, question: Question, seen: Observation) -> Answer:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Run the module, in a thread where it can be, as its users do."""
         dspy = _dspy()
         values, module = fed(question), cast("_Module", self.made)
@@ -108,7 +107,7 @@ def adapts(made: object, wiring: Wiring) -> ModuleSystem | None:
     """The system of a DSPy module.
 
     Raises:
-        UserError: what the card says does not fit it.
+        Refused: what the card says does not fit it.
     """
     if "dspy" not in sys.modules or isinstance(made, type):
         return None
@@ -136,7 +135,7 @@ def _dspy() -> _Dspy:
     return cast("_Dspy", import_module("dspy"))
 
 
-def _callback(seen: Observation, given: Mapping[str, object]) -> object:
+def _callback(seen: Observer, given: Mapping[str, object]) -> object:
     """What hears of one attempt, as DSPy takes it."""
     base = cast("type", import_module("dspy.utils.callback").BaseCallback)
     return type("ToldByDspy", (_Told, base), {})(seen, given)
@@ -145,7 +144,7 @@ def _callback(seen: Observation, given: Mapping[str, object]) -> object:
 class _Told:
     """Hears of modules, models and tools in one attempt."""
 
-    def __init__(self, seen: Observation, given: Mapping[str, object]) -> None:
+    def __init__(self, seen: Observer, given: Mapping[str, object]) -> None:
         self._seen = seen
         self._given = given
         self._models: dict[str, str] = {}
@@ -178,10 +177,13 @@ class _Told:
     def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         """A language model is asked."""
         self._models[call_id] = type(instance).__name__
+        MODEL_CALL.set(call_id)
         self._seen.model_called(call_id, "", True)
 
     def on_lm_end(self, call_id: str, outputs: object, exception: Exception | None = None) -> None:
         """It has answered."""
+        if MODEL_CALL.get() == call_id:
+            MODEL_CALL.set("")
         self._seen.model_called(call_id, f"a model of class {self._models.pop(call_id, 'LM')}", False)
 
     def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
@@ -212,7 +214,7 @@ def _query(named: Mapping[str, object]) -> str:
     return str(next(iter(texts), next((value for value in named.values() if isinstance(value, str)), "")))
 
 
-def _passages(held: object) -> tuple[Passage, ...]:
+def _passages(held: object) -> tuple[Mapping[str, object], ...]:
     """A list of texts, or of objects that hold one, as passages."""
     if not isinstance(held, Sequence) or isinstance(held, str):
         return ()

@@ -6,43 +6,79 @@ They give a call its meaning; what is recorded, replayed and paid is decided at 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from functools import cache
+from types import ModuleType
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, LLMResult
-from langchain_core.tracers.context import register_configure_hook
+from .answers import at_path
+from .loading import when_loaded
+from .observer import PROVIDER, Observer
+from .passages import of_documents, of_tool, text_of
+from .wire import MODEL_CALL
 
-from ragrounds.contracts import Observation
-from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
-from ragrounds.evals.engine.context import AttemptContext
-from ragrounds.evals.engine.recording.passages import of_documents, of_tool, text_of
-from ragrounds.evals.engine.recording.recorder import AttemptRecorder
-from ragrounds.models.langchain import read_usage
-from ragrounds.models.prices import listed_price
-from ragrounds.recorder.observer import PROVIDER
-from ragrounds.recorder.wire import MODEL_CALL
-from ragrounds.records import Usage
-from ragrounds.text import safe
-
-HANDLER: ContextVar[BaseCallbackHandler | None] = ContextVar("ragrounds_callbacks", default=None)
-"""Who is told of LangChain's events in this context, also where a system hands no callbacks on."""
-register_configure_hook(HANDLER, inheritable=True)
 _SHOWN = 2_000
 """Characters of a tool's output that the trace shows."""
 
 
-class _Asked(NamedTuple):
-    actor: str
-    provider: str
-    model: str
-    kind: str
-    """The class of the model."""
-    call: StartedCall
+class _Telling:
+    """Who is told of LangChain's events in this context, also where a system hands no callbacks on: what LangChain
+    looks at as at a context variable. The handler is made of LangChain's own class once that is loaded."""
+
+    def __init__(self) -> None:
+        self._seen: ContextVar[list[Any] | None] = ContextVar("ragrounds_callbacks", default=None)
+
+    def get(self, default: object = None) -> Any:
+        """The handler of this context; ``None``: nobody is told."""
+        held = self._seen.get()
+        if held is None:
+            return None
+        if len(held) == 1:
+            held.append(_handler_class()(held[0]))
+        return held[1]
+
+    @contextmanager
+    def to(self, seen: Observer) -> Iterator[None]:
+        """Have `seen` told in this context, and in what is begun here."""
+        token = self._seen.set([seen])
+        try:
+            yield
+        finally:
+            self._seen.reset(token)
+
+
+_TELLING = _Telling()
+_registered: list[str] = []
+
+
+@contextmanager
+def told_by_langchain(seen: Observer) -> Iterator[None]:
+    """Tell of what LangChain's parts do in this context, and in what is begun here."""
+    if not _registered:
+        _registered.append("langchain_core")
+        when_loaded("langchain_core.tracers.context", _register)
+    with _TELLING.to(seen):
+        yield
+
+
+def _register(module: ModuleType) -> None:
+    module.register_configure_hook(_TELLING, inheritable=True)
+
+
+def handlers() -> list[Any]:
+    """The handlers of this context, to be given to whatever takes callbacks."""
+    handler = _TELLING.get()
+    return [] if handler is None else [handler]
+
+
+@cache
+def _handler_class() -> Any:
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    return type("CallbackRecorder", (_Callbacks, BaseCallbackHandler), {})
 
 
 class _Running(NamedTuple):
@@ -53,7 +89,7 @@ class _Running(NamedTuple):
     start: float
 
 
-class CallbackRecorder(BaseCallbackHandler):
+class _Callbacks:
     """Handles the events of one attempt, in whatever thread they come."""
 
     raise_error = True
@@ -61,11 +97,9 @@ class CallbackRecorder(BaseCallbackHandler):
     run_inline = True
     """In the context of who makes the call, which then says whose call at the wire it is."""
 
-    def __init__(self, context: AttemptContext, recorder: AttemptRecorder, seen: Observation) -> None:
-        self._context = context
-        self._recorder = recorder
+    def __init__(self, seen: Observer) -> None:
         self._seen = seen
-        self._asked: dict[UUID, _Asked] = {}
+        self._asked: set[UUID] = set()
         self._running: dict[UUID, _Running] = {}
         self._told: set[UUID] = set()
         """Tools inside which a retriever has told of its passages already."""
@@ -88,7 +122,7 @@ class CallbackRecorder(BaseCallbackHandler):
     def on_chat_model_start(
         self,
         serialized: Mapping[str, object] | None,
-        messages: list[list[BaseMessage]],
+        messages: list[list[Any]],
         *,
         run_id: UUID,
         metadata: Mapping[str, object] | None = None,
@@ -102,14 +136,10 @@ class CallbackRecorder(BaseCallbackHandler):
         known = metadata or {}
         if known.get("ls_provider") == PROVIDER:
             return
-        try:
-            self._context.check_caps()
-        except AttemptEnded as capped:
-            self._recorder.end(capped)
         kind = str((serialized or {}).get("name") or "unknown")
         provider, model = str(known.get("ls_provider") or ""), str(known.get("ls_model_name") or kind)
-        actor = f"{provider}:{model}" if provider else model
-        self._asked[run_id] = _Asked(actor, provider, model, kind, self._context.begin_call(actor, "answering"))
+        self._seen.model_started(str(run_id), provider, model, kind)
+        self._asked.add(run_id)
         MODEL_CALL.set(str(run_id))
 
     def on_llm_start(
@@ -124,49 +154,44 @@ class CallbackRecorder(BaseCallbackHandler):
         """The same for a model that takes a text."""
         self.on_chat_model_start(serialized, [], run_id=run_id, metadata=metadata)
 
-    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: object) -> None:
-        """Count a call that gave a reply, and behind which nothing was seen at the wire."""
-        asked = self._asked.pop(run_id, None)
-        if asked is None or self._wired(run_id):
+    def on_llm_end(self, response: Any, *, run_id: UUID, **_: object) -> None:
+        """Tell of a call that gave a reply."""
+        if not self._ended(run_id):
             return
-        generation = response.generations[0][0] if response.generations and response.generations[0] else None
-        message = generation.message if isinstance(generation, ChatGeneration) else None
-        usage, cached, note, said = None, False, "", ""
-        if isinstance(message, AIMessage):
-            usage, note = read_usage(message)
-            said = str(message.response_metadata.get("model_name") or "")
-            cached = dict(message.usage_metadata or {}).get("total_cost") == 0  # LangChain's own cache
-        price = None if usage is None else listed_price(asked.provider, asked.model, usage)
-        if generation is not None and generation.text:
-            self._context.last_reply = str(generation.text)
-        self._context.end_call(asked.call, asked.actor, model=said, cached=cached, usage=usage, price=price)
-        if note:
-            self._context.note("reply", note)
-        self._seen.unseen("an answer of LangChain's cache" if cached else f"a model of class {asked.kind}")
+        generation = at_path(response.generations, "0.0")
+        usage = at_path(generation, "message.usage_metadata")
+        told = usage if isinstance(usage, Mapping) else None
+        self._seen.model_ended(
+            str(run_id),
+            text=str(at_path(generation, "text") or ""),
+            model=str(at_path(generation, "message.response_metadata.model_name") or ""),
+            usage=None if told is None else {str(key): value for key, value in told.items()},
+            cached=told is not None and told.get("total_cost") == 0,  # LangChain's own cache
+        )
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: object) -> None:
-        """Count a call that failed: what it cost is not known."""
-        asked = self._asked.pop(run_id, None)
-        if asked is None or self._wired(run_id) or self._recorder.stop is not None:
-            return
-        self._context.end_call(asked.call, asked.actor, usage=Usage(), error=type(error).__name__)
-        self._context.add_cost(Usage(), None, False)
-        self._seen.unseen(f"a model of class {asked.kind}")
+        """Tell of a call that failed."""
+        if self._ended(run_id):
+            self._seen.model_ended(str(run_id), error=type(error).__name__)
 
-    def _wired(self, run_id: UUID) -> bool:
+    def _ended(self, run_id: UUID) -> bool:
+        """Whether a call was told of that ends now."""
+        if run_id not in self._asked:
+            return False
+        self._asked.discard(run_id)
         if MODEL_CALL.get() == str(run_id):
             MODEL_CALL.set("")
-        return str(run_id) in self._recorder.wired
+        return True
 
     def on_retriever_start(
         self, serialized: Mapping[str, object] | None, query: str, *, run_id: UUID, name: str | None = None, **_: object
     ) -> None:
         """Note that a search begins."""
-        called = safe(name or str((serialized or {}).get("name") or "retriever"), 100)
+        called = name or str((serialized or {}).get("name") or "retriever")
         self._running[run_id] = _Running(called, str(query), time.perf_counter())
 
     def on_retriever_end(
-        self, documents: Sequence[Document], *, run_id: UUID, parent_run_id: UUID | None = None, **_: object
+        self, documents: Sequence[Any], *, run_id: UUID, parent_run_id: UUID | None = None, **_: object
     ) -> None:
         """Tell of what a retriever found."""
         begun = self._running.pop(run_id, None)
@@ -192,7 +217,7 @@ class CallbackRecorder(BaseCallbackHandler):
     ) -> None:
         """Note that a tool begins."""
         texts = [value for value in (inputs or {}).values() if isinstance(value, str)]
-        name = safe(str((serialized or {}).get("name") or "tool"), 100)
+        name = str((serialized or {}).get("name") or "tool")
         self._running[run_id] = _Running(name, texts[0] if texts else str(input_str), time.perf_counter())
 
     def on_tool_end(self, output: object, *, run_id: UUID, parent_run_id: UUID | None = None, **_: object) -> None:
@@ -201,7 +226,7 @@ class CallbackRecorder(BaseCallbackHandler):
         if begun is None:
             return
         given = _short(text_of(output), _SHOWN)
-        self._context.note("tool", f"{begun.name}({_short(begun.query, 300)}) gave: {given}")
+        self._seen.note("tool", f"{begun.name}({_short(begun.query, 300)}) gave: {given}")
         passages = [] if run_id in self._told else of_tool(output, begun.name)
         if passages:
             if parent_run_id is not None:  # a tool that hands on what another found has not searched again
@@ -213,9 +238,7 @@ class CallbackRecorder(BaseCallbackHandler):
         """Note a tool that failed."""
         begun = self._running.pop(run_id, None)
         if begun is not None:
-            self._context.note(
-                "tool_failed", f"{begun.name}({_short(begun.query, 300)}) failed: {type(error).__name__}"
-            )
+            self._seen.note("tool_failed", f"{begun.name}({_short(begun.query, 300)}) failed: {type(error).__name__}")
 
 
 def _short(text: str, longest: int) -> str:

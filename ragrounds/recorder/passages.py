@@ -5,10 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-
-from langchain_core.documents import Document
-
-from ragrounds.records import Passage
+from typing import Any
 
 _SEARCHING = ("search", "retriev", "lookup", "wikipedia", "pubmed", "arxiv", "tavily", "web")
 """Parts of a tool's name that say that it searches."""
@@ -26,16 +23,16 @@ def text_of(output: object) -> str:
     return content if isinstance(content, str) else str(content)
 
 
-def of_documents(documents: Sequence[Document]) -> list[Passage]:
+def of_documents(documents: Sequence[Any]) -> list[dict[str, object]]:
     """LangChain's documents as passages, best first."""
     return [_of_document(one, rank) for rank, one in enumerate(documents[:_MOST], 1)]
 
 
-def of_tool(output: object, name: str) -> list[Passage]:
+def of_tool(output: object, name: str) -> list[dict[str, object]]:
     """The passages in a tool's output: documents beside its text, the hits of a search, or, of a tool that searches by
     its name, the text itself. Empty: it is of no such tool."""
     artifact = getattr(output, "artifact", None)
-    listed = artifact if isinstance(artifact, list | tuple) else output if isinstance(output, list | tuple) else None
+    listed = artifact if isinstance(artifact, (list, tuple)) else output if isinstance(output, (list, tuple)) else None
     made = list(_listed(_hits(getattr(output, "content", output)) if listed is None else listed))
     text = text_of(output)
     if not made and text.strip() and any(part in name.lower() for part in _SEARCHING):
@@ -43,32 +40,36 @@ def of_tool(output: object, name: str) -> list[Passage]:
     return made
 
 
-def passage_of(given: Mapping[str, object], rank: int) -> Passage:
+def passage_of(given: Mapping[str, object], rank: int) -> dict[str, object]:
     """A passage from what describes one. Its id is the one that is given (an id, an address), or made of its text."""
     text = _first(given, _TEXTS)
     id = _first(given, _IDS) or f"text-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
     score = given.get("score") or given.get("relevance_score") or given.get("_score")
-    return Passage(
-        id=id[:500],
-        document=str(given.get("document") or id)[:500],
-        title=_first(given, _TITLES)[:1_000],
-        text=text,
-        corpus="",
-        score=float(score) if isinstance(score, int | float) else 0.0,
-        rank=rank,
-    )
+    return {
+        "id": id[:500],
+        "document": str(given.get("document") or id)[:500],
+        "title": _first(given, _TITLES)[:1_000],
+        "text": text,
+        "score": float(score) if isinstance(score, (int, float)) else 0.0,
+        "rank": rank,
+    }
 
 
-def _of_document(document: Document, rank: int) -> Passage:
+def _of_document(document: Any, rank: int) -> dict[str, object]:
     known = document.metadata if isinstance(document.metadata, dict) else {}
     given: dict[str, object] = {str(key): value for key, value in known.items()}
     return passage_of({**given, "page_content": document.page_content, "id": document.id or given.get("id")}, rank)
 
 
-def _listed(given: Sequence[object]) -> Iterator[Passage]:
+def _is_document(one: object) -> bool:
+    """Whether it is LangChain's, which need not be installed."""
+    return isinstance(getattr(one, "page_content", None), str) and hasattr(one, "metadata")
+
+
+def _listed(given: Sequence[object]) -> Iterator[dict[str, object]]:
     rank = 0
     for one in given[:_MOST]:
-        if isinstance(one, Document):
+        if _is_document(one):
             rank += 1
             yield _of_document(one, rank)
         elif isinstance(one, Mapping) and _first(one, _TEXTS):
@@ -90,4 +91,4 @@ def _hits(content: object) -> Sequence[object]:
 
 def _first(given: Mapping[str, object], names: Sequence[str]) -> str:
     found = (given.get(name) for name in names)
-    return next((str(value) for value in found if isinstance(value, str | int) and str(value).strip()), "")
+    return next((str(value) for value in found if isinstance(value, (str, int)) and str(value).strip()), "")

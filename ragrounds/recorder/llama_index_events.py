@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 
-from ragrounds.contracts import Observation
-from ragrounds.recorder.observer import STEP
-from ragrounds.records import Passage
+from .loading import when_loaded
+from .observer import STEP, Observer
+from .wire import MODEL_CALL
 
-INSTRUMENTATION = "llama_index_instrumentation"
+_INSTRUMENTATION = "llama_index_instrumentation"
 _STEPS = frozenset("retrieve aretrieve synthesize asynthesize postprocess_nodes apostprocess_nodes call acall".split())
 """Methods of LlamaIndex's parts that are a step of an attempt."""
 _UUID = 37
@@ -30,7 +29,7 @@ _LONGEST = 2000
 class EngineWatch:
     """One attempt of a system that uses LlamaIndex."""
 
-    def __init__(self, seen: Observation) -> None:
+    def __init__(self, seen: Observer) -> None:
         self.seen = seen
         self.searches = 0
         """Searches that were told of."""
@@ -41,17 +40,16 @@ _CALL: ContextVar[str] = ContextVar("llama_index_call", default="")
 """The call to a model, or to an embedder, that is under way: what it asks of itself is a part of it."""
 _installed = threading.Lock()
 _listens: list[object] = []
+_waits: list[str] = []
 
 
 @contextlib.contextmanager
-def told_by_llama_index(seen: Observation) -> Iterator[None]:
-    """Tell of what LlamaIndex does in this context, and in what is begun here, where it is loaded."""
-    if INSTRUMENTATION not in sys.modules:
-        yield
-        return
+def told_by_llama_index(seen: Observer) -> Iterator[None]:
+    """Tell of what LlamaIndex does in this context, and in what is begun here."""
     with _installed:
-        if not _listens:
-            _listens.extend(_listeners())
+        if not _waits:
+            _waits.append(_INSTRUMENTATION)
+            when_loaded(_INSTRUMENTATION, lambda loaded: _listens.extend(_listeners()))
     token = _WATCH.set(EngineWatch(seen))
     try:
         yield
@@ -64,12 +62,12 @@ def watched() -> EngineWatch | None:
     return _WATCH.get()
 
 
-def passages_of_nodes(nodes: Sequence[object]) -> tuple[Passage, ...]:
+def passages_of_nodes(nodes: Sequence[object]) -> tuple[Mapping[str, object], ...]:
     """LlamaIndex's nodes with scores as passages, best first."""
     return tuple(_passage(node, rank) for rank, node in enumerate(nodes, 1))
 
 
-def _passage(scored: object, rank: int) -> Passage:
+def _passage(scored: object, rank: int) -> Mapping[str, object]:
     node = getattr(scored, "node", scored)
     told = getattr(node, "metadata", None)
     about = {str(key): str(value) for key, value in told.items()} if isinstance(told, Mapping) else {}
@@ -81,15 +79,14 @@ def _passage(scored: object, rank: int) -> Passage:
     names = ("doc_id", "document_id", "source", "file_path", "file_name")
     source = next((about[name] for name in names if about.get(name)), "")
     score = getattr(scored, "score", None)
-    return Passage(
-        id=id,
-        document=source or _lasting(getattr(node, "ref_doc_id", "")) or id,
-        title=about.get("title", ""),
-        text=text,
-        corpus="",
-        score=float(score) if isinstance(score, int | float) else 0.0,
-        rank=rank,
-    )
+    return {
+        "id": id,
+        "document": source or _lasting(getattr(node, "ref_doc_id", "")) or id,
+        "title": about.get("title", ""),
+        "text": text,
+        "score": float(score) if isinstance(score, (int, float)) else 0.0,
+        "rank": rank,
+    }
 
 
 def _lasting(id: object) -> str:
@@ -177,16 +174,19 @@ def _heard(event: object, watch: EngineWatch) -> None:
     elif kind in _BEGINS and not _CALL.get():
         token = span or uuid.uuid4().hex
         _CALL.set(token)
+        MODEL_CALL.set(token)
         watch.seen.model_called(token, "", True)
     elif (kind in _ENDS or kind == "ExceptionEvent") and (token := _CALL.get()) and token == span:
         _CALL.set("")
+        if MODEL_CALL.get() == token:
+            MODEL_CALL.set("")
         what = "an embedder" if "Embedding" in kind else "a model"
         watch.seen.model_called(token, f"{what} of class {owner or 'unknown'}", False)
 
 
 _nodes: dict[str, str] = {}
 """Steps that are open → what each is called."""
-_before: dict[str, tuple[Observation, str]] = {}
+_before: dict[str, tuple[Observer, str]] = {}
 """Steps that are open → whose they are, and the step around each."""
 
 

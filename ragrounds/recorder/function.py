@@ -1,4 +1,4 @@
-"""A function of the question as a system: sync or async, of a text, of a :class:`ragrounds.records.Question`, of a
+"""A function of the question as a system: sync or async, of a text, of a record ``ragrounds.records.Question``, of a
 dictionary, or of arguments with the usual names."""
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ import typing
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct
-
-from ragrounds.agents.systems.answers import FIELDS, Wiring, check_fields, fed, read_answer, text_of
-from ragrounds.contracts import Observation
-from ragrounds.errors import UserError, nearest
-from ragrounds.records import Answer, Question
+from .answers import FIELDS, Wiring, check_fields, fed, is_class, read_answer, text_of
+from .errors import Refused, nearest
+from .observer import Given, Observer
 
 MOST_THREADS = 256
 """Functions that are not async and run at the same time, each in a thread: as many attempts as are in flight."""
@@ -29,16 +26,16 @@ _TAKES = (
 )
 
 
-class _Takes(Struct, frozen=True):
+class _Takes(NamedTuple):
     """How a function is called."""
 
     way: Literal["prompt", "question", "messages", "mapping", "named"]
-    named: dict[str, str] = {}
+    named: Mapping[str, str] = types.MappingProxyType({})
     """Its arguments → the field of the question that each is given."""
 
 
 class FunctionSystem:
-    """A function (contract: System)."""
+    """A function (:class:`~.observer.Form`)."""
 
     kind = "function"
     takes_context = False
@@ -50,7 +47,7 @@ class FunctionSystem:
         called = made if inspect.isroutine(made) else getattr(made, "__call__", made)  # noqa: B004 - of an object
         self._waits = inspect.iscoroutinefunction(inspect.unwrap(called))
 
-    async def answer(self, question: Question, seen: Observation) -> Answer:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Call the function, in a thread where it is not async."""
         given, named = self._arguments(question)
         if self._waits:
@@ -66,12 +63,14 @@ class FunctionSystem:
             said = await in_thread(lambda: "".join(map(text_of, parts)))
         return read_answer(said, question, self._wiring, seen)
 
-    def _arguments(self, question: Question) -> tuple[tuple[object, ...], dict[str, object]]:
+    def _arguments(self, question: Mapping[str, Any]) -> tuple[tuple[object, ...], dict[str, object]]:
         values = fed(question)
         way = self._takes.way
         if way == "named":
             return (), {name: values[given] for name, given in self._takes.named.items()}
-        one: object = question if way == "question" else values if way == "mapping" else values[way]
+        one: object = values if way == "mapping" else values["prompt" if way == "question" else way]
+        if way == "question":
+            one = question.get("item", one)
         if way == "mapping" and self._wiring.input:
             one = {key: values[given] for key, given in self._wiring.input.items()}
         return (one,), {}
@@ -81,13 +80,13 @@ def adapts(made: object, wiring: Wiring) -> FunctionSystem | None:
     """The system of a function, or of an object that can be called; ``None``: it cannot.
 
     Raises:
-        UserError: it cannot be called with a question, or the card says what no function takes.
+        Refused: it cannot be called with a question, or the card says what no function takes.
     """
     if not callable(made):
         return None
     for given, what in ((wiring.config, "config"), (wiring.context, "context"), (wiring.on_interrupt, "on_interrupt")):
         if given:
-            raise UserError(f"{wiring.name} is a function: {what} has no effect on it, and is for graphs.")
+            raise Refused(f"{wiring.name} is a function: {what} has no effect on it, and is for graphs.")
     return FunctionSystem(made, wiring, _takes(made, wiring))
 
 
@@ -95,7 +94,7 @@ def _takes(made: Callable[..., object], wiring: Wiring) -> _Takes:
     """How a function is called with a question.
 
     Raises:
-        UserError: it takes something else.
+        Refused: it takes something else.
     """
     name = wiring.name
     check_fields(name, wiring.input.values())
@@ -124,11 +123,11 @@ def _takes(made: Callable[..., object], wiring: Wiring) -> _Takes:
         named |= {key: "choices" for key in apart if _way(types_of.get(key, takes[key].annotation)) == "mapping"}
     for key in named:
         if key not in takes:
-            raise UserError(f"{name}: it has no argument {key!r}.{nearest(key, takes)} It has: {', '.join(takes)}.")
+            raise Refused(f"{name}: it has no argument {key!r}.{nearest(key, takes)} It has: {', '.join(takes)}.")
     if unknown := [key for key in needed if key not in named]:
-        raise UserError(f"{name} needs {_words(unknown)}, and nothing says what that is given. {_TAKES}.")
+        raise Refused(f"{name} needs {_words(unknown)}, and nothing says what that is given. {_TAKES}.")
     if not named:
-        raise UserError(f"{name} takes no question. {_TAKES}.")
+        raise Refused(f"{name} takes no question. {_TAKES}.")
     return _Takes("named", named)
 
 
@@ -147,15 +146,16 @@ def _types(made: Callable[..., object]) -> Mapping[str, object]:
 
 def _way(annotation: object) -> Literal["prompt", "question", "messages", "mapping"]:
     origin = typing.get_origin(annotation)
-    if origin in (typing.Union, types.UnionType):
+    if origin is typing.Union or type(annotation).__name__ == "UnionType":  # `X | Y`, from Python 3.10 on
         inside = [one for one in typing.get_args(annotation) if one is not type(None)]
         return "prompt" if str in inside or not inside else _way(inside[0])
     held = origin or annotation
-    if held is Question or (isinstance(annotation, str) and annotation.rpartition(".")[2] == "Question"):
+    named = isinstance(annotation, str) and annotation.rpartition(".")[2] == "Question"
+    if named or is_class(held, "ragrounds.records.Question"):
         return "question"
-    if typing.is_typeddict(held) or (isinstance(held, type) and issubclass(held, Mapping)):
+    if isinstance(held, type) and issubclass(held, Mapping):
         return "mapping"
-    if isinstance(held, type) and issubclass(held, list | tuple):
+    if isinstance(held, type) and issubclass(held, (list, tuple)):
         return "messages"
     return "prompt"
 

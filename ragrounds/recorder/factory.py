@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from ragrounds.agents.systems.answers import Wiring
-from ragrounds.contracts import Observation, System
-from ragrounds.errors import UserError
-from ragrounds.plugins import failure
-from ragrounds.records import Answer, Question
+from .answers import Wiring
+from .errors import Refused, failure
+from .observer import Form, Given, Observer
 
 _CONFIG = ("config", "RunnableConfig")
 """How the one argument of such a function is called, or its type."""
@@ -32,14 +30,14 @@ class Made(NamedTuple):
         """Call it, as a part of opening the system.
 
         Raises:
-            UserError: it raised something.
+            Refused: it raised something.
         """
         try:
             return self.make({}) if self.config else self.make()
-        except UserError:
+        except Refused:
             raise
         except Exception as error:
-            raise UserError(f"{self.name}: making the system failed: {failure(error)}") from error
+            raise Refused(f"{self.name}: making the system failed: {failure(error)}") from error
 
 
 def makes_systems(found: object) -> bool:
@@ -78,16 +76,16 @@ def _is_config(one: inspect.Parameter) -> bool:
 
 
 class FactorySystem:
-    """A system that is made anew for each attempt, and closed after it (contract: System)."""
+    """A system that is made anew for each attempt, and closed after it (:class:`~.observer.Form`)."""
 
     kind = "factory"
     takes_context = False
 
-    def __init__(self, made: Made, wiring: Wiring, adapted: Callable[[object, Wiring], System]) -> None:
+    def __init__(self, made: Made, wiring: Wiring, adapted: Callable[[object, Wiring], Form]) -> None:
         self.made = made.make
         self._made, self._wiring, self._adapted = made, wiring, adapted
 
-    async def answer(self, question: Question, seen: Observation) -> Answer:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Make the system, and have it answer."""
         config = {"configurable": {"thread_id": seen.thread, **self._wiring.config}}
         # What it raises is the attempt's failure, as if the system itself had raised it.

@@ -8,17 +8,26 @@ into anybody's database.
 from __future__ import annotations
 
 import inspect
+import json
 import typing
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from ragrounds.agents.systems import place
-from ragrounds.agents.systems.answers import ANSWERS, SHOWING, Wiring, at_path, check_fields, fed, guessed, read_answer
-from ragrounds.contracts import Context, Observation
-from ragrounds.errors import AskedPerson, UserError, nearest
-from ragrounds.plugins import failure, is_import_path
-from ragrounds.records import Answer, Question
-from ragrounds.text import typed_value
+from .answers import (
+    ANSWERS,
+    SHOWING,
+    Wiring,
+    at_path,
+    check_fields,
+    fed,
+    guessed,
+    is_class,
+    plain,
+    read_answer,
+)
+from .callbacks import handlers
+from .errors import AskedPerson, Refused, failure, nearest
+from .observer import Given, Observer
 
 MOST_ANSWERS = 50
 """Times that one attempt is answered where it asks a person: a graph that asks for ever is ended."""
@@ -38,7 +47,7 @@ class Streaming(Protocol):
 
 
 class GraphSystem:
-    """A compiled graph, ready to run (contract: :class:`ragrounds.contracts.System`)."""
+    """A compiled graph, ready to run (:class:`~.observer.Form`)."""
 
     kind = "LangGraph graph"
 
@@ -46,7 +55,7 @@ class GraphSystem:
         """Settle the graph's keys.
 
         Raises:
-            UserError: a key is not in the graph's state, no key can be guessed, or what the wiring sets has no effect.
+            Refused: a key is not in the graph's state, no key can be guessed, or what the wiring sets has no effect.
         """
         from langgraph.channels import LastValue
 
@@ -55,8 +64,8 @@ class GraphSystem:
         builder = getattr(graph, "builder", None)
         channels: Mapping[str, object] = getattr(builder, "channels", {})
         schema = getattr(builder, "context_schema", None) or getattr(graph, "context_schema", None)
-        self.takes_context = schema is Context
-        self.input: dict[str, str] = wiring.input
+        self.takes_context = is_class(schema, "ragrounds.contracts.Context")
+        self.input: Mapping[str, str] = wiring.input
         self._outputs: list[str] = [wiring.output] if wiring.output else []
         """The keys that hold the answer: the first that holds anything does."""
         self._whole = ""
@@ -74,7 +83,7 @@ class GraphSystem:
         self._shows_options = bool(SHOWING & set(self.input.values()))
         self._stops = any(getattr(graph, name, ()) for name in ("interrupt_before_nodes", "interrupt_after_nodes"))
         self._keeps = bool(getattr(graph, "checkpointer", None)) or bool(wiring.on_interrupt) or wiring.served
-        self._answer_person = person(wiring.on_interrupt)
+        self._answer_person = _person(wiring)
 
     def _settle_state(self, builder: object, keys: list[str]) -> None:
         """The keys of a graph with a state."""
@@ -85,7 +94,7 @@ class GraphSystem:
         if not self.input and len(taken) == 1 and not self.takes_context:
             self.input = {taken[0]: "prompt"}
         if not self.input and not self.takes_context:
-            raise UserError(
+            raise Refused(
                 f"{name}: which key takes the question? Say it in the decorator or the agent's file: "
                 f'input = {{ {taken[0] if taken else "KEY"} = "prompt" }}. The state has: {", ".join(keys)}.'
             )
@@ -93,14 +102,14 @@ class GraphSystem:
             self._outputs = [key for key in ANSWERS if key in given] or (given if len(given) == 1 else [])
             self._outputs = self._outputs or ([own.choice] if own.choice else [])
         if not self._outputs:
-            raise UserError(
+            raise Refused(
                 f'{name}: which key holds the answer? Say output = "KEY" in the decorator or the agent\'s file. '
                 f"The state has: {', '.join(given)}."
             )
         for path in filter(None, (*self.input, *self._outputs, own.choice)):
             key = path.partition(".")[0]
             if keys and key not in keys:
-                raise UserError(f"{name}: the state has no key {key!r}.{nearest(key, keys)} It has: {', '.join(keys)}.")
+                raise Refused(f"{name}: the state has no key {key!r}.{nearest(key, keys)} It has: {', '.join(keys)}.")
 
     def _settle_function(self, started: object) -> None:
         """What a function of the functional API takes, by its type."""
@@ -110,42 +119,42 @@ class GraphSystem:
             self.input = self.input or guess
             return
         if keys:
-            raise UserError(
+            raise Refused(
                 f"{self._wiring.name}: which key takes the question? Say it in the agent's file: "
                 f'input = {{ {keys[0]} = "prompt" }}. It takes: {", ".join(keys)}.'
             )
         held = typing.get_origin(held) or held
-        if held is Question:
+        if is_class(held, "ragrounds.records.Question"):
             self._whole = "item"
         elif isinstance(held, type) and issubclass(held, dict):
             self.input = {"question": "prompt"}
         else:
-            self._whole = "messages" if isinstance(held, type) and issubclass(held, list | tuple) else "prompt"
+            self._whole = "messages" if isinstance(held, type) and issubclass(held, (list, tuple)) else "prompt"
 
     def _check_settings(self, schema: object) -> None:
         """Hold what is set to what the graph takes.
 
         Raises:
-            UserError: something is set that has no effect.
+            Refused: something is set that has no effect.
         """
         name, context = self._wiring.name, self._wiring.context
         if self.takes_context and (context or self._wiring.config):
-            raise UserError(f"{name} takes ragrounds' own context: context and config have no effect on it.")
+            raise Refused(f"{name} takes ragrounds' own context: context and config have no effect on it.")
         if schema is None and context:
-            raise UserError(f"{name} has no context_schema: context has no effect on it. Is it meant as config?")
+            raise Refused(f"{name} has no context_schema: context has no effect on it. Is it meant as config?")
         known = _keys_of(schema)
         for key in context:
             if known and key not in known:
                 there = ", ".join(known)
-                raise UserError(f"{name}: its context has no {key!r}.{nearest(key, known)} It has: {there}.")
-        if isinstance(schema, type) and not self.takes_context and not typing.is_typeddict(schema):
+                raise Refused(f"{name}: its context has no {key!r}.{nearest(key, known)} It has: {there}.")
+        if isinstance(schema, type) and not self.takes_context and not issubclass(schema, dict):
             try:
                 schema(**context)
             except Exception as error:
                 said = f"{name}: its context cannot be made: {failure(error)}."
-                raise UserError(f"{said} Set it with --context KEY=VALUE, or [context] in its file.") from error
+                raise Refused(f"{said} Set it with --context KEY=VALUE, or [context] in its file.") from error
 
-    async def answer(self, question: Question, seen: Observation) -> Answer:
+    async def answer(self, question: Mapping[str, Any], seen: Observer) -> Given:
         """Run the graph on a question.
 
         Raises:
@@ -161,7 +170,9 @@ class GraphSystem:
 
                 kept["store"] = InMemoryStore()
             graph = graph.copy(kept)
-        given = self._given(seen.context.question if self.takes_context and self._shows_options else question)
+        if self.takes_context and self._shows_options:  # reading it there ends the attempt's searching
+            question = {**question, "item": seen.context.question}
+        given = self._given(question)
         for turn in range(MOST_ANSWERS + 1):
             state, asked = await self._streamed(graph, given, config, seen)
             if not asked:
@@ -172,25 +183,25 @@ class GraphSystem:
             given = self._resumed(asked, self._answer_person, seen)
         raise AssertionError("unreachable")
 
-    def _config(self, seen: Observation) -> dict[str, object]:
+    def _config(self, seen: Observer) -> dict[str, object]:
         own = getattr(self._graph, "config", None) or {}
         steps = self._wiring.config.get("recursion_limit", own.get("recursion_limit", seen.max_steps))
         configurable = {key: value for key, value in self._wiring.config.items() if key != "recursion_limit"}
         return {
             "recursion_limit": steps,
-            "callbacks": list(seen.callbacks),
+            "callbacks": handlers(),
             "configurable": {**configurable, "thread_id": seen.thread},
         }
 
-    def _given(self, question: Question) -> object:
+    def _given(self, question: Mapping[str, Any]) -> object:
         """The graph's input for a question."""
         if self._whole == "item":
-            return question
+            return question["item"]
         values = {key: as_messages(value) for key, value in fed(question).items()}
         return values[self._whole] if self._whole else {key: values[given] for key, given in self.input.items()}
 
     def _resumed(
-        self, asked: Sequence[tuple[str, object]], answer: Callable[[object], object], seen: Observation
+        self, asked: Sequence[tuple[str, object]], answer: Callable[[object], object], seen: Observer
     ) -> object:
         """What goes on with the graph: an answer to each thing that was asked; nothing where it only stopped."""
         from langgraph.types import Command
@@ -203,7 +214,7 @@ class GraphSystem:
         return Command(resume=answers) if answers else None
 
     async def _streamed(
-        self, graph: Streaming, given: object, config: object, seen: Observation
+        self, graph: Streaming, given: object, config: object, seen: Observer
     ) -> tuple[object, list[tuple[str, object]]]:
         """Run until the graph ends or asks; give its last state, and what it asked a person, each with its id."""
         modes = ["tasks", *([] if self._settled else ["values"]), *(["updates"] if self._stops else [])]
@@ -224,9 +235,12 @@ class GraphSystem:
             elif "result" in event:
                 # A question of a graph inside is told by each graph around it too, with the same id.
                 asked |= {str(one["id"]): one.get("value") for one in event.get("interrupts") or ()}
-                seen.left(event["id"], event["name"], event["result"], str(event["error"] or ""))
-                if not space and isinstance(event["result"], dict):
-                    written |= event["result"]
+                result = event["result"] if isinstance(event["result"], dict) else {}
+                # What a graph of our context writes holds our records, and goes no further than this process.
+                wrote = result if self.takes_context else plain(result)
+                seen.left(event["id"], event["name"], cast("Mapping[str, object]", wrote), str(event["error"] or ""))
+                if not space:
+                    written |= result
             else:
                 seen.entered(event["id"], event["name"], space[-1].rpartition(":")[2] if space else "")
         return written if self._settled else state, list(asked.items())
@@ -236,7 +250,7 @@ def adapts(made: object, wiring: Wiring) -> GraphSystem | None:
     """The system of a `StateGraph`, a compiled graph or an ``@entrypoint``.
 
     Raises:
-        UserError: what the wiring says does not fit it, or it cannot be compiled.
+        Refused: what the wiring says does not fit it, or it cannot be compiled.
     """
     from langgraph.graph import StateGraph
     from langgraph.pregel import Pregel
@@ -245,7 +259,7 @@ def adapts(made: object, wiring: Wiring) -> GraphSystem | None:
         try:
             made = made.compile()
         except Exception as error:
-            raise UserError(f"{wiring.name}: the graph cannot be compiled: {failure(error)}") from error
+            raise Refused(f"{wiring.name}: the graph cannot be compiled: {failure(error)}") from error
     return GraphSystem(cast("Streaming", made), wiring) if isinstance(made, Pregel) else None
 
 
@@ -276,18 +290,23 @@ def _shown(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def person(said: str) -> Callable[[object], object] | None:
+def _person(wiring: Wiring) -> Callable[[object], object] | None:
     """Who answers for a person: the same value each time (JSON, or else a text), or a function of what was asked;
     ``None``: nobody."""
+    said = wiring.on_interrupt
     if not said:
         return None
-    if not is_import_path(said):
-        value = typed_value(said)
+    if wiring.person is None:
+        try:
+            value = json.loads(said)
+        except ValueError:
+            value = said
         return lambda asked: value
-    function = place.function_at(said)
-    if not _takes_one(function):
-        raise UserError(f"{said}: expected a function of one argument, which is what the graph asked.")
-    return function
+    if not callable(wiring.person):
+        raise Refused(f"{said} is {type(wiring.person).__name__}; expected a function.")
+    if not _takes_one(wiring.person):
+        raise Refused(f"{said}: expected a function of one argument, which is what the graph asked.")
+    return wiring.person
 
 
 def _takes_one(function: Callable[..., object]) -> bool:
