@@ -67,6 +67,10 @@ class StopRun(UserError):
     """The run cannot go on (wrong key, unknown model, server gone, disk full); what is done is kept."""
 
 
+class NotReplayed(StopRun):
+    """A replay meets something that no journal holds: the agent that asks for it cannot be replayed, others can."""
+
+
 class GaveUp(UserError):
     """A server of a tool gave no answer after all tries, or refused this request: a search's attempt fails, and what is
     no attempt ends. `kind` is the fault: ``timeout``, ``server``, ``bad_request``, ``too_large`` …"""

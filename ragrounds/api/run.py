@@ -7,7 +7,7 @@ hears what happens, and a :class:`RunResult` is what comes of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -165,7 +165,8 @@ def begun_runs(given: RunArguments, *, pilot_only: bool = False) -> Iterator[_Re
         request = with_settings(request, listener.message)  # it opens systems
         replay = _Replay(store, loaded, request, listener, chosen, pilot_only)
         replay.plan(held)
-        keep_planned_names(store, replay.planned_runs, [name for _, name in agents])
+        named = {run.id: name for run, (_, name) in zip(replay.all_runs, agents, strict=False)}
+        keep_planned_names(store, replay.planned_runs, [named.get(one.run.id) for one in replay.planned_runs])
         yield replay
 
 
@@ -186,6 +187,10 @@ class _Replay:
         self._in_flight = request.concurrency or settings.concurrency
         self._scorers = RunScorers(texts(request.scorers), loaded.questions, request.until)
         self.planned_runs: list[PlannedRun] = []
+        self.all_runs: list[Run] = []
+        """Of each agent in turn, those that cannot be replayed among them."""
+        self.not_replayed: tuple[tuple[str, int], ...] = ()
+        """Why agents were left out of a replay, and how many attempts that makes."""
         self.until: ClaimStop | None = None
         self._journal: StoreJournal
 
@@ -209,7 +214,7 @@ class _Replay:
             made=self._journal.made,
             reused=self._journal.reused,
             searches=self._journal.searches,
-            failures=_reasons(store, runs, "failed") if "failed" in seen else (),
+            failures=(*self.not_replayed, *(_reasons(store, runs, "failed") if "failed" in seen else ())),
             capped=_reasons(store, runs, "capped") if "capped" in seen else (),
             paused=_reasons(store, runs, "paused") if "paused" in seen else (),
             complete=not ended and not self._counts.done and not self._counts.left,
@@ -238,7 +243,7 @@ class _Replay:
             )
         for line in built:
             listener.message(line)
-        runs = [planned.run for planned in self.planned_runs]
+        runs = self.all_runs = [planned.run for planned in self.planned_runs]
         for planned in self.planned_runs:
             listener.planned(planned.run, sorted({model.spec for model in planned.models.values()}))
             self._tell_of_code(planned)
@@ -259,8 +264,7 @@ class _Replay:
         self._scorers.score(store, runs)
         try:
             if request.journal == "replay":
-                for run in runs:
-                    check_replayable(store, run)
+                runs = self._replayable(runs, before)
             self.until = _watched(store, runs, self._loaded.questions, request)
         except UserError:
             for run in runs:
@@ -273,6 +277,29 @@ class _Replay:
         self._stops = [lease, *(_shared_order(request, self.planned_runs) if until is None else [until])]
         if until is not None:
             self._counts.live_claim = lambda: live_claim_text(until.state)
+
+    def _replayable(self, runs: Sequence[Run], before: Collection[str]) -> list[Run]:
+        """Those of the runs that can be replayed; the others are said, and are no part of this command any more.
+
+        Raises:
+            UserError: none can.
+        """
+        left, refused = [], []
+        for run in runs:
+            try:
+                check_replayable(self._store, run)
+                left.append(run)
+            except UserError as error:
+                refused.append((run, error))
+        if refused and not left:
+            raise refused[0][1]
+        for run, why in refused:
+            self._listener.message(str(why))
+            self.not_replayed += ((str(why), run.count * run.epochs),)
+            if run.id not in before:
+                self._store.remove(run)
+        self.planned_runs = [planned for planned in self.planned_runs if planned.run in left]
+        return left
 
     def _tell_of_absent_golds(self) -> None:
         """Say once of each corpus that is searched where no question's gold document is in it."""
@@ -352,7 +379,10 @@ class _Replay:
         )
         request = self._request
         spent = BudgetStop(Budget(cost=request.max_cost, tokens=request.max_total_tokens, seconds=request.max_time))
-        stops = [spent, CircuitBreaker(failure_limit(request.fail_after)), *self._stops]
+        # A replay costs nothing: an agent that cannot be replayed ends the others neither.
+        several = request.journal == "replay" and len(self.planned_runs) > 1
+        breaker = CircuitBreaker(failure_limit("never" if several else request.fail_after))
+        stops = [spent, breaker, *self._stops]
         self._show(spent)
 
         async def ask(questions: Sequence[Question], first: bool) -> str:

@@ -7,6 +7,7 @@ import re
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from langgraph.errors import GraphRecursionError
@@ -15,7 +16,7 @@ from msgspec import Struct
 from ragrounds.agents.agent import Agent, Limits
 from ragrounds.agents.systems import is_foreign, open_system
 from ragrounds.contracts import Closing, FinishedAttempt, System
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import NotReplayed, StopRun, UserError
 from ragrounds.evals.engine.attempt_log import LONGEST_REASON, MAX_STEPS, AttemptEnded
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.in_flight import IN_FLIGHT
@@ -74,6 +75,8 @@ class AttemptRunner:
         self._store = store
         self._journal = journal
         self._scorers = scorers
+        self._missed: set[str] = set()
+        self._replayed = False
         self._runs = {
             planned.run.id: _OpenedRun(
                 number=store.number(planned.run),
@@ -91,6 +94,12 @@ class AttemptRunner:
             from ragrounds.recorder.function import MOST_THREADS
 
             grow_threads(MOST_THREADS)
+
+    def _goes_on(self, run: Run) -> bool:
+        """Whether a replay goes on after a run's attempt was not held by the journal: another agent's are, or were not
+        asked for yet."""
+        self._missed.add(run.id)
+        return len(self._runs) > 1 and (self._replayed or len(self._missed) < len(self._runs))
 
     async def close(self) -> None:
         """Close what the systems hold open: connections to an endpoint."""
@@ -128,7 +137,8 @@ class AttemptRunner:
             ),
         )
         with IN_FLIGHT.flying(run, item.question.id, item.epoch, now(), context):
-            attempt = await _attempt(opened.system, context, run, self._journal)
+            attempt = await _attempt(opened.system, context, run, self._journal, partial(self._goes_on, run))
+        self._replayed |= attempt.status == "completed"
         finished = _scored(attempt, planned, item, self._scorers, context.billable)
         on_end(finished)
         scores = finished.scores
@@ -220,7 +230,14 @@ def task_of(space: Sequence[str]) -> str:
     return space[-1].rpartition(":")[2] if space else ""
 
 
-async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run: Run, journal: StoreJournal) -> Attempt:
+async def _attempt(
+    system: _BuiltInGraph | System,
+    context: AttemptContext,
+    run: Run,
+    journal: StoreJournal,
+    goes_on: Callable[[], bool],
+) -> Attempt:
+    """`goes_on`: whether the others are asked where this one cannot be replayed."""
     at, start = now(), time.perf_counter()
     status: Status = "completed"
     reason = ""
@@ -239,7 +256,7 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
                 answer, choice = told.text, told.choice
                 heard = journal.mode != "replay" or was_heard(context.events)
                 if not heard and (by := may_send_unheard(run)):
-                    raise StopRun(f"{run.agent} cannot be replayed: {unheard_words(by)}.")
+                    raise NotReplayed(f"{run.agent} cannot be replayed: {unheard_words(by)}.")
     except AttemptEnded as ended:
         status, reason = ended.status, ended.reason
     except TimeoutError as error:
@@ -252,6 +269,10 @@ async def _attempt(system: _BuiltInGraph | System, context: AttemptContext, run:
     except GraphRecursionError as error:  # by the graph's own limit, where it has one
         limit = re.search(r"\d+", str(error))
         status, reason = "capped", f"the graph did not end within {limit[0] if limit else MAX_STEPS} steps"
+    except NotReplayed as missed:
+        if not goes_on():
+            raise
+        status, reason = "failed", str(missed)
     except (UserError, StopRun):
         raise
     except Exception as error:

@@ -29,7 +29,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ragrounds.contracts import Entry
-from ragrounds.errors import StopRun, UserError
+from ragrounds.errors import NotReplayed, UserError
 from ragrounds.evals.store import schema
 from ragrounds.evals.store.codec import blob_rows, check_call, compress, decompress, pack, storable, unpack
 from ragrounds.evals.store.database import ARRIVALS, again, autocommit, chunks
@@ -261,6 +261,12 @@ class StoreJournal:
             setattr(self, name, getattr(self, name) + getattr(other, name))
             setattr(other, name, 0)
 
+    def nearest_words(self, question_id: str, entry: Entry) -> str:
+        """How near what is recorded at a question comes to a call that is not; empty: nothing can be said."""
+        from ragrounds.evals.store.nearest_recording import nearest_words
+
+        return nearest_words(self._store, question_id, entry)
+
     def on_close(self, close: Callable[[], None]) -> None:
         """Have something closed together with this journal."""
         self._closing.append(close)
@@ -310,7 +316,7 @@ class StoreJournal:
                     left = await self._get_once(entry, partial(self._adopt, entry, arrived, kind))
                     return left, not arrived.payer or arrived.payer != entry.payer
                 if self.mode == "replay":
-                    raise StopRun(f"Replay: this call is not in the journal: {_description(entry)}")
+                    raise NotReplayed(f"Replay: this call is not in the journal: {_description(entry)}")
             return await self._get_once(entry, partial(self._make, entry, make)), False
 
     def keep(self, entry: Entry, response: Struct) -> None:

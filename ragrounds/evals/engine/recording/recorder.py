@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragrounds.contracts import Entry, Request
-from ragrounds.errors import StopRun
+from ragrounds.errors import NotReplayed, StopRun
 from ragrounds.evals.engine.attempt_log import AttemptEnded, StartedCall
 from ragrounds.evals.engine.context import AttemptContext
 from ragrounds.evals.engine.recording.side_loop import SideLoop, side_of
@@ -194,7 +194,7 @@ class AttemptRecorder:
         if self.over:
             return
         if self.closed:
-            self.end(StopRun(f"Replay: {what} was asked for, which no journal holds; nothing was sent."))
+            self.end(NotReplayed(f"Replay: {what} was asked for, which no journal holds; nothing was sent."))
         if not counted:
             self.count_missed(what)
 
@@ -266,7 +266,7 @@ class AttemptRecorder:
         what = f"{request.method} {safe(address, 200)}"
         if self.closed:
             self.end(
-                StopRun(
+                NotReplayed(
                     f"Replay: the system asks for {what}, which is no model call of a known form, so no journal holds "
                     'it; nothing was sent. `record = ["ADDRESS"]` in the agent\'s file records such calls.'
                 )
@@ -336,6 +336,9 @@ class AttemptRecorder:
             Exception: what the client itself raised.
         """
         self._context.flies(-1)
+        if isinstance(error, NotReplayed) and not self.probing:
+            near = self._journal.nearest_words(self._context.item.id, started.entry)
+            self.end(NotReplayed(f"{error}. {near}") if near else error)
         if isinstance(error, StopRun):
             self.end(error)
         if not isinstance(error, Exception):

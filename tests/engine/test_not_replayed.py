@@ -1,0 +1,63 @@
+"""A replay of several agents, one of which cannot be replayed; and what a miss says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ragrounds as rr
+from ragrounds.errors import StopRun
+from tests.servers.process import Running
+
+ASKS = """
+import json, os, socket, urllib.request
+import httpx
+
+def ask(question):
+    said = f"Answer this, as {os.environ.get('NOW', 'then')} is: {question}"
+    body = {"model": "gpt", "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": said}]}
+    return httpx.post(URL + "/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+
+def other(question):
+    return urllib.request.urlopen(URL.replace("/v1", "/stats")).read().decode()[:1]
+"""
+
+
+class Lines(rr.RunListener):
+    """What is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.said.append(text)
+
+
+def test_one_agent_that_cannot_be_replayed_does_not_refuse_the_others(
+    server: Running, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ways.py").write_text(ASKS + f"URL = {server.url!r}\n")
+    monkeypatch.chdir(tmp_path)
+    agents = ["./ways.py:ask", "./ways.py:other", "direct"]
+    first = rr.run("sample", agents, limit=2, home=home, progress=False)
+    assert not first.failures
+    before, lines = server.account().calls, Lines()
+    again = rr.run("sample", agents, limit=2, home=home, journal="replay", new=True, listener=lines)
+    assert [run.agent for run in again.runs] == ["./ways.py:ask", "direct"]
+    assert any("other cannot be replayed" in line for line in lines.said)
+    ((why, count),) = again.failures
+    assert ("other cannot be replayed" in why, count) == (True, 2)
+
+    monkeypatch.setenv("NOW", "now")
+    drifted = rr.run("sample", [agents[0], "direct"], limit=2, home=home, journal="replay", new=True, progress=False)
+    assert {row.run: dict(row.statuses).get("completed") for row in drifted.comparison.rows}[drifted.runs[1].id] == 2
+    assert sum(count for _, count in drifted.failures) == 2
+    assert "not in the journal" in drifted.failures[0][0]
+    with pytest.raises(StopRun) as caught:
+        rr.run("sample", agents[0], limit=2, home=home, journal="replay", new=True, progress=False)
+    text = str(caught.value)
+    assert "The journal holds 1 call of this model at this question; it differs in message 2 (user): " in text
+    assert "as now is: " in text
+    assert "was “Answer this, as then is: " in text
+    assert server.account().calls == before
