@@ -2,7 +2,7 @@
 
 On Linux a seccomp filter refuses ``socket()`` of every family but AF_UNIX, ``io_uring_setup``, and the calls of other
 ABIs (x86-64 and aarch64). A process beside this one is asked by the kernel for each such socket and refuses it, so that
-what native code tried is known (:func:`tried`); where the kernel cannot ask, the filter alone refuses. On macOS it is
+what native code tried is known (:func:`heard`); where the kernel cannot ask, the filter alone refuses. On macOS it is
 a profile of ``sandbox-exec``'s, which was never tried. Nothing of it can be taken back. Sockets that are open already
 stay; so does what a service of this machine does that is asked over AF_UNIX: systemd-resolved looks a name up.
 """
@@ -18,6 +18,10 @@ import platform
 import socket
 import struct
 import sys
+from collections.abc import Iterator
+from types import FrameType
+
+from .wire import OWN_TRAFFIC, PASSING, WATCHER, Watcher
 
 _CALLS = {"x86_64": (0xC000003E, 41, 317), "aarch64": (0xC00000B7, 198, 277)}
 """Machine → its architecture as the kernel writes it, the numbers of ``socket`` and ``seccomp``."""
@@ -34,8 +38,11 @@ _PROFILE = b"""(version 1) (allow default) (deny network*)
 (deny network-outbound (literal "/private/var/run/mDNSResponder"))"""
 
 _heard = mmap.mmap(-1, mmap.PAGESIZE) if hasattr(os, "fork") else None
-"""How many sockets were asked for, and the name of the last thread that did: of this process and the one beside it."""
-_COUNT = struct.Struct("=Q16s")
+"""What this process, its forks and the one beside it count: sockets that were asked for, with the name of the last
+thread that did; then those of Python's."""
+_COUNT, _OF_PYTHON = struct.Struct("=Q16s"), struct.Struct("=Q")
+_PLACE = 32
+_INTERNET = (socket.AF_INET, socket.AF_INET6)
 
 
 def close() -> bool:
@@ -52,16 +59,65 @@ def close() -> bool:
     holds = _refused()
     if _heard is not None:
         _heard[: _COUNT.size] = bytes(_COUNT.size)  # that was this one
+    if holds:
+        sys.addaudithook(_hear)
     return holds
 
 
-def tried() -> tuple[int, str]:
-    """How many sockets of the internet something here asked for since it was closed, Python's own among them, and the
-    name of the thread or program that asked last. (0, ""): none, or the kernel does not say."""
+@contextlib.contextmanager
+def heard(watcher: Watcher) -> Iterator[None]:
+    """Have what no hook of Python's hears told to an attempt: that native code, or a child, asked for a connection. At
+    once with others it may be another's.
+
+    Raises:
+        Unsent: it did.
+    """
+    before = _native()[0]
+    try:
+        yield
+    finally:
+        count, name = _native()
+        if count > before:
+            watcher.unseen(f"a network connection, by native code or a child ({name})")
+
+
+def _native() -> tuple[int, str]:
+    """How many sockets of the internet were asked for since this was closed, without Python's own, and the name of the
+    thread or program that did last. None: the kernel does not say."""
     if _heard is None:
         return 0, ""
     count, name = _COUNT.unpack_from(_heard)
-    return count, name.rstrip(b"\0").decode("utf-8", "replace")
+    return count - _OF_PYTHON.unpack_from(_heard, _PLACE)[0], name.rstrip(b"\0").decode("utf-8", "replace")
+
+
+def _hear(event: str, arguments: tuple[object, ...]) -> None:
+    """Tell of a connection that Python is asked for, by the name that is given: it comes to none, and so to no event of
+    its own."""
+    if event == "socket.getaddrinfo":
+        host, port = arguments[:2]
+        what = f"a connection to {host.decode() if isinstance(host, bytes) else host}:{port}" if host and port else ""
+    elif event == "socket.__new__" and arguments[1] in _INTERNET:
+        if _heard is not None:
+            _OF_PYTHON.pack_into(_heard, _PLACE, _OF_PYTHON.unpack_from(_heard, _PLACE)[0] + 1)
+        what = _wanted(sys._getframe(1))
+    else:
+        return
+    watcher = WATCHER.get()
+    if what and watcher is not None and not PASSING.get() and not OWN_TRAFFIC.get():
+        watcher.unseen(what)
+
+
+def _wanted(frame: FrameType | None) -> str:
+    """What a new socket is for; empty: a module that is imported looks what this machine can do."""
+    what = "a connection by a socket of its own"
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return ""
+        if frame.f_code.co_name == "_connect_sock" and "addr_info" in frame.f_locals:  # asyncio's
+            host, port = frame.f_locals["addr_info"][4][:2]
+            what = f"a connection to {host}:{port}"
+        frame = frame.f_back
+    return what
 
 
 def _refused() -> bool:
@@ -146,7 +202,7 @@ def _refuse_next(listener: int) -> None:
         fcntl.ioctl(listener, _RECEIVE, asked)
         number, thread = struct.unpack_from("=QI", asked)
         family = struct.unpack_from("=Q", asked, 32)[0] & 0xFFFFFFFF
-        if _heard is not None and family in (socket.AF_INET, socket.AF_INET6):
+        if _heard is not None and family in _INTERNET:
             name = b""
             with contextlib.suppress(OSError), open(f"/proc/{thread}/comm", "rb") as file:  # noqa: PTH123
                 name = file.read(16).rstrip(b"\n")
